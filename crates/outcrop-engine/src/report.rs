@@ -1,0 +1,29 @@
+//! What a run cost.
+
+use std::time::Duration;
+
+/// The cost of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What ran, such as `copy`.
+    pub operation: &'static str,
+    /// Bytes read from files.
+    pub bytes_read: u64,
+    /// Bytes written to files.
+    pub bytes_written: u64,
+    /// Wall time.
+    pub elapsed: Duration,
+    /// Time in which loads and stores were both under way.
+    pub overlap: Duration,
+    /// Most bytes of the budget in use at once.
+    pub peak_bytes: u64,
+    /// Most memory the process has had resident so far, in bytes, as the kernel says.
+    pub peak_rss: u64,
+}
+
+/// The process's peak resident set in bytes; 0 where the kernel does not say.
+pub fn peak_rss() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

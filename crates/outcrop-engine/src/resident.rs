@@ -1,0 +1,159 @@
+//! Tiles that stay in memory between small reads and writes.
+//!
+//! A loop that reads or assigns an array row by row touches each tile a thousand times; here the
+//! tile is loaded once and, where it was changed, stored once. Tiles leave in the order of their last
+//! use when the budget is needed for something else. Work that knows its whole future does not come
+//! here.
+
+use crate::runtime::Runtime;
+use outcrop_store::frame::Frame;
+use outcrop_store::io::Cancel;
+use outcrop_store::store::{Canvas, Mover, Patch, Store};
+use outcrop_store::{ArrayBox, Result, TileGrid};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+type Key = (usize, u64);
+
+struct Entry {
+    store: Arc<dyn Store>,
+    region: ArrayBox,
+    frame: Frame,
+    dirty: bool,
+    used: u64,
+}
+
+/// The resident tiles.
+#[derive(Default)]
+pub struct Resident {
+    tiles: HashMap<Key, Entry>,
+    clock: u64,
+}
+
+/// What tells one open array from another.
+fn identity(store: &Arc<dyn Store>) -> usize {
+    Arc::as_ptr(store).cast::<()>() as usize
+}
+
+fn canvas_of(entry: &Entry) -> Canvas {
+    let itemsize = entry.store.info().dtype.size();
+    let patch = Patch::dense(entry.region.clone(), entry.frame.as_ptr(), entry.frame.len(), itemsize);
+    // SAFETY: the frame holds the tile's box, and the caller holds the entry.
+    unsafe { Canvas::new(entry.region.clone(), itemsize, [patch]) }
+}
+
+fn store_entry(runtime: &Runtime, entry: &mut Entry) -> Result<()> {
+    if entry.dirty {
+        let cancel = Cancel::default();
+        let mut mover = Mover::new(runtime.disk(), runtime.budget(), entry.store.staging(true).least, &cancel)?;
+        entry.store.store(&mut mover, &canvas_of(entry))?;
+        entry.dirty = false;
+    }
+    Ok(())
+}
+
+impl Resident {
+    /// Copies a box of the array into `target`, tile by tile through here.
+    ///
+    /// # Errors
+    /// Those of loading, of storing what has to make room, and [`outcrop_store::Error::Budget`].
+    pub fn read(&mut self, runtime: &Runtime, store: &Arc<dyn Store>, target: &Canvas) -> Result<()> {
+        let grid = TileGrid::new(&store.info().shape, &store.info().tile)?;
+        for coords in grid.tiles_of(target.region()) {
+            let entry = self.tile(runtime, store, &grid, &coords, true)?;
+            let common = entry.region.intersect(target.region()).expect("a tile of the box");
+            let (start, strides) = canvas_of(entry).address(&common);
+            // SAFETY: the entry holds `common`, and is not changed meanwhile.
+            unsafe { target.scatter(&common, start, &strides, 1) };
+        }
+        Ok(())
+    }
+
+    /// Copies `source` into the array's tiles here; they are stored later.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn write(&mut self, runtime: &Runtime, store: &Arc<dyn Store>, source: &Canvas) -> Result<()> {
+        let grid = TileGrid::new(&store.info().shape, &store.info().tile)?;
+        for coords in grid.tiles_of(source.region()) {
+            let partial = !source.region().contains(&grid.tile_box(&coords));
+            let entry = self.tile(runtime, store, &grid, &coords, partial)?;
+            let common = entry.region.intersect(source.region()).expect("a tile of the box");
+            let (start, strides) = canvas_of(entry).address(&common);
+            entry.dirty = true;
+            // SAFETY: the entry holds `common`, and is not used by others meanwhile.
+            unsafe { source.gather(&common, start, &strides, 1) };
+        }
+        Ok(())
+    }
+
+    fn tile(
+        &mut self,
+        runtime: &Runtime,
+        store: &Arc<dyn Store>,
+        grid: &TileGrid,
+        coords: &[u64],
+        load: bool,
+    ) -> Result<&mut Entry> {
+        let key = (identity(store), grid.linear_index(coords));
+        self.clock += 1;
+        if !self.tiles.contains_key(&key) {
+            let staging = store.staging(true).least;
+            let bytes = store.tile_frame();
+            // Room for the tile, and for the staging memory with which it and its like move.
+            while runtime.budget().used() + bytes + staging > runtime.budget().limit() {
+                if !self.evict_one(runtime)? {
+                    break;
+                }
+            }
+            let frame = runtime.budget().frame(bytes, "a tile")?;
+            let entry = Entry { store: Arc::clone(store), region: grid.tile_box(coords), frame, dirty: false, used: 0 };
+            if load {
+                let cancel = Cancel::default();
+                let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &cancel)?;
+                store.load(&mut mover, &canvas_of(&entry))?;
+            }
+            self.tiles.insert(key, entry);
+        }
+        let entry = self.tiles.get_mut(&key).expect("inserted above");
+        entry.used = self.clock;
+        Ok(entry)
+    }
+
+    /// Lets go of the tile used longest ago, after storing it where it was changed; `false` where
+    /// there is none.
+    ///
+    /// # Errors
+    /// Those of storing; the tile stays then.
+    pub fn evict_one(&mut self, runtime: &Runtime) -> Result<bool> {
+        let Some((&key, _)) = self.tiles.iter().min_by_key(|(_, e)| e.used) else { return Ok(false) };
+        let entry = self.tiles.get_mut(&key).expect("found above");
+        store_entry(runtime, entry)?;
+        self.tiles.remove(&key);
+        Ok(true)
+    }
+
+    /// Whether a tile that shares an element with a box is here.
+    pub fn touches(&self, store: &Arc<dyn Store>, region: &ArrayBox) -> bool {
+        let id = identity(store);
+        self.tiles.iter().any(|((of, _), e)| *of == id && e.region.intersect(region).is_some())
+    }
+
+    /// Stores the changed tiles of an array.
+    ///
+    /// # Errors
+    /// Those of storing; tiles not stored stay changed.
+    pub fn flush(&mut self, runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
+        let id = identity(store);
+        let mut changed: Vec<&mut Entry> =
+            self.tiles.iter_mut().filter(|((of, _), e)| *of == id && e.dirty).map(|(_, e)| e).collect();
+        changed.sort_by_key(|e| e.region.start.to_vec());
+        changed.into_iter().try_for_each(|entry| store_entry(runtime, entry))
+    }
+
+    /// Forgets the tiles of an array that lie inside a box, changed or not.
+    pub fn forget(&mut self, store: &Arc<dyn Store>, region: &ArrayBox) {
+        let id = identity(store);
+        self.tiles.retain(|(of, _), e| *of != id || !region.contains(&e.region));
+    }
+}

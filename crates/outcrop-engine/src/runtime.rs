@@ -1,0 +1,155 @@
+//! The process's disk, budget and resident tiles.
+
+use crate::report::{Report, peak_rss};
+use crate::resident::Resident;
+use outcrop_store::frame::{Budget, Frame, charged};
+use outcrop_store::io::{Disk, EngineChoice};
+use outcrop_store::{Error, Result};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What a user may set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The budget in bytes.
+    pub memory: usize,
+    /// Threads for computing.
+    pub threads: usize,
+    /// Where spilled temporaries go.
+    pub scratch: Option<PathBuf>,
+    /// The I/O engine.
+    pub engine: EngineChoice,
+}
+
+/// The least budget that anything works with.
+pub const LEAST_MEMORY: usize = 4 << 20;
+
+/// Everything that work on arrays shares.
+pub struct Runtime {
+    settings: Settings,
+    disk: Arc<Disk>,
+    budget: Arc<Budget>,
+    resident: Mutex<Resident>,
+    last_run: Mutex<Option<Report>>,
+}
+
+impl Runtime {
+    /// A runtime with these settings.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] below [`LEAST_MEMORY`]; [`Error::Invalid`] where the engine does not work.
+    pub fn new(settings: Settings) -> Result<Arc<Runtime>> {
+        if settings.memory < LEAST_MEMORY {
+            let (needed, budget) = (LEAST_MEMORY as u64, settings.memory as u64);
+            return Err(Error::Budget { purpose: "anything at all".into(), needed, budget });
+        }
+        let disk = Disk::new(settings.engine)?;
+        let budget = Budget::new(settings.memory);
+        Ok(Arc::new(Runtime {
+            settings,
+            disk,
+            budget,
+            resident: Mutex::default(),
+            last_run: Mutex::default(),
+        }))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Files.
+    pub fn disk(&self) -> &Arc<Disk> {
+        &self.disk
+    }
+
+    /// Memory.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Tiles that stay in memory between small reads and writes.
+    pub fn resident(&self) -> MutexGuard<'_, Resident> {
+        // A panic while tiles are moved leaves entries that are complete or absent.
+        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A frame; resident tiles make room for it where they must.
+    ///
+    /// # Errors
+    /// [`Error::Budget`], [`Error::OutOfMemory`]; those of writing resident tiles out.
+    pub fn frame(&self, bytes: usize, purpose: &str) -> Result<Frame> {
+        self.make_room(bytes, purpose)?;
+        self.budget.frame(bytes, purpose)
+    }
+
+    /// Sees to it that `bytes` more can be charged, if resident tiles are what stands in the way.
+    ///
+    /// # Errors
+    /// [`Error::Budget`], naming the least budget; those of writing resident tiles out.
+    pub fn make_room(&self, bytes: usize, purpose: &str) -> Result<()> {
+        let needed = charged(bytes);
+        while self.budget.used() + needed > self.budget.limit() {
+            if !self.release_something()? {
+                return Err(Error::Budget {
+                    purpose: purpose.into(),
+                    needed: (self.budget.used() + needed) as u64,
+                    budget: self.budget.limit() as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of the resident tile that was used longest ago; `false` where there is none.
+    ///
+    /// # Errors
+    /// Those of writing it out.
+    pub fn release_something(&self) -> Result<bool> {
+        self.resident().evict_one(self)
+    }
+
+    /// Starts the account of a run.
+    pub fn meter(&self, operation: &'static str) -> Meter<'_> {
+        self.budget.reset_peak();
+        let counters = self.disk.counters();
+        Meter { runtime: self, operation, read: counters.read(), written: counters.written(), start: Instant::now() }
+    }
+
+    /// The report of the last run, if there was one.
+    pub fn last_run(&self) -> Option<Report> {
+        self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps the report of a run.
+    pub fn set_last_run(&self, report: Report) {
+        *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+}
+
+/// A run's account being kept.
+pub struct Meter<'a> {
+    runtime: &'a Runtime,
+    operation: &'static str,
+    read: u64,
+    written: u64,
+    start: Instant,
+}
+
+impl Meter<'_> {
+    /// The account so far.
+    pub fn report(&self) -> Report {
+        let counters = self.runtime.disk.counters();
+        Report {
+            operation: self.operation,
+            bytes_read: counters.read() - self.read,
+            bytes_written: counters.written() - self.written,
+            elapsed: self.start.elapsed(),
+            peak_bytes: self.runtime.budget.peak() as u64,
+            peak_rss: peak_rss(),
+            ..Report::default()
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Pieces of work that flow from loads to stores, both at once.
+//!
+//! A piece has frames, load units that fill them, and store units that empty them. Loader threads
+//! take load units in order; where none is left they open the next piece, which waits for frames.
+//! Storer threads take the store units of pieces that are loaded. So loads run ahead as far as the
+//! budget allows, and stores run behind.
+//!
+//! Invariants:
+//! 1. Only one loader allocates at a time, and in order of pieces. Whatever it waits for is held by
+//!    pieces that are complete in frames, which finish without further memory; so it ends.
+//! 2. The first error stops everything: no unit starts after it, and the run returns when the last
+//!    unit under way is over, so that no memory is freed under a transfer.
+
+use crate::report::Report;
+use crate::runtime::Runtime;
+use outcrop_store::frame::Frame;
+use outcrop_store::io::Cancel;
+use outcrop_store::store::Mover;
+use outcrop_store::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Work in pieces. Units of one piece run at the same time, on different threads.
+pub trait Job: Sync {
+    /// The name in the report.
+    fn operation(&self) -> &'static str;
+
+    /// How many pieces there are.
+    fn pieces(&self) -> u64;
+
+    /// The sizes of a piece's frames, in bytes.
+    fn frames(&self, piece: u64) -> Vec<usize>;
+
+    /// How many load units a piece has; at least one.
+    fn load_units(&self, piece: u64) -> u64;
+
+    /// How many store units a piece has.
+    fn store_units(&self, piece: u64) -> u64;
+
+    /// Runs a load unit.
+    ///
+    /// # Errors
+    /// Whatever stops the run.
+    fn load(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()>;
+
+    /// Runs a store unit.
+    ///
+    /// # Errors
+    /// Whatever stops the run.
+    fn store(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()>;
+
+    /// Whether frame `i` serves store unit `i` alone, so that it is free after it.
+    fn frame_per_unit(&self) -> bool {
+        false
+    }
+
+    /// Bytes that a piece counts for in the progress.
+    fn progress(&self, piece: u64) -> u64;
+}
+
+/// The frames of a piece, while units use them.
+pub struct Frames(Vec<Mutex<Option<Frame>>>);
+
+impl Frames {
+    /// Where frame `i` starts, and its bytes.
+    ///
+    /// # Panics
+    /// Where the frame was given back with its store unit.
+    pub fn place(&self, i: usize) -> (*mut u8, usize) {
+        let frame = self.0[i].lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = frame.as_ref().expect("in use until its store unit is done");
+        (frame.as_ptr(), frame.len())
+    }
+
+    fn give_back(&self, i: usize) {
+        drop(self.0[i].lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Where load units run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaders {
+    /// On so many threads.
+    Threads(usize),
+    /// On the calling thread, one after the other: for units that call back to the user.
+    Caller,
+}
+
+/// The threads of a run and the staging memory of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    /// Where load units run.
+    pub loaders: Loaders,
+    /// Threads for store units.
+    pub storers: usize,
+    /// Staging memory of each loader, in bytes.
+    pub load_staging: usize,
+    /// Staging memory of each storer, in bytes.
+    pub store_staging: usize,
+}
+
+impl Threads {
+    /// Bytes of staging memory in all.
+    pub fn staging(&self) -> usize {
+        let loaders = match self.loaders {
+            Loaders::Threads(n) => n,
+            Loaders::Caller => 1,
+        };
+        loaders * self.load_staging + self.storers * self.store_staging
+    }
+}
+
+/// How the caller watches a run.
+pub trait Watch {
+    /// Told now and then how many bytes are done, of how many; returns `false` to stop the run.
+    fn tick(&mut self, done: u64, total: u64) -> bool;
+}
+
+impl<F: FnMut(u64, u64) -> bool> Watch for F {
+    fn tick(&mut self, done: u64, total: u64) -> bool {
+        self(done, total)
+    }
+}
+
+/// How often the caller's thread looks around.
+const TICK: Duration = Duration::from_millis(50);
+
+struct Piece {
+    index: u64,
+    frames: Arc<Frames>,
+    next_load: u64,
+    loads: u64,
+    loads_left: u64,
+    next_store: u64,
+    stores: u64,
+    stores_left: u64,
+}
+
+#[derive(Default)]
+struct State {
+    open: VecDeque<Piece>,
+    next_piece: u64,
+    allocating: bool,
+    finished: u64,
+    done_bytes: u64,
+    failure: Option<Error>,
+    loading: usize,
+    storing: usize,
+    since: Option<Instant>,
+    overlap: Duration,
+}
+
+impl State {
+    /// Keeps the account of overlapping time when a unit starts or ends.
+    fn account(&mut self, change: impl FnOnce(&mut State)) {
+        let now = Instant::now();
+        if let Some(since) = self.since.take() {
+            self.overlap += now - since;
+        }
+        change(self);
+        self.since = (self.loading > 0 && self.storing > 0).then_some(now);
+    }
+}
+
+struct Run<'a> {
+    runtime: &'a Runtime,
+    job: &'a dyn Job,
+    pieces: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+    cancel: Cancel,
+}
+
+/// Runs a job. On an error, or when the watch says so, everything stops first.
+///
+/// # Errors
+/// The first error of a unit; [`Error::Budget`] where staging memory and one piece do not fit;
+/// [`Error::Interrupted`].
+pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
+    let pieces = job.pieces();
+    let total: u64 = (0..pieces).map(|p| job.progress(p)).sum();
+    let meter = runtime.meter(job.operation());
+    let largest: usize =
+        (0..pieces).map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum()).max().unwrap_or(0);
+    runtime.make_room(threads.staging() + largest, job.operation())?;
+    let run = Run {
+        runtime,
+        job,
+        pieces,
+        state: Mutex::default(),
+        changed: Condvar::new(),
+        cancel: Cancel::default(),
+    };
+    // Movers are made before any thread starts: what cannot be had is an error at once.
+    let mover = |staging| Mover::new(runtime.disk(), runtime.budget(), staging, &run.cancel);
+    let loaders = match threads.loaders {
+        Loaders::Threads(n) => n.min(pieces.saturating_mul(64).max(1) as usize),
+        Loaders::Caller => 1,
+    };
+    let mut loaders: Vec<Mover> = (0..loaders).map(|_| mover(threads.load_staging)).collect::<Result<_>>()?;
+    let storers: Vec<Mover> =
+        (0..threads.storers).map(|_| mover(threads.store_staging)).collect::<Result<_>>()?;
+    std::thread::scope(|scope| {
+        for mut mover in storers {
+            let run = &run;
+            scope.spawn(move || run.serve(&mut mover, Run::store_one));
+        }
+        if threads.loaders == Loaders::Caller {
+            let mut mover = loaders.pop().expect("one was made");
+            while run.load_one(&mut mover) {
+                run.look(watch, total);
+            }
+        } else {
+            for mut mover in loaders {
+                let run = &run;
+                scope.spawn(move || run.serve(&mut mover, Run::load_one));
+            }
+        }
+        let mut state = run.lock();
+        while state.failure.is_none() && state.finished < pieces {
+            state = run.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            drop(state);
+            run.look(watch, total);
+            state = run.lock();
+        }
+    });
+    let state = run.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = state.failure {
+        return Err(error);
+    }
+    watch.tick(total, total);
+    let mut report = meter.report();
+    report.overlap = state.overlap;
+    runtime.set_last_run(report.clone());
+    Ok(report)
+}
+
+impl Run<'_> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in a unit is carried on by the scope; the state itself is always consistent.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self, watch: &mut dyn Watch, total: u64) {
+        let done = self.lock().done_bytes;
+        if !watch.tick(done, total) {
+            self.fail(Error::Interrupted);
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        let mut state = self.lock();
+        if state.failure.is_none() {
+            state.failure = Some(error);
+        }
+        drop(state);
+        self.cancel.cancel();
+        self.changed.notify_all();
+    }
+
+    /// Runs units until there are no more. A panic of a unit stops the run like an error.
+    fn serve(&self, mover: &mut Mover, one: fn(&Self, &mut Mover) -> bool) {
+        struct Guard<'a, 'b>(&'a Run<'b>);
+        impl Drop for Guard<'_, '_> {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    self.0.fail(Error::Interrupted);
+                }
+            }
+        }
+        let _guard = Guard(self);
+        while one(self, mover) {}
+    }
+
+    /// Runs the next load unit; `false` where there is none any more.
+    fn load_one(&self, mover: &mut Mover) -> bool {
+        let mut state = self.lock();
+        let (piece, unit, frames) = loop {
+            if state.failure.is_some() {
+                return false;
+            }
+            if let Some(p) = state.open.iter_mut().find(|p| p.next_load < p.loads) {
+                p.next_load += 1;
+                break (p.index, p.next_load - 1, Arc::clone(&p.frames));
+            }
+            if state.next_piece == self.pieces {
+                return false;
+            }
+            if state.allocating {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.allocating = true;
+            let index = state.next_piece;
+            drop(state);
+            let frames = self.allocate(index);
+            state = self.lock();
+            state.allocating = false;
+            match frames {
+                Ok(frames) => {
+                    state.next_piece += 1;
+                    let (loads, stores) = (self.job.load_units(index), self.job.store_units(index));
+                    state.open.push_back(Piece {
+                        index,
+                        frames: Arc::new(Frames(frames)),
+                        next_load: 0,
+                        loads,
+                        loads_left: loads,
+                        next_store: 0,
+                        stores,
+                        stores_left: stores,
+                    });
+                    self.changed.notify_all();
+                }
+                Err(error) => {
+                    drop(state);
+                    self.fail(error);
+                    return false;
+                }
+            }
+        };
+        state.account(|s| s.loading += 1);
+        drop(state);
+        let result = self.job.load(mover, piece, unit, &frames);
+        drop(frames);
+        let mut state = self.lock();
+        state.account(|s| s.loading -= 1);
+        if let Err(error) = result {
+            drop(state);
+            self.fail(error);
+            return false;
+        }
+        let p = state.open.iter_mut().find(|p| p.index == piece).expect("open until its units are done");
+        p.loads_left -= 1;
+        if p.loads_left == 0 {
+            if p.stores == 0 {
+                self.finish(&mut state, piece);
+            }
+            self.changed.notify_all();
+        }
+        true
+    }
+
+    /// Runs the next store unit; `false` where there is none any more.
+    fn store_one(&self, mover: &mut Mover) -> bool {
+        let mut state = self.lock();
+        let (piece, unit, frames) = loop {
+            if state.failure.is_some() || state.finished == self.pieces {
+                return false;
+            }
+            if let Some(p) = state.open.iter_mut().find(|p| p.loads_left == 0 && p.next_store < p.stores) {
+                p.next_store += 1;
+                break (p.index, p.next_store - 1, Arc::clone(&p.frames));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.account(|s| s.storing += 1);
+        drop(state);
+        let result = self.job.store(mover, piece, unit, &frames);
+        if result.is_ok() && self.job.frame_per_unit() {
+            frames.give_back(unit as usize);
+        }
+        drop(frames);
+        let mut state = self.lock();
+        state.account(|s| s.storing -= 1);
+        if let Err(error) = result {
+            drop(state);
+            self.fail(error);
+            return false;
+        }
+        let p = state.open.iter_mut().find(|p| p.index == piece).expect("open until its units are done");
+        p.stores_left -= 1;
+        if p.stores_left == 0 {
+            self.finish(&mut state, piece);
+        }
+        true
+    }
+
+    fn finish(&self, state: &mut State, piece: u64) {
+        state.open.retain(|p| p.index != piece);
+        state.finished += 1;
+        state.done_bytes += self.job.progress(piece);
+        self.changed.notify_all();
+    }
+
+    fn allocate(&self, piece: u64) -> Result<Vec<Mutex<Option<Frame>>>> {
+        let mut frames = Vec::new();
+        for bytes in self.job.frames(piece) {
+            loop {
+                self.cancel.check()?;
+                if let Some(frame) = self.runtime.budget().try_frame(bytes)? {
+                    frames.push(Mutex::new(Some(frame)));
+                    break;
+                }
+                let idle = self.lock().open.is_empty();
+                if idle && !self.runtime.release_something()? {
+                    // Nothing of this run is under way that could give memory back.
+                    self.runtime.budget().frame(bytes, self.job.operation()).map(drop)?;
+                    continue;
+                }
+                self.runtime.budget().wait_for_return(TICK);
+            }
+        }
+        Ok(frames)
+    }
+}

@@ -1,0 +1,120 @@
+//! What can go wrong with an array on disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What can go wrong with an array on disk. Every message names the array or file and the cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation on a file.
+    #[error("{path}: cannot {action}: {source}", path = path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was being done, such as `read 8192 bytes at 4096`.
+        action: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Nothing is stored under this name.
+    #[error("{}: there is no array here{hint}", path.display())]
+    NotFound {
+        /// The array.
+        path: PathBuf,
+        /// What may help, with its own punctuation, or nothing.
+        hint: String,
+    },
+    /// An array or file stands where a new one was to be made.
+    #[error("{}: exists already; pass overwrite=True (--overwrite) to replace it", path.display())]
+    Exists {
+        /// The array.
+        path: PathBuf,
+    },
+    /// Another writer has the array.
+    #[error("{}: is being written by {holder}", path.display())]
+    Busy {
+        /// The array.
+        path: PathBuf,
+        /// Who, such as `process 4711`.
+        holder: String,
+    },
+    /// Stored data is not what was written.
+    #[error("{}: {what}", path.display())]
+    Corrupt {
+        /// The array.
+        path: PathBuf,
+        /// The tile and what is wrong with it, or the same of metadata.
+        what: String,
+    },
+    /// Stored data is sound, but of a kind that this version cannot work with.
+    #[error("{}: {what}", path.display())]
+    Unsupported {
+        /// The array.
+        path: PathBuf,
+        /// What is not supported.
+        what: String,
+    },
+    /// The device has too little room.
+    #[error("{}: no space: {needed} bytes are needed, {free} are free", path.display())]
+    NoSpace {
+        /// The directory or file.
+        path: PathBuf,
+        /// Bytes that were to be written.
+        needed: u64,
+        /// Bytes that the file system has left for us.
+        free: u64,
+    },
+    /// The budget is too small.
+    #[error("{purpose} needs {needed} bytes of memory, and the budget is {budget} bytes; the least that works is {needed} bytes (oc.config(memory=...), OUTCROP_MEMORY or --memory)")]
+    Budget {
+        /// What the memory was for.
+        purpose: String,
+        /// The least budget with which it would work.
+        needed: u64,
+        /// The budget.
+        budget: u64,
+    },
+    /// The system gave no memory, although the budget allowed it.
+    #[error("the system has no {bytes} bytes of memory left: {source}")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The cause.
+        source: io::Error,
+    },
+    /// An argument makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The operation was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// An object made before a fork is used in the child.
+    #[error("this array was opened before a fork; open it again in the child process")]
+    Forked,
+}
+
+impl Error {
+    /// An [`Error::Invalid`].
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::Invalid(message.into())
+    }
+
+    /// An [`Error::Corrupt`] of the array at `path`.
+    pub fn corrupt(path: &Path, what: impl Into<String>) -> Error {
+        Error::Corrupt { path: path.into(), what: what.into() }
+    }
+
+    /// An [`Error::Unsupported`] of the array at `path`.
+    pub fn unsupported(path: &Path, what: impl Into<String>) -> Error {
+        Error::Unsupported { path: path.into(), what: what.into() }
+    }
+
+    /// Wraps an operating system error.
+    pub fn io(path: &Path, action: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error::Io { path: path.into(), action: action.into(), source: source.into() }
+    }
+}

@@ -1,0 +1,268 @@
+//! Aligned memory inside a budget.
+//!
+//! Invariants:
+//! 1. `used + cached <= limit` at every moment: memory is charged before it is mapped.
+//! 2. A [`Frame`] is charged from its creation to its drop, whoever holds it.
+//! 3. Frames are not inherited over `fork`: a child that inherited half-written frames with I/O in
+//!    flight would see them change, or copy them when the parent writes.
+
+use crate::error::{Error, Result};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Frames start at multiples of this, and their sizes are multiples of it. It is at least the
+/// alignment that direct I/O asks for on every common device.
+pub const FRAME_ALIGN: usize = 4096;
+
+/// Frames of at least this size start at a multiple of it, so that the kernel can back them with
+/// huge pages, which makes pinning them for I/O cheap.
+const HUGE: usize = 2 << 20;
+
+/// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
+pub fn charged(bytes: usize) -> usize {
+    bytes.max(1).next_multiple_of(FRAME_ALIGN)
+}
+
+/// An anonymous mapping, unmapped on drop.
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is plain memory owned by this value; nothing about it belongs to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: shared references give out no access to the memory except through `Frame`'s methods,
+// which ask for `&mut` or for the caller's promise.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(len: usize) -> io::Result<Mapping> {
+        let align = if len >= HUGE { HUGE } else { FRAME_ALIGN };
+        let span = if align > FRAME_ALIGN { len + align } else { len };
+        // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory
+        // that exists.
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), span, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        }? as usize;
+        let start = base.next_multiple_of(align);
+        for (from, to) in [(base, start), (start + len, base + span)] {
+            if from < to {
+                // SAFETY: both ranges lie inside the mapping made above and outside the part kept.
+                let _ = unsafe { munmap(from as *mut c_void, to - from) };
+            }
+        }
+        // SAFETY: the range is the part of our own mapping that was kept.
+        unsafe {
+            madvise(start as *mut c_void, len, Advice::LinuxDontFork)?;
+            if align == HUGE {
+                // Refused where huge pages are off; only speed depends on it.
+                let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
+            }
+        }
+        Ok(Mapping { start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"), len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[derive(Default)]
+struct State {
+    used: usize,
+    peak: usize,
+    /// Mappings kept for reuse, by size.
+    cached: BTreeMap<usize, Vec<Mapping>>,
+    cached_bytes: usize,
+}
+
+/// The bytes that all frames together may occupy.
+pub struct Budget {
+    limit: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: usize) -> Arc<Budget> {
+        Arc::new(Budget { limit, state: Mutex::default(), returned: Condvar::new() })
+    }
+
+    /// The limit in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes charged now.
+    pub fn used(&self) -> usize {
+        self.lock().used
+    }
+
+    /// Most bytes charged at once since the start, or since [`reset_peak`](Self::reset_peak).
+    pub fn peak(&self) -> usize {
+        self.lock().peak
+    }
+
+    /// Lets the peak start from what is charged now.
+    pub fn reset_peak(&self) {
+        let mut state = self.lock();
+        state.peak = state.used;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is complete before anything that can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A frame of at least `bytes` bytes, or `None` where the budget has no room for it now.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
+    pub fn try_frame(self: &Arc<Self>, bytes: usize) -> Result<Option<Frame>> {
+        let len = charged(bytes);
+        let mut state = self.lock();
+        if len > self.limit - state.used {
+            return Ok(None);
+        }
+        state.used += len;
+        state.peak = state.peak.max(state.used);
+        let kept = state.cached.get_mut(&len).and_then(Vec::pop);
+        let mapping = match kept {
+            Some(mapping) => {
+                state.cached_bytes -= len;
+                mapping
+            }
+            None => {
+                // Make room among what is only kept, so that mapped memory stays within the limit.
+                let mut given_up = Vec::new();
+                while state.used + state.cached_bytes > self.limit {
+                    let mut entry = state.cached.last_entry().expect("cached bytes are in the map");
+                    given_up.extend(entry.get_mut().pop());
+                    if entry.get().is_empty() {
+                        entry.remove();
+                    }
+                    state.cached_bytes -= given_up.last().map_or(0, |m: &Mapping| m.len);
+                }
+                drop(given_up);
+                drop(state);
+                Mapping::new(len).map_err(|source| {
+                    self.give_back(len, None);
+                    Error::OutOfMemory { bytes: len as u64, source }
+                })?
+            }
+        };
+        Ok(Some(Frame { mapping: Some(mapping), budget: Arc::clone(self) }))
+    }
+
+    /// A frame, or an error that names `purpose` and the least budget.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] where there is no room now; [`Error::OutOfMemory`].
+    pub fn frame(self: &Arc<Self>, bytes: usize, purpose: &str) -> Result<Frame> {
+        self.try_frame(bytes)?.ok_or_else(|| Error::Budget {
+            purpose: purpose.into(),
+            needed: (self.used() + charged(bytes)) as u64,
+            budget: self.limit as u64,
+        })
+    }
+
+    /// Waits a moment for a frame to come back.
+    pub fn wait_for_return(&self, timeout: Duration) {
+        let state = self.lock();
+        let _ = self.returned.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+    }
+
+    fn give_back(&self, len: usize, mapping: Option<Mapping>) {
+        let mut state = self.lock();
+        state.used -= len;
+        if let Some(mapping) = mapping {
+            state.cached.entry(len).or_default().push(mapping);
+            state.cached_bytes += len;
+        }
+        drop(state);
+        self.returned.notify_all();
+    }
+
+    /// Returns the memory that is kept for reuse to the system.
+    pub fn trim(&self) {
+        let mut state = self.lock();
+        state.cached_bytes = 0;
+        let cached = std::mem::take(&mut state.cached);
+        drop(state);
+        drop(cached);
+    }
+}
+
+/// An aligned piece of memory, charged to a budget until it is dropped. Its content at first is
+/// unspecified, though initialized.
+pub struct Frame {
+    mapping: Option<Mapping>,
+    budget: Arc<Budget>,
+}
+
+impl Frame {
+    fn mapping(&self) -> &Mapping {
+        self.mapping.as_ref().expect("present until drop")
+    }
+
+    /// Bytes, a multiple of [`FRAME_ALIGN`].
+    #[allow(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        self.mapping().len
+    }
+
+    /// Where the frame starts, a multiple of [`FRAME_ALIGN`].
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.mapping().start.as_ptr()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is initialized memory of this length; writers through `as_ptr` promise
+        // not to write while a slice is alive.
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
+    }
+
+    /// The bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and `&mut self` excludes every other slice.
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len()) }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let mapping = self.mapping.take();
+        self.budget.give_back(mapping.as_ref().map_or(0, |m| m.len), mapping);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_holds_and_everything_comes_back() {
+        let budget = Budget::new(16 << 20);
+        let a = budget.frame(8 << 20, "a").unwrap();
+        let b = budget.frame(8 << 20, "b").unwrap();
+        assert!(budget.try_frame(1).unwrap().is_none());
+        assert!(matches!(budget.frame(1, "c"), Err(Error::Budget { needed, .. }) if needed == (16 << 20) + 4096));
+        drop((a, b));
+        assert_eq!(budget.used(), 0);
+        let mut other = budget.frame(12 << 20, "d").unwrap();
+        other.bytes_mut().fill(1);
+        assert_eq!(budget.lock().cached_bytes, 0);
+        assert_eq!(other.as_ptr() as usize % HUGE, 0);
+        assert_eq!(budget.peak(), 16 << 20);
+    }
+}

@@ -1,0 +1,1 @@
+//! The measured speed of a directory's device.

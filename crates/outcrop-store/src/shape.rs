@@ -1,0 +1,355 @@
+//! Shapes, boxes and tile grids.
+
+use crate::error::{Error, Result};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// One number per axis.
+pub type Dims = SmallVec<[u64; 4]>;
+
+/// The most axes an array may have, as in NumPy.
+pub const MAX_NDIM: usize = 64;
+
+/// The number of bytes of an array, or an error where that does not fit a signed 64-bit integer.
+pub fn checked_nbytes(shape: &[u64], itemsize: usize) -> Result<u64> {
+    if shape.len() > MAX_NDIM {
+        return Err(Error::invalid(format!("{} dimensions, at most {MAX_NDIM} are possible", shape.len())));
+    }
+    // Zero extents are left out first, so that an empty array of absurd extents is refused too, as
+    // NumPy does: its strides would overflow.
+    let product = shape.iter().filter(|&&n| n != 0).try_fold(itemsize as u64, |acc, &n| acc.checked_mul(n));
+    match product {
+        Some(bytes) if bytes <= i64::MAX as u64 => Ok(if shape.contains(&0) { 0 } else { bytes }),
+        _ => Err(Error::invalid(format!("an array of shape {} is too large to address", Tuple(shape)))),
+    }
+}
+
+/// The number of elements of a shape that [`checked_nbytes`] has accepted.
+pub fn elements(shape: &[u64]) -> u64 {
+    shape.iter().product()
+}
+
+/// Strides in elements of a dense row-major (C order) block.
+pub fn row_major_strides(shape: &[u64]) -> SmallVec<[isize; 4]> {
+    let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.len());
+    let mut step = 1isize;
+    for axis in (0..shape.len()).rev() {
+        strides[axis] = step;
+        step *= shape[axis].max(1) as isize;
+    }
+    strides
+}
+
+/// Displays dims as Python displays a tuple.
+pub struct Tuple<'a>(pub &'a [u64]);
+
+impl fmt::Display for Tuple<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [one] => write!(f, "({one},)"),
+            many => {
+                let text: Vec<String> = many.iter().map(u64::to_string).collect();
+                write!(f, "({})", text.join(", "))
+            }
+        }
+    }
+}
+
+/// An axis-aligned box of an array: `start[i] .. start[i] + shape[i]` along each axis `i`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayBox {
+    /// First index along each axis.
+    pub start: Dims,
+    /// Extent along each axis.
+    pub shape: Dims,
+}
+
+impl ArrayBox {
+    /// The box of these starts and extents.
+    pub fn new(start: impl AsRef<[u64]>, shape: impl AsRef<[u64]>) -> ArrayBox {
+        let (start, shape) = (Dims::from_slice(start.as_ref()), Dims::from_slice(shape.as_ref()));
+        debug_assert_eq!(start.len(), shape.len());
+        ArrayBox { start, shape }
+    }
+
+    /// The box that is a whole array of this shape.
+    pub fn whole(shape: &[u64]) -> ArrayBox {
+        ArrayBox { start: SmallVec::from_elem(0, shape.len()), shape: shape.into() }
+    }
+
+    /// Number of axes.
+    pub fn ndim(&self) -> usize {
+        self.start.len()
+    }
+
+    /// One past the last index along an axis.
+    pub fn end(&self, axis: usize) -> u64 {
+        self.start[axis] + self.shape[axis]
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> u64 {
+        elements(&self.shape)
+    }
+
+    /// Whether the box has no element.
+    pub fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// The elements in both boxes, or `None` where there are none.
+    pub fn intersect(&self, other: &ArrayBox) -> Option<ArrayBox> {
+        let mut start = Dims::new();
+        let mut shape = Dims::new();
+        for axis in 0..self.ndim() {
+            let low = self.start[axis].max(other.start[axis]);
+            let high = self.end(axis).min(other.end(axis));
+            if low >= high {
+                return None;
+            }
+            start.push(low);
+            shape.push(high - low);
+        }
+        Some(ArrayBox { start, shape })
+    }
+
+    /// Whether every element of `other` is in this box.
+    pub fn contains(&self, other: &ArrayBox) -> bool {
+        other.is_empty()
+            || (0..self.ndim()).all(|a| self.start[a] <= other.start[a] && other.end(a) <= self.end(a))
+    }
+
+    /// Checks that the box lies inside an array of this shape.
+    pub fn check_inside(&self, shape: &[u64]) -> Result<()> {
+        let inside = self.ndim() == shape.len()
+            && (0..shape.len())
+                .all(|a| self.start[a].checked_add(self.shape[a]).is_some_and(|end| end <= shape[a]));
+        if inside {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("box {self} does not lie inside an array of shape {}", Tuple(shape))))
+        }
+    }
+}
+
+impl fmt::Display for ArrayBox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for axis in 0..self.ndim() {
+            if axis > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{}:{}", self.start[axis], self.end(axis))?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// How an array is cut into tiles. Tiles at the high edges may hang over; the overhang is clipped
+/// from their boxes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TileGrid {
+    /// Shape of the array.
+    pub shape: Dims,
+    /// Shape of an inner tile; each extent is at least 1.
+    pub tile: Dims,
+}
+
+impl TileGrid {
+    /// The grid, or an error where the tile has another number of axes or an extent of zero.
+    pub fn new(shape: &[u64], tile: &[u64]) -> Result<TileGrid> {
+        if shape.len() != tile.len() {
+            return Err(Error::invalid(format!(
+                "tile {} and shape {} have different numbers of dimensions",
+                Tuple(tile),
+                Tuple(shape)
+            )));
+        }
+        if tile.contains(&0) {
+            return Err(Error::invalid(format!("tile {} has an extent of zero", Tuple(tile))));
+        }
+        Ok(TileGrid { shape: shape.into(), tile: tile.into() })
+    }
+
+    /// Number of tiles along each axis.
+    pub fn counts(&self) -> Dims {
+        self.shape.iter().zip(&self.tile).map(|(&n, &t)| n.div_ceil(t)).collect()
+    }
+
+    /// Number of tiles. One for a 0-d array, zero for an empty one.
+    pub fn tiles(&self) -> u64 {
+        elements(&self.counts())
+    }
+
+    /// Number of elements of a full tile, overhang included.
+    pub fn tile_elements(&self) -> u64 {
+        elements(&self.tile)
+    }
+
+    /// The box of the tile at these coordinates, overhang clipped.
+    pub fn tile_box(&self, coords: &[u64]) -> ArrayBox {
+        let start: Dims = coords.iter().zip(&self.tile).map(|(&c, &t)| c * t).collect();
+        let shape = (0..coords.len()).map(|a| self.tile[a].min(self.shape[a] - start[a])).collect();
+        ArrayBox { start, shape }
+    }
+
+    /// Position of a tile in row-major order of coordinates.
+    pub fn linear_index(&self, coords: &[u64]) -> u64 {
+        coords.iter().zip(self.counts()).fold(0, |acc, (&c, n)| acc * n + c)
+    }
+
+    /// Coordinates of the tile at a position in row-major order.
+    pub fn coords(&self, mut index: u64) -> Dims {
+        let counts = self.counts();
+        let mut coords: Dims = SmallVec::from_elem(0, counts.len());
+        for axis in (0..counts.len()).rev() {
+            coords[axis] = index % counts[axis];
+            index /= counts[axis];
+        }
+        coords
+    }
+
+    /// The coordinates of every tile that shares an element with `region`, in row-major order.
+    pub fn tiles_of(&self, region: &ArrayBox) -> BoxIndices {
+        if region.is_empty() {
+            return BoxIndices::new(&ArrayBox { start: region.start.clone(), shape: SmallVec::from_elem(0, region.ndim().max(1)) });
+        }
+        let first: Dims = region.start.iter().zip(&self.tile).map(|(&s, &t)| s / t).collect();
+        let count = (0..region.ndim()).map(|a| (region.end(a) - 1) / self.tile[a] - first[a] + 1).collect();
+        BoxIndices::new(&ArrayBox { start: first, shape: count })
+    }
+}
+
+/// Every index inside a box, in row-major order.
+pub struct BoxIndices {
+    start: Dims,
+    shape: Dims,
+    next: Option<Dims>,
+}
+
+impl BoxIndices {
+    /// Starts at the box's first index.
+    pub fn new(region: &ArrayBox) -> BoxIndices {
+        let next = (!region.is_empty()).then(|| region.start.clone());
+        BoxIndices { start: region.start.clone(), shape: region.shape.clone(), next }
+    }
+}
+
+impl Iterator for BoxIndices {
+    type Item = Dims;
+
+    fn next(&mut self) -> Option<Dims> {
+        let current = self.next.take()?;
+        let mut following = current.clone();
+        for axis in (0..self.shape.len()).rev() {
+            following[axis] += 1;
+            if following[axis] < self.start[axis] + self.shape[axis] {
+                self.next = Some(following);
+                break;
+            }
+            following[axis] = self.start[axis];
+        }
+        Some(current)
+    }
+}
+
+/// Bytes the default tile aims at.
+const DEFAULT_TILE_BYTES: u64 = 8 << 20;
+
+/// The default tile: about 8 MiB, square in the two largest dimensions, whole or one along the
+/// others, and a multiple of 4096 bytes where the array allows it.
+///
+/// The smaller dimensions are taken whole only as far as the two largest still have room; an array
+/// smaller than a tile is one tile.
+pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
+    let budget = DEFAULT_TILE_BYTES / itemsize as u64;
+    let mut tile: Dims = SmallVec::from_elem(1, shape.len());
+    if shape.is_empty() {
+        return tile;
+    }
+    let mut by_extent: Vec<usize> = (0..shape.len()).collect();
+    by_extent.sort_by_key(|&a| (std::cmp::Reverse(shape[a]), a));
+    let whole = elements(shape);
+    if whole <= budget {
+        return shape.iter().map(|&n| n.max(1)).collect();
+    }
+    let side = |elements: u64| -> u64 {
+        // The largest power of two whose square does not pass the room.
+        let mut side = 1;
+        while (side * 2) * (side * 2) <= elements {
+            side *= 2;
+        }
+        side
+    };
+    if shape.len() == 1 {
+        tile[0] = budget.min(shape[0].max(1));
+        return tile;
+    }
+    let (large, second) = (by_extent[0], by_extent[1]);
+    let edge = side(budget);
+    if shape[second] <= edge {
+        // A thin array: whole along the second axis, as long as fits along the first.
+        tile[second] = shape[second].max(1);
+        let room = (budget / tile[second]).max(1);
+        let unit = (4096 / itemsize as u64).min(room);
+        tile[large] = (room / unit * unit).clamp(1, shape[large].max(1));
+    } else {
+        tile[second] = edge;
+        tile[large] = (budget / edge).min(shape[large]);
+        if tile[large] > edge {
+            tile[large] = edge * (tile[large] / edge);
+        }
+    }
+    // What room is left goes to the remaining axes, largest first.
+    for &axis in &by_extent[2..] {
+        let used = elements(&tile);
+        tile[axis] = (budget / used).clamp(1, shape[axis].max(1));
+    }
+    tile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_the_array_once() {
+        let grid = TileGrid::new(&[5, 7], &[2, 3]).unwrap();
+        let covered: u64 = (0..grid.tiles()).map(|i| grid.tile_box(&grid.coords(i)).elements()).sum();
+        assert_eq!(covered, 35);
+        assert_eq!(grid.linear_index(&grid.coords(5)), 5);
+        let touched: Vec<Dims> = grid.tiles_of(&ArrayBox::new([1, 2], [2, 2])).collect();
+        assert_eq!(touched.len(), 4);
+    }
+
+    #[test]
+    fn zero_dimensional_and_empty_grids() {
+        let scalar = TileGrid::new(&[], &[]).unwrap();
+        assert_eq!(scalar.tiles(), 1);
+        assert_eq!(scalar.tiles_of(&ArrayBox::whole(&[])).count(), 1);
+        let empty = TileGrid::new(&[0, 4], &[1, 4]).unwrap();
+        assert_eq!(empty.tiles(), 0);
+        assert_eq!(empty.tiles_of(&ArrayBox::whole(&[0, 4])).count(), 0);
+    }
+
+    #[test]
+    fn default_tiles_are_about_eight_mebibytes() {
+        assert_eq!(default_tile(&[16384, 16384], 8).as_slice(), [1024, 1024]);
+        assert_eq!(default_tile(&[65536, 65536], 4).as_slice(), [2048, 1024]);
+        assert_eq!(default_tile(&[100, 100], 8).as_slice(), [100, 100]);
+        assert_eq!(default_tile(&[1 << 30], 8).as_slice(), [1 << 20]);
+        assert_eq!(default_tile(&[1 << 20, 100], 8).as_slice(), [10240, 100]);
+        for shape in [[3u64, 100_000, 5000], [1000, 1000, 1000], [7, 9, 100_000_000]] {
+            let bytes = elements(&default_tile(&shape, 8)) * 8;
+            assert!((4 << 20..=8 << 20).contains(&bytes), "{shape:?}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn absurd_shapes_are_refused() {
+        assert!(checked_nbytes(&[1 << 40, 1 << 40], 8).is_err());
+        assert!(checked_nbytes(&[0, 1 << 40, 1 << 40], 8).is_err());
+        assert_eq!(checked_nbytes(&[0, 5], 8).unwrap(), 0);
+        assert_eq!(checked_nbytes(&[], 8).unwrap(), 8);
+    }
+}

@@ -1,0 +1,161 @@
+//! Memory that a box of an array is loaded into or stored from.
+
+use crate::frame::FRAME_ALIGN;
+use crate::shape::{ArrayBox, row_major_strides};
+use crate::strided;
+use smallvec::SmallVec;
+
+/// Strides in bytes.
+pub type Strides = SmallVec<[isize; 4]>;
+
+/// Strides in bytes of a dense row-major block.
+pub fn dense_strides(shape: &[u64], itemsize: usize) -> Strides {
+    row_major_strides(shape).iter().map(|s| s * itemsize as isize).collect()
+}
+
+/// A strided block of memory that holds one box.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    region: ArrayBox,
+    start: *mut u8,
+    strides: Strides,
+    /// Bytes that may be overwritten from `start` on, where the block is dense; else 0.
+    capacity: usize,
+}
+
+/// One or more patches that together hold a box.
+///
+/// A canvas is where a store's bytes come from or go to: a frame, a NumPy array, or several frames
+/// when a box is taken apart into tiles while it is read.
+#[derive(Clone, Debug)]
+pub struct Canvas {
+    region: ArrayBox,
+    itemsize: usize,
+    patches: SmallVec<[Patch; 1]>,
+}
+
+// SAFETY: whoever made the canvas promised that its memory may be used from any thread that the
+// canvas reaches.
+unsafe impl Send for Canvas {}
+// SAFETY: as above; concurrent users write disjoint boxes.
+unsafe impl Sync for Canvas {}
+
+impl Patch {
+    /// A dense row-major block for `region` at `start`, with `capacity` bytes that may be overwritten
+    /// (at least those of the box; more lets a checksum land behind the data).
+    pub fn dense(region: ArrayBox, start: *mut u8, capacity: usize, itemsize: usize) -> Patch {
+        let strides = dense_strides(&region.shape, itemsize);
+        Patch { region, start, strides, capacity }
+    }
+
+    /// A block with any strides, in bytes.
+    pub fn strided(region: ArrayBox, start: *mut u8, strides: Strides) -> Patch {
+        Patch { region, start, strides, capacity: 0 }
+    }
+
+    fn at(&self, region: &ArrayBox) -> *mut u8 {
+        let offset: isize = (0..region.ndim())
+            .map(|a| (region.start[a] - self.region.start[a]) as isize * self.strides[a])
+            .sum();
+        self.start.wrapping_offset(offset)
+    }
+}
+
+impl Canvas {
+    /// A canvas of patches.
+    ///
+    /// # Safety
+    /// The patches do not overlap, together cover `region`, and their memory is valid, and accessed
+    /// by nobody else, while the canvas or a clone of it is in use.
+    pub unsafe fn new(region: ArrayBox, itemsize: usize, patches: impl IntoIterator<Item = Patch>) -> Canvas {
+        Canvas { region, itemsize, patches: patches.into_iter().collect() }
+    }
+
+    /// The box.
+    pub fn region(&self) -> &ArrayBox {
+        &self.region
+    }
+
+    /// The same memory, for a smaller box.
+    pub fn part(&self, region: &ArrayBox) -> Canvas {
+        debug_assert!(self.region.contains(region));
+        Canvas { region: region.clone(), ..self.clone() }
+    }
+
+    /// The patch that is exactly `region`, dense, and aligned for direct I/O: its start and capacity.
+    pub fn exact(&self, region: &ArrayBox) -> Option<(*mut u8, usize)> {
+        let patch = self.patches.iter().find(|p| p.region == *region && p.capacity > 0)?;
+        (patch.start as usize).is_multiple_of(FRAME_ALIGN).then_some((patch.start, patch.capacity))
+    }
+
+    /// The start of `region` where it lies in one patch as a dense row-major block.
+    pub fn contiguous(&self, region: &ArrayBox) -> Option<*mut u8> {
+        let patch = self.patches.iter().find(|p| p.region.contains(region))?;
+        let dense = dense_strides(&region.shape, self.itemsize);
+        let same = (0..region.ndim()).all(|a| region.shape[a] <= 1 || patch.strides[a] == dense[a]);
+        same.then(|| patch.at(region))
+    }
+
+    /// Start and strides in bytes of a box that lies in the first patch.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub fn address(&self, region: &ArrayBox) -> (*mut u8, Strides) {
+        let patch = &self.patches[0];
+        assert!(patch.region.contains(region));
+        (patch.at(region), patch.strides.clone())
+    }
+
+    /// Copies a box into the canvas, reversing the bytes of every `word` bytes (1: none).
+    ///
+    /// # Safety
+    /// `source` and `strides` address valid memory for every element of `region`.
+    pub unsafe fn scatter(&self, region: &ArrayBox, source: *const u8, strides: &[isize], word: usize) {
+        for patch in &self.patches {
+            let Some(common) = patch.region.intersect(region) else { continue };
+            let from = source.wrapping_offset(offset_in(&common, region, strides));
+            // SAFETY: the source is the caller's promise; the patch's memory that of `new`.
+            unsafe {
+                let (to, shape) = (patch.at(&common), &common.shape);
+                if word > 1 {
+                    strided::copy_swapped(to, &patch.strides, from, strides, shape, self.itemsize, word);
+                } else {
+                    strided::copy(to, &patch.strides, from, strides, shape, self.itemsize);
+                }
+            }
+        }
+    }
+
+    /// Copies a box out of the canvas.
+    ///
+    /// # Safety
+    /// `target` and `strides` address valid memory for every element of `region`.
+    pub unsafe fn gather(&self, region: &ArrayBox, target: *mut u8, strides: &[isize], word: usize) {
+        for patch in &self.patches {
+            let Some(common) = patch.region.intersect(region) else { continue };
+            let to = target.wrapping_offset(offset_in(&common, region, strides));
+            // SAFETY: the target is the caller's promise; the patch's memory that of `new`.
+            unsafe {
+                let (from, shape) = (patch.at(&common), &common.shape);
+                if word > 1 {
+                    strided::copy_swapped(to, strides, from, &patch.strides, shape, self.itemsize, word);
+                } else {
+                    strided::copy(to, strides, from, &patch.strides, shape, self.itemsize);
+                }
+            }
+        }
+    }
+
+    /// Sets a box to one element.
+    pub fn fill(&self, region: &ArrayBox, element: &[u8]) {
+        for patch in &self.patches {
+            let Some(common) = patch.region.intersect(region) else { continue };
+            // SAFETY: the patch's memory is valid by the promise of `new`.
+            unsafe { strided::fill(patch.at(&common), &patch.strides, &common.shape, element) };
+        }
+    }
+}
+
+fn offset_in(inner: &ArrayBox, outer: &ArrayBox, strides: &[isize]) -> isize {
+    (0..inner.ndim()).map(|a| (inner.start[a] - outer.start[a]) as isize * strides[a]).sum()
+}

@@ -1,0 +1,206 @@
+//! The right to write an array, and the moment it becomes visible.
+//!
+//! A new array is built beside its final place, under a name derived from it: `.NAME.outcrop-new`.
+//! The name makes it the one thing that a second writer and a later run look for; a lock on it, which
+//! the kernel releases however the process ends, tells the two apart:
+//! - locked: someone is writing, and the second writer is told who;
+//! - not locked: a leftover of a run that was killed, and removed.
+//!
+//! Publishing is one rename (or one exchange of names, where an old array is replaced), so that a
+//! reader sees the old array or the new one.
+
+use crate::error::{Error, Result};
+use crate::io::disk::{Disk, parent_of};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A place that is being built, locked.
+pub struct Claim {
+    disk: Arc<Disk>,
+    path: PathBuf,
+    target: PathBuf,
+    overwrite: bool,
+    lock: Option<OwnedFd>,
+}
+
+/// What is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// A file, not made yet: the claim is on a directory that will hold it.
+    File,
+}
+
+/// The name inside a file's claim.
+const FILE: &str = "data";
+
+impl Claim {
+    /// Claims `target`. Leftovers of killed runs are removed.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where something is there and `overwrite` is not set, or what is there is no
+    /// array; [`Error::Busy`]; the operating system's.
+    pub fn new(disk: &Arc<Disk>, target: &Path, kind: Kind, overwrite: bool) -> Result<Claim> {
+        disk.check_process()?;
+        let target = match target.canonicalize() {
+            Ok(real) if overwrite => real,
+            _ => target.to_path_buf(),
+        };
+        let Some(name) = target.file_name() else {
+            return Err(Error::invalid(format!("{}: not a name for an array", target.display())));
+        };
+        let parent = parent_of(&target);
+        if !parent.is_dir() {
+            return Err(Error::NotFound {
+                path: target.clone(),
+                hint: format!(" (the directory {} does not exist)", parent.display()),
+            });
+        }
+        let mut staged = std::ffi::OsString::from(".");
+        staged.push(name);
+        staged.push(".outcrop-new");
+        let path = target.with_file_name(staged);
+        let lock = lock_new_directory(disk, &path)?;
+        let claim = Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock) };
+        // Looked at under the lock, so that a leftover is removed even where the run that left it
+        // behind had published already.
+        claim.check_target(kind)?;
+        Ok(claim)
+    }
+
+    fn check_target(&self, kind: Kind) -> Result<()> {
+        let Ok(found) = self.target.symlink_metadata() else { return Ok(()) };
+        if !self.overwrite {
+            return Err(Error::Exists { path: self.target.clone() });
+        }
+        let is_array = |p: &Path| p.join("zarr.json").is_file() || p.join(".zarray").is_file();
+        let is_empty = |p: &Path| p.read_dir().is_ok_and(|mut d| d.next().is_none());
+        let replaceable = match kind {
+            _ if found.is_dir() => is_array(&self.target) || is_empty(&self.target),
+            _ => found.is_file(),
+        };
+        if replaceable {
+            return Ok(());
+        }
+        Err(Error::unsupported(&self.target, "is not an array, and will not be overwritten"))
+    }
+
+    /// The directory that is being built, or that holds the file that is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the file lies that is being built.
+    pub fn file_path(&self) -> PathBuf {
+        self.path.join(FILE)
+    }
+
+    /// Where it will be.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Puts the directory in place, durably. What is in it must be durable already.
+    ///
+    /// # Errors
+    /// The operating system's; nothing is visible then.
+    pub fn publish(mut self, kind: Kind) -> Result<()> {
+        let built = match kind {
+            Kind::Directory => self.path.clone(),
+            Kind::File => self.file_path(),
+        };
+        let replaces = self.overwrite && self.target.symlink_metadata().is_ok();
+        if replaces {
+            self.disk.exchange(&built, &self.target)?;
+        } else {
+            self.disk.rename(&built, &self.target, false)?;
+        }
+        if let Err(error) = self.disk.sync_parent(&self.target) {
+            // A commit that is not durable has failed: back to what was.
+            let undone = if replaces {
+                self.disk.exchange(&built, &self.target)
+            } else {
+                self.disk.rename(&self.target, &built, false)
+            };
+            undone?;
+            return Err(error);
+        }
+        // What was replaced, or the empty directory around a file, goes now; if it cannot, the next
+        // run that writes here removes it.
+        let _ = self.disk.remove(&self.path);
+        self.lock = None;
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.lock.is_some() && self.disk.check_process().is_ok() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes a directory and locks it; one that is there and not locked is removed first.
+pub(super) fn lock_new_directory(disk: &Disk, path: &Path) -> Result<OwnedFd> {
+    for _ in 0..100 {
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777)) {
+            Ok(()) => {
+                // Another process may take it for a leftover before it is locked; then it is theirs.
+                if let Some(lock) = lock_directory(path)? {
+                    return Ok(lock);
+                }
+            }
+            Err(rustix::io::Errno::EXIST) => match lock_directory(path)? {
+                Some(_lock) => disk.remove(path)?,
+                None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
+            },
+            Err(e) => return Err(Error::io(path, "make the directory", e)),
+        }
+    }
+    Err(Error::Busy { path: path.into(), holder: "other processes".into() })
+}
+
+/// Locks a directory that is still at this path; `None` where another process has it or has just
+/// removed it.
+pub(super) fn lock_directory(path: &Path) -> Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let fd = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(e) => return Err(Error::io(path, "open the directory", e)),
+    };
+    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        Err(e) => return Err(Error::io(path, "lock", e)),
+    }
+    Ok(still_there(&fd, path).then_some(fd))
+}
+
+/// Whether `path` still names the file that `fd` is open on.
+pub(super) fn still_there(fd: impl AsFd, path: &Path) -> bool {
+    match (rustix::fs::fstat(fd), rustix::fs::stat(path)) {
+        (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),
+        _ => false,
+    }
+}
+
+/// Who holds the lock on a path, as far as the kernel tells.
+pub(super) fn holder(path: &Path) -> String {
+    let found = || -> io::Result<Option<String>> {
+        let inode = format!(":{}", rustix::fs::stat(path)?.st_ino);
+        let locks = std::fs::read_to_string("/proc/locks")?;
+        Ok(locks.lines().find_map(|line| {
+            // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, "FLOCK", _, _, pid, file, ..] = fields[..] else { return None };
+            file.ends_with(&inode).then(|| format!("process {pid}"))
+        }))
+    };
+    found().ok().flatten().unwrap_or_else(|| "another process".into())
+}

@@ -1,0 +1,188 @@
+//! Arrays that can be loaded from, stored to and committed.
+//!
+//! - [`canvas`]: the memory side of a movement.
+//! - [`claim`]: the right to write an array, and the moment it becomes visible.
+//! - [`tiled`]: our own Zarr arrays. [`linear`]: `.npy` and raw files. [`foreign`]: Zarr arrays with
+//!   other codecs, through the `zarrs` crate.
+//! - [`open`]: finding out what stands at a path.
+
+pub mod canvas;
+pub mod claim;
+pub mod foreign;
+pub mod linear;
+pub mod open;
+mod seams;
+pub mod tiled;
+mod update;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::frame::{Budget, Frame, charged};
+use crate::io::{Cancel, Disk, IoQueue};
+use crate::io::disk::LentQueue;
+use crate::layout::Layout;
+use crate::shape::{ArrayBox, Dims, elements};
+pub use canvas::{Canvas, Patch};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What an array is, apart from its elements.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its extents.
+    pub shape: Dims,
+    /// Its element type.
+    pub dtype: DType,
+    /// The boxes that move best: the tiles of a tiled array.
+    pub tile: Dims,
+    /// The order of the elements on disk.
+    pub layout: Layout,
+    /// `zarr` (our own), `zarr-foreign`, `npy` or `raw`.
+    pub format: &'static str,
+    /// The encoding of the elements, for people.
+    pub codecs: String,
+    /// Zarr's attributes, a JSON object.
+    pub attributes: String,
+    /// Whether it may be written to.
+    pub writable: bool,
+}
+
+impl Info {
+    /// Bytes of all elements.
+    pub fn nbytes(&self) -> u64 {
+        self.box_bytes(&self.shape)
+    }
+
+    /// Bytes of the elements of a box of this shape.
+    pub fn box_bytes(&self, shape: &[u64]) -> u64 {
+        elements(shape) * self.dtype.size() as u64
+    }
+}
+
+/// Staging memory that moving boxes of a store takes, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Staging {
+    /// Without so much nothing moves.
+    pub least: usize,
+    /// With so much it moves at full speed.
+    pub wanted: usize,
+}
+
+/// What a check of a stored unit found.
+#[derive(Debug)]
+pub enum Finding {
+    /// It is what was written.
+    Sound,
+    /// It is sound in itself, but not what was recorded at the last commit; the checksum it has now,
+    /// or `None` where it is gone.
+    Stale(u64, Option<u32>, String),
+    /// It is damaged.
+    Damaged(String),
+}
+
+/// An array on disk.
+pub trait Store: Send + Sync {
+    /// What the array is.
+    fn info(&self) -> &Info;
+
+    /// The staging memory needed, where whole tiles are loaded into and stored from exact patches
+    /// (`exact`), or any boxes are.
+    fn staging(&self, exact: bool) -> Staging;
+
+    /// Bytes that a patch for one whole tile should have, so that the tile can be read straight into
+    /// it.
+    fn tile_frame(&self) -> usize {
+        charged(self.info().box_bytes(&self.info().tile) as usize)
+    }
+
+    /// Bytes that loading a box reads from the device.
+    ///
+    /// # Errors
+    /// The operating system's, where stored sizes have to be looked up.
+    fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64>;
+
+    /// Loads the canvas's box.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] naming the tile; the operating system's; [`Error::Interrupted`].
+    fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
+
+    /// Stores the canvas's box. Of a tiled array, the box consists of whole tiles.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; the operating system's; [`Error::Interrupted`].
+    fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
+
+    /// Makes everything stored durable and visible.
+    ///
+    /// # Errors
+    /// The operating system's; the array is then as it was before.
+    fn commit(&self, mover: &mut Mover) -> Result<()>;
+
+    /// Forgets everything stored since the last commit.
+    fn abort(&self);
+
+    /// Whether something was stored since the last commit, or the array is new.
+    fn is_pending(&self) -> bool;
+
+    /// Bytes of the array's files.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn stored_bytes(&self) -> Result<u64>;
+
+    /// How many units [`check`](Self::check) takes.
+    fn units(&self) -> u64;
+
+    /// Reads a unit and checks everything that can be checked about it.
+    ///
+    /// # Errors
+    /// Only where checking is impossible, such as [`Error::Interrupted`].
+    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding>;
+
+    /// Records what [`check`](Self::check) found stale as the array's lawful state.
+    ///
+    /// # Errors
+    /// The operating system's; [`Error::Busy`].
+    fn accept(&self, _findings: &[Finding]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What one thread needs to move boxes: a queue, staging memory, and the flag that stops it.
+pub struct Mover<'a> {
+    /// Files.
+    pub disk: &'a Disk,
+    /// For charging heap memory that codecs take.
+    pub budget: Arc<Budget>,
+    queue: LentQueue<'a>,
+    staging: Option<Frame>,
+    /// Checked between requests.
+    pub cancel: Cancel,
+}
+
+impl<'a> Mover<'a> {
+    /// A mover with `staging` bytes of staging memory out of `budget`.
+    ///
+    /// # Errors
+    /// [`Error::Budget`]; the operating system's.
+    pub fn new(disk: &'a Disk, budget: &Arc<Budget>, staging: usize, cancel: &Cancel) -> Result<Mover<'a>> {
+        let frame = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
+        Ok(Mover { disk, budget: Arc::clone(budget), queue: disk.queue()?, staging: frame, cancel: cancel.clone() })
+    }
+
+    /// The queue, and the staging memory as start and length.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] where the mover was made with less than `least` bytes.
+    pub fn parts(&mut self, least: usize) -> Result<(&mut IoQueue, *mut u8, usize)> {
+        let (start, len) = self.staging.as_ref().map_or((std::ptr::null_mut(), 0), |f| (f.as_ptr(), f.len()));
+        if len < least {
+            let budget = self.budget.limit() as u64;
+            return Err(Error::Budget { purpose: "staging".into(), needed: budget + (least - len) as u64, budget });
+        }
+        Ok((&mut self.queue, start, len))
+    }
+}

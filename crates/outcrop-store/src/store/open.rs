@@ -1,0 +1,191 @@
+//! Finding out what stands at a path, and making something new there.
+
+use super::foreign::ForeignArray;
+use super::linear::LinearArray;
+use super::tiled::{METADATA_FILE, TiledArray};
+use super::Store;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::format::raw::Description;
+use crate::format::zarr::{self, ArrayMeta, KeyEncoding, Parsed};
+use crate::format::MAX_METADATA_BYTES;
+use crate::io::disk::Disk;
+use crate::shape::{Dims, default_tile};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to make of a path.
+#[derive(Clone, Debug, Default)]
+pub enum As {
+    /// Look at it.
+    #[default]
+    Found,
+    /// A Zarr array.
+    Zarr,
+    /// A `.npy` file.
+    Npy,
+    /// A file of elements.
+    Raw(Description),
+}
+
+/// Opens an array.
+///
+/// # Errors
+/// [`Error::NotFound`], [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating
+/// system's.
+pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<Arc<dyn Store>> {
+    disk.check_process()?;
+    let found = match path.metadata() {
+        Ok(found) => found,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::NotFound { path: path.into(), hint: unfinished(path) });
+        }
+        Err(e) => return Err(Error::io(path, "open", e)),
+    };
+    match what {
+        As::Found | As::Zarr if found.is_dir() => open_zarr(disk, path, writable),
+        As::Zarr => Err(Error::unsupported(path, "is a file; a Zarr array is a directory")),
+        _ if found.is_dir() => Err(Error::unsupported(path, "is a directory, not a file")),
+        As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),
+        As::Raw(description) => Ok(Arc::new(LinearArray::open_raw(disk, path, description, writable)?)),
+        As::Found => {
+            let npy = path.extension().is_some_and(|e| e == "npy") || disk.read_prefix(path, 6)? == b"\x93NUMPY";
+            if npy {
+                return Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?));
+            }
+            let hint = "has no metadata that says what is in it; a raw file needs its shape and dtype \
+                        (oc.open(path, shape=..., dtype=...), or PATH:shape=...,dtype=... on the command line)";
+            Err(Error::unsupported(path, hint))
+        }
+    }
+}
+
+fn open_zarr(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<Arc<dyn Store>> {
+    if path.join(METADATA_FILE).exists() {
+        let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
+        return match zarr::parse(&json).map_err(|e| e.at(path))? {
+            Parsed::Native(_) => Ok(Arc::new(TiledArray::open(disk, path, writable)?)),
+            Parsed::Foreign { .. } => Ok(Arc::new(ForeignArray::open(disk, path, writable)?)),
+        };
+    }
+    if path.join(".zarray").exists() {
+        return Ok(Arc::new(ForeignArray::open(disk, path, writable)?));
+    }
+    if path.join(".zgroup").exists() {
+        return Err(Error::unsupported(path, "is a Zarr group; name an array in it"));
+    }
+    let hint = format!(" (the directory has neither {METADATA_FILE} nor .zarray){}", unfinished(path));
+    Err(Error::NotFound { path: path.into(), hint })
+}
+
+/// A remark where a writer is at work on a path, or has died there.
+fn unfinished(path: &Path) -> String {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".outcrop-new");
+    if path.with_file_name(&name).exists() {
+        " (it is being written, or its writing was cut short)".into()
+    } else {
+        String::new()
+    }
+}
+
+/// What to make.
+#[derive(Clone, Debug)]
+pub enum NewFormat {
+    /// A Zarr v3 array of our own.
+    Zarr {
+        /// The tile, or `None` for the default.
+        tile: Option<Dims>,
+        /// A JSON object.
+        attributes: serde_json::Map<String, serde_json::Value>,
+    },
+    /// A Zarr array with codecs of the user's choice.
+    Foreign {
+        /// 2 or 3.
+        zarr_format: u8,
+        /// A JSON list of Zarr v3 codecs (for format 2: `[]`, or one numcodecs compressor).
+        codecs: String,
+        /// The tile, or `None` for the default.
+        tile: Option<Dims>,
+        /// A JSON object.
+        attributes: serde_json::Map<String, serde_json::Value>,
+    },
+    /// A `.npy` file.
+    Npy {
+        /// Whether the first index runs fastest.
+        column_major: bool,
+    },
+    /// A file of elements.
+    Raw {
+        /// Whether the first index runs fastest.
+        column_major: bool,
+    },
+}
+
+/// Makes an array, which appears at its first commit.
+///
+/// # Errors
+/// [`Error::Exists`], [`Error::Busy`], [`Error::NoSpace`], [`Error::Invalid`], the operating system's.
+pub fn create(
+    disk: &Arc<Disk>,
+    path: &Path,
+    shape: &[u64],
+    dtype: DType,
+    format: NewFormat,
+    overwrite: bool,
+) -> Result<Arc<dyn Store>> {
+    disk.check_process()?;
+    crate::shape::checked_nbytes(shape, dtype.size())?;
+    let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
+    Ok(match format {
+        NewFormat::Zarr { tile, attributes } => {
+            let meta = ArrayMeta {
+                shape: shape.into(),
+                dtype,
+                tile: tile_or_default(tile),
+                checksummed: true,
+                key_encoding: KeyEncoding::Default { separator: '/' },
+                fill_value: smallvec::SmallVec::from_elem(0, dtype.size()),
+                attributes,
+                dimension_names: None,
+                ours: None,
+            };
+            Arc::new(TiledArray::create(disk, path, meta, overwrite)?)
+        }
+        NewFormat::Foreign { zarr_format, codecs, tile, attributes } => {
+            let tile = tile_or_default(tile);
+            Arc::new(ForeignArray::create(disk, path, shape, dtype, &tile, &codecs, zarr_format, attributes, overwrite)?)
+        }
+        NewFormat::Npy { column_major } => {
+            Arc::new(LinearArray::create(disk, path, shape, dtype, column_major, true, overwrite)?)
+        }
+        NewFormat::Raw { column_major } => {
+            Arc::new(LinearArray::create(disk, path, shape, dtype, column_major, false, overwrite)?)
+        }
+    })
+}
+
+
+/// Bytes of all files below a directory.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn directory_bytes(path: &Path) -> Result<u64> {
+    let mut total = 0;
+    let mut open = vec![path.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        let listing = std::fs::read_dir(&dir).map_err(|e| Error::io(&dir, "list the directory", e))?;
+        for entry in listing {
+            let entry = entry.map_err(|e| Error::io(&dir, "list the directory", e))?;
+            let meta = entry.metadata().map_err(|e| Error::io(&entry.path(), "inspect", e))?;
+            if meta.is_dir() {
+                open.push(entry.path());
+            } else {
+                total += meta.len();
+            }
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,150 @@
+//! Blocks that two boxes share.
+//!
+//! Direct I/O writes whole blocks, but the runs of a box begin and end anywhere. The blocks at their
+//! ends wait here until neighbouring boxes have filled the rest, and are then written whole, once.
+//! What is still incomplete at the end, or when too many wait, is read, completed and written.
+//!
+//! Invariant: a block that waits here holds newer bytes than the file, so that whoever reads the file
+//! flushes first, and whoever writes a whole block forgets what waited for it.
+
+use crate::frame::FRAME_ALIGN;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// A block's size.
+pub(super) const BLOCK: usize = FRAME_ALIGN;
+
+/// An aligned block with the byte ranges in it that are filled: ascending, disjoint, not touching.
+pub(super) struct Seam {
+    bytes: Box<Aligned>,
+    filled: SmallVec<[(u16, u16); 2]>,
+}
+
+#[repr(align(4096))]
+struct Aligned([u8; BLOCK]);
+
+impl Seam {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes.0
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.bytes.0.as_ptr()
+    }
+
+    /// Whether the first `len` bytes are all filled.
+    fn is_filled(&self, len: usize) -> bool {
+        matches!(self.filled[..], [(0, end)] if end as usize >= len)
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes.0[at..at + bytes.len()].copy_from_slice(bytes);
+        let (mut from, mut to) = (at as u16, (at + bytes.len()) as u16);
+        self.filled.retain(|&mut (f, t)| {
+            let apart = t < from || to < f;
+            if !apart {
+                from = from.min(f);
+                to = to.max(t);
+            }
+            apart
+        });
+        let place = self.filled.partition_point(|&(f, _)| f < from);
+        self.filled.insert(place, (from, to));
+    }
+
+    /// Takes what is not filled from `old`, the block as it is in the file.
+    pub(super) fn complete(&mut self, old: &[u8]) {
+        let mut at = 0;
+        for &(from, to) in &self.filled {
+            self.bytes.0[at..from as usize].copy_from_slice(&old[at..from as usize]);
+            at = to as usize;
+        }
+        self.bytes.0[at..].copy_from_slice(&old[at..]);
+    }
+}
+
+/// The waiting blocks of one file, by their offset.
+#[derive(Default)]
+pub(super) struct Seams {
+    waiting: BTreeMap<u64, Seam>,
+}
+
+impl Seams {
+    /// Blocks that may wait before they are flushed: 4 MiB.
+    pub(super) const MOST: usize = 1024;
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes a piece of a block; gives the block back when `file_len` or the block's end is reached
+    /// without a gap.
+    pub(super) fn put(&mut self, offset: u64, bytes: &[u8], file_len: u64) -> Option<(u64, Seam)> {
+        let block = offset / BLOCK as u64 * BLOCK as u64;
+        let seam = self
+            .waiting
+            .entry(block)
+            .or_insert_with(|| Seam { bytes: Box::new(Aligned([0; BLOCK])), filled: SmallVec::new() });
+        seam.put((offset - block) as usize, bytes);
+        let len = (file_len - block).min(BLOCK as u64) as usize;
+        if seam.is_filled(len) { self.waiting.remove(&block).map(|seam| (block, seam)) } else { None }
+    }
+
+    /// Forgets the blocks in a range that is being written whole.
+    pub(super) fn forget(&mut self, from: u64, to: u64) {
+        let gone: SmallVec<[u64; 8]> = self.waiting.range(from..to).map(|(&at, _)| at).collect();
+        for at in gone {
+            self.waiting.remove(&at);
+        }
+    }
+
+    /// Takes every waiting block, ascending.
+    pub(super) fn take_all(&mut self) -> BTreeMap<u64, Seam> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Puts a block back that could not be written.
+    pub(super) fn restore(&mut self, blocks: BTreeMap<u64, Seam>) {
+        self.waiting.extend(blocks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_given_back_when_it_is_whole() {
+        let mut seams = Seams::default();
+        assert!(seams.put(4096 + 100, &[1; 50], 1 << 20).is_none());
+        assert!(seams.put(4096 + 150, &[2; 3946], 1 << 20).is_none());
+        let (at, seam) = seams.put(4096, &[3; 100], 1 << 20).unwrap();
+        assert_eq!((at, seam.bytes()[99], seam.bytes()[100], seam.bytes()[4095]), (4096, 3, 1, 2));
+        assert!(seams.is_empty());
+    }
+
+    #[test]
+    fn the_last_block_is_whole_at_the_end_of_the_file() {
+        let mut seams = Seams::default();
+        assert!(seams.put(8192, &[1; 10], 8192 + 10).is_some());
+    }
+
+    #[test]
+    fn what_is_missing_comes_from_the_file() {
+        let mut seams = Seams::default();
+        seams.put(10, &[1; 10], 1 << 20);
+        seams.put(30, &[2; 10], 1 << 20);
+        seams.put(15, &[3; 10], 1 << 20);
+        let mut seam = seams.take_all().remove(&0).unwrap();
+        seam.complete(&[9; BLOCK]);
+        let expected: Vec<u8> = [(10, 9), (5, 1), (10, 3), (5, 9), (10, 2), (BLOCK - 40, 9)]
+            .into_iter()
+            .flat_map(|(n, v)| std::iter::repeat_n(v as u8, n))
+            .collect();
+        assert_eq!(seam.bytes(), expected);
+    }
+}

@@ -1,0 +1,523 @@
+//! Our own Zarr v3 arrays: one file per tile, `bytes` and `crc32c`, and an index of all checksums.
+//!
+//! On disk:
+//! ```text
+//! A.zarr/
+//!   zarr.json            written last; without it there is no array
+//!   .outcrop-index       the checksum of every tile, see crate::format::index
+//!   c/0/0, c/0/1, ...    the elements of a tile in row-major order, then their CRC-32C
+//! ```
+//! A tile that was never written has no file, and holds the fill value; the index says which those
+//! are, so that a tile that is missing for another reason is noticed. Arrays by other programs with
+//! the same codecs have no index: what can be checked there is each tile's own checksum.
+
+use super::canvas::{Canvas, dense_strides};
+use super::claim::{Claim, Kind, still_there};
+use super::update::{self, Update};
+use super::{Finding, Info, Mover, Staging, Store};
+use crate::error::{Error, Result};
+use crate::format::index::{self, INDEX_FILE, TileIndex};
+use crate::format::zarr::{self, ArrayMeta, Ours, Parsed};
+use crate::format::{MAX_METADATA_BYTES, crc32c};
+use crate::frame::charged;
+use crate::io::disk::{Disk, DiskDir, parent_of};
+use crate::io::{Access, Direction, Transfer};
+use crate::layout::Layout;
+use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// The metadata file of a Zarr v3 array.
+pub const METADATA_FILE: &str = "zarr.json";
+/// Bytes of the checksum at a tile's end.
+const CHECKSUM: usize = 4;
+
+enum State {
+    Reading,
+    /// Open for changes; `None` until the first.
+    Updating(Option<Changes>),
+    Creating(Claim),
+    Closed,
+}
+
+struct Changes {
+    update: Update,
+    tiles: HashSet<u64>,
+}
+
+/// A tiled array.
+pub struct TiledArray {
+    info: Info,
+    disk: Arc<Disk>,
+    meta: ArrayMeta,
+    grid: TileGrid,
+    /// The array's directory, or the one in which it is being built.
+    dir: DiskDir,
+    /// Absent for arrays that other programs made.
+    index: Option<RwLock<TileIndex>>,
+    state: Mutex<State>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is wrong with a tile.
+enum Flaw {
+    /// The tile's file or its checksum is broken.
+    Damaged(String),
+    /// The tile is sound, but not the one recorded; with the checksum it has, if it is there.
+    Stale(Option<u32>, String),
+}
+
+/// How a tile came to memory.
+enum Loaded {
+    Data,
+    /// Never written.
+    Fill,
+    Flawed(Flaw),
+}
+
+impl TiledArray {
+    /// Opens an array whose `zarr.json` was parsed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating system's.
+    pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<TiledArray> {
+        update::recover(disk, path, writable)?;
+        let dir = disk.open_dir(path)?;
+        let (meta, index) = read_metadata(disk, path)?;
+        let grid = TileGrid::new(&meta.shape, &meta.tile)?;
+        let state = if writable { State::Updating(None) } else { State::Reading };
+        Ok(Self::assemble(disk, path, dir, meta, grid, index, writable, state))
+    }
+
+    /// Makes an array.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], [`Error::Busy`], [`Error::NoSpace`], the operating system's.
+    pub fn create(disk: &Arc<Disk>, path: &Path, mut meta: ArrayMeta, overwrite: bool) -> Result<TiledArray> {
+        let itemsize = meta.dtype.size();
+        checked_nbytes(&meta.shape, itemsize)?;
+        checked_nbytes(&meta.tile, itemsize)?;
+        let grid = TileGrid::new(&meta.shape, &meta.tile)?;
+        let claim = Claim::new(disk, path, Kind::Directory, overwrite)?;
+        let file_bytes = (charged(meta.tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
+        disk.require_space(parent_of(claim.target()), grid.tiles().saturating_mul(file_bytes))?;
+        let dir = disk.open_dir(claim.path())?;
+        meta.checksummed = true;
+        meta.ours = Some(Ours { format: 1, index_crc32c: 0 });
+        let index = Some(TileIndex::new(&grid).map_err(|e| e.at(path))?);
+        let target = claim.target().to_path_buf();
+        Ok(Self::assemble(disk, &target, dir, meta, grid, index, true, State::Creating(claim)))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields, from two constructors")]
+    fn assemble(
+        disk: &Arc<Disk>,
+        path: &Path,
+        dir: DiskDir,
+        meta: ArrayMeta,
+        grid: TileGrid,
+        index: Option<TileIndex>,
+        writable: bool,
+        state: State,
+    ) -> TiledArray {
+        let info = Info {
+            path: path.into(),
+            shape: meta.shape.clone(),
+            dtype: meta.dtype,
+            tile: meta.tile.clone(),
+            layout: Layout::Tiled,
+            format: "zarr",
+            codecs: if meta.checksummed { "bytes, crc32c".into() } else { "bytes".into() },
+            attributes: serde_json::Value::Object(meta.attributes.clone()).to_string(),
+            writable,
+        };
+        let index = index.map(RwLock::new);
+        TiledArray { info, disk: Arc::clone(disk), meta, grid, dir, index, state: Mutex::new(state) }
+    }
+
+    fn tile_bytes(&self) -> usize {
+        self.meta.tile_bytes() as usize
+    }
+
+    /// Bytes of a tile's file.
+    fn file_bytes(&self) -> usize {
+        self.tile_bytes() + if self.meta.checksummed { CHECKSUM } else { 0 }
+    }
+
+    fn recorded(&self, position: u64) -> Option<Option<u32>> {
+        let index = self.index.as_ref()?;
+        Some(index.read().unwrap_or_else(PoisonError::into_inner).get(position))
+    }
+
+    fn tile_name(&self, coords: &[u64]) -> String {
+        format!("tile {} ({})", Tuple(coords), self.meta.tile_key(coords))
+    }
+
+    /// Reads a tile's file to `memory`, which has room for whole blocks, and checks it.
+    fn read_tile(&self, mover: &mut Mover, coords: &[u64], memory: Option<*mut u8>) -> Result<Loaded> {
+        let position = self.grid.linear_index(coords);
+        let recorded = self.recorded(position);
+        let key = self.meta.tile_key(coords);
+        let changed = match &*lock(&self.state) {
+            State::Updating(Some(c)) if c.tiles.contains(&position) => Some(c.update.dir().path().to_path_buf()),
+            _ => None,
+        };
+        let opened = match changed {
+            Some(dir) => self.disk.open_beneath(&self.disk.open_dir(&dir)?, &key, Access::Read),
+            None => self.disk.open_beneath(&self.dir, &key, Access::Read),
+        };
+        let file = match opened {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let Some(Some(_)) = recorded else { return Ok(Loaded::Fill) };
+                if self.is_replaced() {
+                    return Err(self.replaced());
+                }
+                return Ok(Loaded::Flawed(Flaw::Stale(None, "is missing".into())));
+            }
+            Err(Error::Io { source, .. }) if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) => {
+                let what = "is a link that leads out of the array; refused".into();
+                return Ok(Loaded::Flawed(Flaw::Damaged(what)));
+            }
+            other => other?,
+        };
+        let (found, expected) = (file.len()?, self.file_bytes());
+        if found != expected as u64 {
+            let how = if found < expected as u64 { "truncated" } else { "too long" };
+            let what = format!("is {how}: {found} bytes of {expected}");
+            return Ok(Loaded::Flawed(Flaw::Damaged(what)));
+        }
+        let cancel = mover.cancel.clone();
+        let padded = expected.next_multiple_of(file.block());
+        let disk = mover.disk;
+        let (queue, memory) = match memory {
+            Some(memory) => (mover.parts(0)?.0, memory),
+            None => {
+                let (queue, staging, _) = mover.parts(padded)?;
+                (queue, staging)
+            }
+        };
+        let mut read = std::iter::once(Transfer::read(&file, 0, memory, padded, expected));
+        // SAFETY: the caller's memory, or the staging memory, has room for `padded` bytes and is ours.
+        let result = unsafe { disk.transfer(queue, &file, &mut read, Direction::Read, &cancel) };
+        file.drop_cache();
+        match result {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(Loaded::Flawed(Flaw::Damaged("was truncated while it was read".into())));
+            }
+            other => other?,
+        }
+        if !self.meta.checksummed {
+            return Ok(Loaded::Data);
+        }
+        // SAFETY: `expected` bytes were read.
+        let bytes = unsafe { std::slice::from_raw_parts(memory, expected) };
+        let (data, stored) = bytes.split_at(self.tile_bytes());
+        let stored = u32::from_le_bytes(stored.try_into().expect("four bytes"));
+        let computed = crc32c(data);
+        if stored != computed {
+            let what = format!("is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them");
+            return Ok(Loaded::Flawed(Flaw::Damaged(what)));
+        }
+        let stale = |what: &str| Ok(Loaded::Flawed(Flaw::Stale(Some(computed), what.into())));
+        match recorded {
+            Some(None) => stale("is there, although it was never written"),
+            Some(Some(crc)) if crc != computed => {
+                if self.is_replaced() {
+                    return Err(self.replaced());
+                }
+                stale("is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it")
+            }
+            _ => Ok(Loaded::Data),
+        }
+    }
+
+    /// Whether the array was replaced as a whole since it was opened.
+    fn is_replaced(&self) -> bool {
+        !matches!(*lock(&self.state), State::Creating(_)) && !still_there(&self.dir, &self.info.path)
+    }
+
+    fn replaced(&self) -> Error {
+        Error::corrupt(&self.info.path, "the array was replaced while it was read; open it again")
+    }
+
+    fn flawed(&self, coords: &[u64], flaw: Flaw) -> Error {
+        let what = match flaw {
+            Flaw::Damaged(what) => format!("{} {what}", self.tile_name(coords)),
+            Flaw::Stale(_, what) => {
+                format!("{} {what} (`outcrop verify --accept` records a lawful change)", self.tile_name(coords))
+            }
+        };
+        Error::corrupt(&self.info.path, what)
+    }
+
+    fn load_tile(&self, mover: &mut Mover, canvas: &Canvas, coords: &[u64]) -> Result<()> {
+        let region = self.grid.tile_box(coords);
+        let common = region.intersect(canvas.region()).expect("a tile of the canvas's box");
+        let padded = self.file_bytes().next_multiple_of(4096);
+        let place = if region.shape == self.grid.tile { canvas.exact(&region) } else { None };
+        let place = place.filter(|&(_, capacity)| capacity >= padded).map(|(start, _)| start);
+        match self.read_tile(mover, coords, place)? {
+            Loaded::Fill => canvas.fill(&common, &self.meta.fill_value),
+            Loaded::Flawed(flaw) => return Err(self.flawed(coords, flaw)),
+            Loaded::Data if place.is_some() => {}
+            Loaded::Data => {
+                let (_, staging, _) = mover.parts(padded)?;
+                let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
+                let inside: isize = (0..common.ndim())
+                    .map(|a| (common.start[a] - region.start[a]) as isize * strides[a])
+                    .sum();
+                // SAFETY: the tile was read to the staging memory, and holds `common`.
+                unsafe { canvas.scatter(&common, staging.wrapping_offset(inside), &strides, 1) };
+            }
+        }
+        Ok(())
+    }
+
+    fn store_tile(&self, mover: &mut Mover, canvas: &Canvas, coords: &[u64]) -> Result<()> {
+        let region = self.grid.tile_box(coords);
+        if !canvas.region().contains(&region) {
+            return Err(Error::invalid(format!("{} is stored in part only", self.tile_name(coords))));
+        }
+        let len = self.tile_bytes();
+        let place = if region.shape == self.grid.tile { canvas.exact(&region).map(|(p, _)| p) } else { None };
+        // Behind the last whole block of data come the rest of the data and the checksum.
+        let whole = len / 4096 * 4096;
+        let memory = match place {
+            Some(start) => start,
+            None => {
+                let (_, staging, _) = mover.parts(charged(len))?;
+                let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
+                if region.shape != self.grid.tile {
+                    let item = &self.meta.fill_value;
+                    // SAFETY: the staging memory is ours and holds a whole tile.
+                    unsafe { crate::strided::fill(staging, &strides, &self.grid.tile, item) };
+                }
+                // SAFETY: as above; the tile's part of the array comes first along each axis.
+                unsafe { canvas.gather(&region, staging, &strides, 1) };
+                staging
+            }
+        };
+        // SAFETY: `len` bytes of the tile are at `memory`, and nobody writes them while they are stored.
+        let data = unsafe { std::slice::from_raw_parts(memory, len) };
+        let checksum = crc32c(data);
+        let position = self.grid.linear_index(coords);
+        let key = self.meta.tile_key(coords);
+        let update = match &mut *lock(&self.state) {
+            State::Creating(_) => None,
+            State::Updating(changes) => {
+                if changes.is_none() {
+                    let update = Update::begin(&self.disk, &self.info.path)?;
+                    *changes = Some(Changes { update, tiles: HashSet::new() });
+                }
+                changes.as_ref().map(|c| c.update.dir().path().to_path_buf())
+            }
+            State::Reading => return Err(super::linear::read_only(&self.info)),
+            State::Closed => return Err(Error::invalid("the array is closed")),
+        };
+        let file = match &update {
+            Some(dir) => {
+                self.disk.create_beneath(&self.disk.open_dir(dir)?, &key, self.file_bytes() as u64)?
+            }
+            None => self.disk.create_beneath(&self.dir, &key, self.file_bytes() as u64)?,
+        };
+        if whole > 0 {
+            let cancel = mover.cancel.clone();
+            let disk = mover.disk;
+            let (queue, _, _) = mover.parts(0)?;
+            let mut write = std::iter::once(Transfer::write(&file, 0, memory, whole));
+            // SAFETY: as for `data`.
+            unsafe { disk.transfer(queue, &file, &mut write, Direction::Write, &cancel)? };
+        }
+        let mut end = data[whole..].to_vec();
+        if self.meta.checksummed {
+            end.extend(checksum.to_le_bytes());
+        }
+        if !end.is_empty() {
+            self.disk.write_unaligned(&file, whole as u64, &end)?;
+        }
+        file.drop_cache();
+        if let State::Updating(Some(changes)) = &mut *lock(&self.state) {
+            changes.tiles.insert(position);
+        }
+        if let Some(index) = &self.index {
+            index.write().unwrap_or_else(PoisonError::into_inner).set(position, checksum);
+        }
+        Ok(())
+    }
+
+    /// The index's file and the metadata that names its checksum.
+    fn encode_metadata(&self) -> (Option<Vec<u8>>, Vec<u8>) {
+        let mut meta = self.meta.clone();
+        let index = self.index.as_ref().map(|i| i.read().unwrap_or_else(PoisonError::into_inner).encode());
+        if let Some(bytes) = &index {
+            meta.ours = index::stamp(bytes).map(|index_crc32c| Ours { format: 1, index_crc32c });
+        }
+        (index, meta.encode())
+    }
+
+    /// Every tile of the array that shares an element with a box.
+    fn tiles_of(&self, region: &ArrayBox) -> impl Iterator<Item = Dims> + use<> {
+        self.grid.tiles_of(region)
+    }
+}
+
+/// Reads `zarr.json` and the index. A commit by another process between the two reads is noticed by
+/// the index's checksum, and read again.
+fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileIndex>)> {
+    let mut attempts = 0;
+    loop {
+        let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
+        let meta = match zarr::parse(&json).map_err(|e| e.at(path))? {
+            Parsed::Native(meta) => meta,
+            Parsed::Foreign { reason } => return Err(Error::unsupported(path, reason)),
+        };
+        let grid = TileGrid::new(&meta.shape, &meta.tile)?;
+        let index_path = path.join(INDEX_FILE);
+        let bytes = match disk.read_small(&index_path, 64 + grid.tiles().saturating_mul(5) + 64 * 16) {
+            Ok(bytes) => bytes,
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                if meta.ours.is_some() {
+                    return Err(Error::corrupt(path, format!("its index of checksums, {INDEX_FILE}, is missing")));
+                }
+                return Ok((meta, None));
+            }
+            Err(other) => return Err(other),
+        };
+        let bound = meta.ours.as_ref().is_none_or(|ours| Some(ours.index_crc32c) == index::stamp(&bytes));
+        attempts += 1;
+        if !bound && attempts < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            continue;
+        }
+        if !bound {
+            return Err(Error::corrupt(path, format!("{INDEX_FILE} is not the one that {METADATA_FILE} names")));
+        }
+        let index = TileIndex::decode(&bytes, &grid).map_err(|e| e.at(path))?;
+        return Ok((meta, Some(index)));
+    }
+}
+
+impl Store for TiledArray {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn staging(&self, exact: bool) -> Staging {
+        let whole_tiles = (0..self.grid.shape.len()).all(|a| self.grid.shape[a].is_multiple_of(self.grid.tile[a]));
+        let needed = if exact && whole_tiles { 0 } else { charged(self.file_bytes()) };
+        Staging { least: needed, wanted: needed }
+    }
+
+    fn tile_frame(&self) -> usize {
+        charged(self.file_bytes())
+    }
+
+    fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
+        let written = |c: &Dims| !matches!(self.recorded(self.grid.linear_index(c)), Some(None));
+        let tiles = self.tiles_of(region).filter(written).count() as u64;
+        Ok(tiles * self.file_bytes() as u64)
+    }
+
+    fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+        for coords in self.tiles_of(canvas.region()) {
+            self.load_tile(mover, canvas, &coords)?;
+        }
+        Ok(())
+    }
+
+    fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+        for coords in self.tiles_of(canvas.region()) {
+            self.store_tile(mover, canvas, &coords)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        let mut state = lock(&self.state);
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Creating(claim) => {
+                self.disk.sync_file_system(&self.dir, claim.path())?;
+                let (index, json) = self.encode_metadata();
+                if let Some(bytes) = index {
+                    self.disk.write_small(&claim.path().join(INDEX_FILE), &bytes)?;
+                }
+                self.disk.write_small(&claim.path().join(METADATA_FILE), &json)?;
+                self.disk.sync(&self.dir, claim.path())?;
+                claim.publish(Kind::Directory)?;
+                *state = State::Updating(None);
+            }
+            State::Updating(Some(mut changes)) => {
+                let (index, json) = self.encode_metadata();
+                let mut files = Vec::new();
+                if let Some(bytes) = index {
+                    files.push((INDEX_FILE, bytes));
+                    files.push((METADATA_FILE, json));
+                }
+                changes.update.commit(&self.disk, &self.info.path, &files)?;
+                *state = State::Updating(None);
+            }
+            other => *state = other,
+        }
+        Ok(())
+    }
+
+    fn abort(&self) {
+        *lock(&self.state) = State::Closed;
+    }
+
+    fn is_pending(&self) -> bool {
+        matches!(*lock(&self.state), State::Creating(_) | State::Updating(Some(_)))
+    }
+
+    fn stored_bytes(&self) -> Result<u64> {
+        match &self.index {
+            Some(index) => {
+                let written = index.read().unwrap_or_else(PoisonError::into_inner).written();
+                Ok(written * self.file_bytes() as u64)
+            }
+            None => super::open::directory_bytes(&self.info.path),
+        }
+    }
+
+    fn units(&self) -> u64 {
+        self.grid.tiles()
+    }
+
+    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
+        let coords = self.grid.coords(unit);
+        match self.read_tile(mover, &coords, None) {
+            Ok(Loaded::Data | Loaded::Fill) => Ok(Finding::Sound),
+            Ok(Loaded::Flawed(Flaw::Damaged(what))) => Ok(Finding::Damaged(format!("{} {what}", self.tile_name(&coords)))),
+            Ok(Loaded::Flawed(Flaw::Stale(crc, what))) => {
+                Ok(Finding::Stale(unit, crc, format!("{} {what}", self.tile_name(&coords))))
+            }
+            Err(Error::Io { source, .. }) => {
+                Ok(Finding::Damaged(format!("{} cannot be read: {source}", self.tile_name(&coords))))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    fn accept(&self, findings: &[Finding]) -> Result<()> {
+        let Some(index) = &self.index else { return Ok(()) };
+        {
+            let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
+            for finding in findings {
+                match finding {
+                    Finding::Stale(unit, Some(crc), _) => index.set(*unit, *crc),
+                    Finding::Stale(unit, None, _) => index.clear(*unit),
+                    _ => {}
+                }
+            }
+        }
+        let mut update = Update::begin(&self.disk, &self.info.path)?;
+        let (bytes, json) = self.encode_metadata();
+        let files = [(INDEX_FILE, bytes.unwrap_or_default()), (METADATA_FILE, json)];
+        update.commit(&self.disk, &self.info.path, &files)
+    }
+}

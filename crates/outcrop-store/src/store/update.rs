@@ -1,0 +1,130 @@
+//! Changing tiles of an array that is there already, all at once.
+//!
+//! New tiles are written beside the array's own, in `.outcrop-update/`, under the same names, with
+//! the new index and metadata. A file `commit` there, made durable after everything else, is the
+//! decision; from then on the change is carried out by renaming, again after a crash:
+//!
+//! | what is found | what it means | what happens |
+//! |---|---|---|
+//! | no directory | nothing | |
+//! | directory, locked | a writer at work | a second writer is refused |
+//! | directory without `commit` | a writer that died | removed by the next writer |
+//! | directory with `commit` | a decided change, cut short | carried out by whoever opens the array |
+
+use super::claim::{holder, lock_directory, lock_new_directory};
+use crate::error::{Error, Result};
+use crate::io::disk::{Disk, DiskDir};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+const DIRECTORY: &str = ".outcrop-update";
+const DECISION: &str = "commit";
+
+/// An update being prepared.
+pub(super) struct Update {
+    lock: OwnedFd,
+    dir: DiskDir,
+    finished: bool,
+}
+
+impl Update {
+    /// Starts an update of the array in `array`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; the operating system's.
+    pub(super) fn begin(disk: &Disk, array: &Path) -> Result<Update> {
+        let path = array.join(DIRECTORY);
+        let lock = lock_new_directory(disk, &path).map_err(|e| match e {
+            Error::Busy { holder, .. } => Error::Busy { path: array.into(), holder },
+            other => other,
+        })?;
+        Ok(Update { lock, dir: disk.open_dir(&path)?, finished: false })
+    }
+
+    /// Where the new tiles go.
+    pub(super) fn dir(&self) -> &DiskDir {
+        &self.dir
+    }
+
+    /// Carries the update out. `metadata`: further files, written last, in this order.
+    ///
+    /// # Errors
+    /// The operating system's. Before the decision nothing has changed; after it, the next opening
+    /// finishes what is left.
+    pub(super) fn commit(&mut self, disk: &Disk, array: &Path, metadata: &[(&str, Vec<u8>)]) -> Result<()> {
+        let path = self.dir.path().to_path_buf();
+        disk.sync_file_system(&self.lock, &path)?;
+        for (name, bytes) in metadata {
+            disk.write_small(&path.join(name), bytes)?;
+        }
+        disk.write_small(&path.join(DECISION), b"")?;
+        disk.sync(&self.lock, &path)?;
+        self.finished = true;
+        carry_out(disk, array, &path)
+    }
+}
+
+impl Drop for Update {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = std::fs::remove_dir_all(self.dir.path());
+        }
+    }
+}
+
+/// Finishes or removes what a writer left behind. `writable`: whether this is a writer.
+///
+/// # Errors
+/// The operating system's.
+pub(super) fn recover(disk: &Disk, array: &Path, writable: bool) -> Result<()> {
+    let path = array.join(DIRECTORY);
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let Some(_lock) = lock_directory(&path)? else {
+        return if writable { Err(Error::Busy { path: array.into(), holder: holder(&path) }) } else { Ok(()) };
+    };
+    if path.join(DECISION).exists() {
+        carry_out(disk, array, &path)
+    } else if writable {
+        disk.remove(&path)
+    } else {
+        Ok(())
+    }
+}
+
+fn carry_out(disk: &Disk, array: &Path, update: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    collect(update, &PathBuf::new(), &mut files)?;
+    // Tiles first, then the index, then zarr.json: the metadata never describes what is not there.
+    files.sort_by_key(|f| match f.to_str() {
+        Some("zarr.json") => 2,
+        Some(name) if !name.contains('/') && name.starts_with(".outcrop") => 1,
+        _ => 0,
+    });
+    for file in files.iter().filter(|f| f.as_path() != Path::new(DECISION)) {
+        let target = array.join(file);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent).map_err(|e| Error::io(parent, "make the directory", e))?;
+        }
+        disk.rename(&update.join(file), &target, true)?;
+    }
+    let dir = disk.open_dir(array)?;
+    disk.sync_file_system(&dir, array)?;
+    disk.remove(update)
+}
+
+fn collect(root: &Path, below: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let here = root.join(below);
+    let listing = std::fs::read_dir(&here).map_err(|e| Error::io(&here, "list the directory", e))?;
+    for entry in listing {
+        let entry = entry.map_err(|e| Error::io(&here, "list the directory", e))?;
+        let name = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            collect(root, &name, files)?;
+        } else {
+            files.push(name);
+        }
+    }
+    Ok(())
+}

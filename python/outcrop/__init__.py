@@ -1,0 +1,75 @@
+"""Dense arrays larger than memory.
+
+Outcrop computes with arrays on disk inside a memory budget that it never exceeds.
+
+Examples
+--------
+>>> with oc.create("A.zarr", (2000, 3000)) as A:
+...     A[...] = 1
+...     A[100:200, ::2] = np.arange(1500)
+>>> oc.open("A.zarr")[150, :5].compute()
+array([0., 1., 1., 1., 2.])
+"""
+
+from importlib import metadata as _metadata
+
+from outcrop.array import Array
+from outcrop.config import Config, config
+from outcrop.creation import asarray, create, fromfunction, open
+from outcrop.device import doctor
+from outcrop.errors import (
+    ArrayBusyError,
+    ArrayExistsError,
+    ArrayNotFoundError,
+    BoxIndexError,
+    BudgetError,
+    ClosedArrayError,
+    CorruptArrayError,
+    ForkedProcessError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotPositiveDefiniteError,
+    OutcropError,
+    SingularMatrixError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+    UnsupportedError,
+)
+from outcrop.report import Run, last_run
+
+try:
+    __version__ = _metadata.version("outcrop")
+except _metadata.PackageNotFoundError:  # a source tree that is not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "Array",
+    "ArrayBusyError",
+    "ArrayExistsError",
+    "ArrayNotFoundError",
+    "BoxIndexError",
+    "BudgetError",
+    "ClosedArrayError",
+    "Config",
+    "CorruptArrayError",
+    "ForkedProcessError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "NotPositiveDefiniteError",
+    "OutcropError",
+    "Run",
+    "SingularMatrixError",
+    "StorageError",
+    "StorageFullError",
+    "StoragePermissionError",
+    "UnsupportedError",
+    "__version__",
+    "asarray",
+    "config",
+    "create",
+    "doctor",
+    "fromfunction",
+    "last_run",
+    "open",
+]

@@ -1,0 +1,98 @@
+"""The compiled core: conversions only. Every function here releases the GIL while it works."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Progress = Callable[[int, int], None]
+"""Called from the calling thread, at most ten times a second, with bytes done and bytes in all."""
+
+@final
+class Store:
+    """An array on disk."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str  # NumPy name: "float64"
+    tile: tuple[int, ...]  # which boxes move best; the chunk shape of a tiled array
+    layout: str  # "tiled", "row-major" or "column-major"
+    format: str  # "zarr" (ours), "zarr-foreign", "npy" or "raw"
+    codecs: str  # for people: "bytes, crc32c"
+    writable: bool
+    committed: bool  # False between create() and commit()
+    closed: bool
+    attributes: str  # JSON object, Zarr's attributes
+    stored_bytes: int  # bytes of the files
+
+    def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        """The box as a dense C-order array in native byte order, charged to the budget while it lives."""
+
+    def reader(self, boxes: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[NDArray[Any]]:
+        """Reads the boxes in this order, ahead of the consumer as far as the budget allows."""
+
+    def write(self, start: Sequence[int], value: NDArray[Any]) -> None:
+        """Writes a box. `value`: any strides, the store's dtype, native byte order."""
+
+    def flush(self) -> None:
+        """Writes dirty tiles out; makes nothing visible."""
+
+    def commit(self) -> None:
+        """Makes everything written durable and visible, at once. Nothing to do where nothing changed."""
+
+    def abort(self) -> None:
+        """Forgets everything written since the last commit; a new array vanishes."""
+
+    def verify(self, accept: bool, progress: Progress | None) -> list[str]:
+        """Reads everything; one line per damaged tile (with `accept`, stale index entries are renewed)."""
+
+def open(
+    path: str,
+    mode: str,  # "r" or "r+"
+    format: str | None,  # None: by what is there
+    shape: Sequence[int] | None,  # raw only, as are the next three
+    dtype: str | None,  # NumPy type string, may be big-endian: ">f8"
+    offset: int,
+    order: str,  # "C" or "F"
+) -> Store: ...
+def create(
+    path: str,
+    format: str,  # "zarr", "npy" or "raw"
+    shape: Sequence[int],
+    dtype: str,
+    tile: Sequence[int] | None,  # zarr only; None: the default tile
+    order: str,  # "C" or "F"; npy and raw only
+    codecs: str | None,  # zarr only: JSON list of Zarr v3 codecs; None: bytes + crc32c
+    zarr_format: int,  # 3, or 2 together with codecs
+    attributes: str,  # JSON object
+    overwrite: bool,
+) -> Store: ...
+def copy(
+    source: Store, start: Sequence[int], shape: Sequence[int], target: Store, progress: Progress | None
+) -> None:
+    """Copies a box of `source` to the whole of `target` (same shape and dtype), re-tiling as needed. Does not commit."""
+
+def fill(
+    target: Store, function: Callable[[tuple[int, ...], NDArray[Any]], None], progress: Progress | None
+) -> None:
+    """Calls function(start, out) for each tile in turn, writes behind. Does not commit."""
+
+def configure(memory: int, threads: int, scratch: str | None, engine: str | None) -> None:
+    """Replaces the process's runtime. engine: None (chosen), "uring" or "threads"."""
+
+def status() -> dict[str, Any]:
+    """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
+
+def last_run() -> dict[str, Any] | None:
+    """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds)."""
+
+def default_tile(shape: Sequence[int], dtype: str) -> tuple[int, ...]: ...
+def default_memory() -> int:
+    """Half of the memory available to the process, cgroup limit included, in bytes."""
+
+def doctor(directory: str, quick: bool, progress: Progress | None) -> str:
+    """Measures, keeps and returns the device profile of a directory, as JSON."""
+
+def inject_faults(specification: str | None) -> None:
+    """Tests only: "read:17:eio:once"; None ends it."""

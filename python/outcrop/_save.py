@@ -1,0 +1,130 @@
+"""Writing an array of any kind to disk."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
+from outcrop._source import Source
+from outcrop._store import StoreSource
+from outcrop.config import ensure_configured
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.views import View
+
+__all__ = ["create_store", "format_of", "save"]
+
+_SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"}
+_FORMATS = ("zarr", "npy", "raw")
+
+
+def format_of(path: str) -> str:
+    """The format that the suffix of a path asks for."""
+    return _SUFFIXES.get(PurePath(path).suffix.lower(), "zarr")
+
+
+def create_store(
+    path: StrPath,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    codecs: Sequence[Mapping[str, Any]] | None,
+    attributes: Mapping[str, Any] | None,
+    overwrite: bool,
+) -> _native.Store:
+    """Check what belongs to which format, and make a store that is not visible yet."""
+    name = check_path(path)
+    format = format or format_of(name)
+    if format not in _FORMATS:
+        raise InvalidArgumentError(f"format must be one of {_FORMATS}, got {format!r}")
+    order = check_order(order)
+    if format == "zarr":
+        if order != "C":
+            raise InvalidArgumentError(
+                "order='F' is for npy and raw files; tiles of a Zarr array are in order 'C'"
+            )
+    else:
+        for value, option in ((tile, "tile"), (codecs, "codecs"), (attributes, "attributes")):
+            if value:
+                raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+    ensure_configured()
+    return _native.create(
+        name,
+        format,
+        shape,
+        dtype.name,
+        check_tile(tile, shape),
+        order,
+        None if codecs is None else _json(list(codecs), "codecs"),
+        3,
+        _json(dict(attributes or {}), "attributes"),
+        bool(overwrite),
+    )
+
+
+def _json(value: Any, name: str) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"{name} cannot be written as JSON: {error}") from None
+
+
+def save(
+    source: Source,
+    view: View,
+    path: StrPath,
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    overwrite: bool,
+    codecs: Sequence[Mapping[str, Any]] | None,
+    progress: Callable[[int, int], None] | None,
+) -> StoreSource:
+    """Write a view to a new array on disk and open that."""
+    source.check_open()
+    name = check_path(path)
+    format = format or format_of(name)
+    target = create_store(
+        path,
+        view.shape,
+        source.dtype,
+        tile=tile,
+        format=format,
+        order=order,
+        codecs=codecs,
+        attributes=source.attributes if format == "zarr" else None,
+        overwrite=overwrite,
+    )
+    try:
+        if isinstance(source, StoreSource) and view.is_box:
+            _native.copy(source.store, *view.box, target, progress)
+        else:
+            _native.fill(target, _filler(source, view), progress)
+        target.commit()
+    except BaseException:
+        with suppress(Exception):
+            target.abort()
+        # The traceback keeps this frame; it must not keep the files.
+        del target
+        raise
+    if format != "raw":
+        return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
+    return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
+
+
+def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:
+    def fill(start: tuple[int, ...], out: NDArray[Any]) -> None:
+        part = view.part(start, out.shape)
+        borrowed = source.borrow(part)
+        out[...] = source.read(part) if borrowed is None else borrowed
+
+    return fill

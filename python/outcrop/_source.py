@@ -1,0 +1,196 @@
+"""What an array can be a view of: memory, a function, or (in `_store`) an array on disk."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._pieces import Grid, pieces
+from outcrop.config import piece_limit
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.views import View
+
+__all__ = ["FunctionSource", "MemorySource", "Source", "assign", "default_tile"]
+
+_FUNCTION_BYTES = 16 << 20
+"""The most bytes of a value that a function is asked for at once."""
+
+
+class Source(ABC):
+    """Elements that can be read by view, and written where the source allows it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    tile: tuple[int, ...]
+    layout: str
+    format: str | None = None
+    path: Path | None = None
+    writable: bool = False
+    read_only_reason: str = ""
+
+    @property
+    def grid(self) -> Grid:
+        """How views of this source are cut into pieces."""
+        return Grid(self.shape, self.tile, self.dtype.itemsize, self.layout)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Stored beside the array."""
+        return {}
+
+    @abstractmethod
+    def describe(self, selection: str) -> str:
+        """What a person calls the elements of a selection, which is empty for all of them."""
+
+    @abstractmethod
+    def read(self, view: View) -> NDArray[Any]:
+        """The elements, in memory that nobody else has. The caller has checked the budget."""
+
+    def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
+        """Read one after the other; ahead of the consumer, if the source can."""
+        return map(self.read, views)
+
+    def borrow(self, view: View) -> NDArray[Any] | None:
+        """The elements without a copy, where there is memory to look at."""
+        return None
+
+    def check_writable(self) -> None:
+        """Raise where nothing can be written."""
+        self.check_open()
+        if not self.writable:
+            raise InvalidArgumentError(
+                f"assignment destination is read-only: {self.read_only_reason}"
+            )
+
+    def write(self, view: View, value: NDArray[Any]) -> None:
+        """Set the elements of a piece. `value` broadcasts to the view's shape."""
+        raise NotImplementedError
+
+    def same_elements(self, other: "Source") -> bool:
+        """Whether writing to this source may change what the other reads."""
+        return self is other
+
+    # Only what is on disk has a life of its own.
+
+    def check_open(self) -> None:
+        """Raise `ClosedArrayError` where the source can be used no more."""
+
+    def flush(self) -> None:
+        """Write out what is dirty."""
+
+    def close(self) -> None:
+        """Make everything durable and visible, and let go."""
+
+    def abort(self) -> None:
+        """Forget what was written since the last commit, and let go."""
+
+    @property
+    def is_of_parent_process(self) -> bool:
+        """Whether a fork has taken place since the source was opened."""
+        return False
+
+
+def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The tile that the compiled core would choose."""
+    return tuple(_native.default_tile(shape, dtype.name))
+
+
+def assign(target: NDArray[Any], value: NDArray[Any]) -> None:
+    """Set elements as NumPy's assignment does: any cast, with NumPy's warnings."""
+    target[...] = value
+
+
+class MemorySource(Source):
+    """A NumPy array."""
+
+    layout = "memory"
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.tile = default_tile(array.shape, array.dtype)
+        self.writable = array.flags.writeable
+        self.read_only_reason = "so is the NumPy array"
+
+    def describe(self, selection: str) -> str:
+        return f"memory{selection}" if selection else "in memory"
+
+    def borrow(self, view: View) -> NDArray[Any] | None:
+        return view.select(self.array)
+
+    def read(self, view: View) -> NDArray[Any]:
+        return view.select(self.array).copy()
+
+    def write(self, view: View, value: NDArray[Any]) -> None:
+        assign(view.select(self.array), value)
+
+
+class FunctionSource(Source):
+    """A function of the indices, evaluated for a box at a time."""
+
+    layout = "function"
+
+    def __init__(
+        self, function: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.function = function
+        self.shape = shape
+        self.dtype = dtype
+        self.tile = default_tile(shape, dtype)
+        self.read_only_reason = "its elements are computed by a function"
+
+    def describe(self, selection: str) -> str:
+        name = getattr(self.function, "__qualname__", None) or type(self.function).__qualname__
+        return f"function {name.rpartition('<locals>.')[2]}{selection}"
+
+    def read(self, view: View) -> NDArray[Any]:
+        out = np.empty(view.shape, self.dtype)
+        # A function works with index arrays of 8 bytes, and with temporaries at least as large,
+        # whatever small type it ends in.
+        width = max(self.dtype.itemsize, 8)
+        limit = min(piece_limit(), _FUNCTION_BYTES)
+        if 0 < view.size * width <= limit:
+            out[...] = view.arrange(self._evaluate(view))
+            return out
+        grid = replace(self.grid, itemsize=width)
+        for where, piece in pieces(view, grid, limit, merge=False):
+            out[where] = piece.arrange(self._evaluate(piece))
+        return out
+
+    def _evaluate(self, view: View) -> NDArray[Any]:
+        """The values, one axis per axis of the source."""
+        indices = view.index_arrays()
+        shape = np.broadcast_shapes(*(index.shape for index in indices))
+        given = self.function(*indices)
+        value = self._cast(given, view)
+        try:
+            return np.broadcast_to(value, shape)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"the function gave an array of shape {value.shape} for the box {view}, whose "
+                f"shape is {shape}"
+            ) from None
+
+    def _cast(self, given: Any, view: View) -> NDArray[Any]:
+        if type(given) in (bool, int, float, complex):
+            # Python's numbers are weak, as they are in NumPy's arithmetic: only the kind counts.
+            kinds = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
+            allowed = self.dtype.kind in kinds[type(given)]
+            name = type(given).__name__
+        else:
+            given = np.asarray(given)
+            allowed = np.can_cast(given.dtype, self.dtype, "same_kind")
+            name = str(given.dtype)
+        if not allowed:
+            raise InvalidTypeError(
+                f"the function gave {name} for the box {view}, which does not cast to "
+                f"{self.dtype} under the rule 'same_kind'; convert it in the function "
+                f"(.astype({self.dtype.name!r})), or ask for another dtype"
+            )
+        return np.asarray(given, self.dtype)

@@ -1,0 +1,245 @@
+"""Arrays on disk, and how long they live.
+
+What was written to a store becomes visible at its commit. That happens when the array is closed,
+at the end of its ``with``, when nothing refers to it any more, or when the interpreter exits
+normally; never in a process forked from the one that opened it.
+"""
+
+import atexit
+import json
+import logging
+import os
+import sys
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._pieces import Piece, pieces
+from outcrop._source import Source, assign
+from outcrop.config import piece_limit
+from outcrop.errors import ClosedArrayError, ForkedProcessError
+from outcrop.views import View
+
+__all__ = ["StoreSource"]
+
+if TYPE_CHECKING:
+    _Finalizer: TypeAlias = "weakref.finalize[[_native.Store, int], StoreSource]"
+
+_log = logging.getLogger("outcrop")
+
+_BATCH = 1024
+"""Boxes handed to one reader. Enough to hide the pause between two, few enough to list."""
+
+
+class StoreSource(Source):
+    """An array on disk. Facts are kept, so that a closed array can still say what it was."""
+
+    def __init__(self, store: _native.Store, mode: str) -> None:
+        self._store: _native.Store | None = store
+        self._process = os.getpid()
+        self._committed = store.committed
+        self._attributes = store.attributes
+        self.shape = tuple(store.shape)
+        self.dtype = np.dtype(store.dtype)
+        self.tile = tuple(store.tile)
+        self.layout = store.layout
+        self.format = store.format
+        self.path = Path(store.path)
+        self.writable = store.writable
+        self.read_only_reason = (
+            f"it was opened with mode {mode!r}; oc.open({store.path!r}, 'r+') allows writing"
+        )
+        self._finalizer = _commit_when_collected(self, store) if self.writable else None
+
+    @property
+    def store(self) -> _native.Store:
+        """The store, if it can still be used."""
+        self.check_open()
+        assert self._store is not None
+        return self._store
+
+    def check_open(self) -> None:
+        if self.is_of_parent_process:
+            raise ForkedProcessError(
+                f"{self.path}: was opened before a fork; open it again in the child process"
+            )
+        if self._store is None:
+            raise ClosedArrayError(f"{self.path}: the array is closed")
+
+    @property
+    def is_of_parent_process(self) -> bool:
+        return os.getpid() != self._process
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(self._attributes)
+        return result
+
+    def describe(self, selection: str) -> str:
+        state = ""
+        if self._store is None:
+            state = ", closed"
+        elif not self._committed:
+            state = ", invisible until it is closed"
+        elif self.writable:
+            state = ", writable"
+        return f"{self.format} {str(self.path)!r}{selection}{state}"
+
+    # -- elements ----------------------------------------------------------------------------
+
+    def read(self, view: View) -> NDArray[Any]:
+        store = self.store
+        if view.size == 0:
+            return np.empty(view.shape, self.dtype)
+        if view.is_dense:
+            return view.apply(store.read(*view.box))
+        out = np.empty(view.shape, self.dtype)
+        cut = pieces(view, self.grid, piece_limit())
+        for (where, piece), box in _ahead(store, cut):
+            out[where] = piece.apply(box)
+        return out
+
+    def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
+        # Reading ahead is worth it, and simple, for views that are one box each; the others
+        # read ahead in themselves.
+        store = self.store
+        views = iter(views)
+        while batch := list(islice(views, _BATCH)):
+            dense = [view for view in batch if view.is_dense and view.size]
+            boxes = iter(store.reader([view.box for view in dense]))
+            for view in batch:
+                yield view.apply(next(boxes)) if view.is_dense and view.size else self.read(view)
+
+    def write(self, view: View, value: NDArray[Any]) -> None:
+        store = self.store
+        if view.size == 0:
+            return
+        start, shape = view.box
+        if view.is_dense:
+            if value.dtype != self.dtype:
+                cast = np.empty(value.shape, self.dtype)
+                assign(cast, value)
+                value = cast
+            store.write(start, view.unapply(np.broadcast_to(value, view.shape)))
+        else:
+            box = store.read(start, shape)
+            assign(view.apply(box), value)
+            store.write(start, box)
+
+    def same_elements(self, other: Source) -> bool:
+        return isinstance(other, StoreSource) and (
+            self is other or _real(self.path) == _real(other.path)
+        )
+
+    # -- life --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        self.store.flush()
+
+    def close(self) -> None:
+        if self._store is None:
+            return
+        self.check_open()
+        store = self._let_go()
+        if not self.writable:
+            return
+        try:
+            store.commit()
+        except BaseException:
+            # The old state stays, and nothing else.
+            with suppress(Exception):
+                store.abort()
+            # The traceback keeps this frame; it must not keep the files and the writer's lock.
+            del store
+            raise
+        self._committed = True
+
+    def abort(self) -> None:
+        if self._store is None:
+            return
+        self.check_open()
+        store = self._let_go()
+        if self.writable:
+            store.abort()
+
+    def _let_go(self) -> _native.Store:
+        assert self._store is not None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            _unfinished.pop(id(self._store), None)
+        store, self._store = self._store, None
+        return store
+
+
+def _real(path: Path | None) -> str:
+    return os.path.realpath(path) if path is not None else ""
+
+
+def _ahead(store: _native.Store, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
+    while batch := list(islice(cut, _BATCH)):
+        yield from zip(batch, store.reader([piece.box for _, piece in batch]), strict=True)
+
+
+# -- the end of the life of an array that nobody closed ----------------------------------------
+
+_unfinished: "dict[int, _Finalizer]" = {}
+"""By id of the store, the finalizers of writable arrays that are neither closed nor collected."""
+
+
+def _commit_when_collected(source: StoreSource, store: _native.Store) -> "_Finalizer":
+    # The finalizer must not refer to the source: that would keep it alive. Its own run at exit
+    # cannot know how the interpreter exits, so `_finish_all` takes its place.
+    finalizer = weakref.finalize(source, _finish, store, os.getpid())
+    finalizer.atexit = False
+    _unfinished[id(store)] = finalizer
+    return finalizer
+
+
+def _finish(store: _native.Store, process: int) -> None:
+    """Commit a store whose last array has been collected."""
+    _unfinished.pop(id(store), None)
+    if os.getpid() == process:
+        _commit_or_report(store)
+
+
+def _commit_or_report(store: _native.Store) -> None:
+    # There is no caller to raise to.
+    path = store.path
+    try:
+        store.commit()
+    except Exception as error:
+        with suppress(Exception):
+            store.abort()
+        _log.error("an array that was not closed could not be kept: %s: %s", path, error)
+
+
+@atexit.register
+def _finish_all() -> None:
+    """Commit what is still open where the interpreter exits normally, and forget it elsewhere."""
+    failed = _is_dying_of_an_exception()
+    while _unfinished:
+        detached = _unfinished.popitem()[1].detach()
+        if detached is None:
+            continue
+        store, process = detached[2]
+        if os.getpid() != process:
+            continue
+        if failed:
+            with suppress(Exception):
+                store.abort()
+        else:
+            _commit_or_report(store)
+
+
+def _is_dying_of_an_exception() -> bool:
+    # The interpreter leaves the exception that ends a script in sys.last_value. An interactive
+    # session has one from any earlier mistake, and is ended by its user.
+    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+    return getattr(sys, "last_value", None) is not None and not interactive

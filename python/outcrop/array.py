@@ -1,0 +1,467 @@
+"""The array that a user holds."""
+
+import html
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
+from outcrop._checks import ShapeLike, StrPath
+from outcrop._save import save
+from outcrop._sizes import format_bytes
+from outcrop._source import Source
+from outcrop.config import memory_budget, piece_limit
+from outcrop.errors import (
+    BudgetError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
+from outcrop.views import NewAxis, View
+
+__all__ = ["Array"]
+
+_T = TypeVar("_T")
+
+
+class Array:
+    """An n-dimensional array that need not fit in memory.
+
+    Made by `open`, `create`, `fromfunction` and `asarray`, not directly. Indexing gives another
+    `Array`, a view, and reads nothing; `compute`, `numpy.asarray`, `tiles` and `save` read.
+    Assignment to a key writes to disk.
+
+    An array that `create` made, and changes to one that `open` gave in mode ``"r+"``, become
+    visible to others when the array is closed: by `close`, at the end of its ``with``, when
+    neither it nor a view of it is referred to any more, or when the interpreter exits normally.
+
+    Examples
+    --------
+    >>> with oc.create("squares.zarr", (1000,), "int64", tile=100) as A:
+    ...     A[...] = np.arange(1000) ** 2
+    >>> A = oc.open("squares.zarr")
+    >>> A
+    <outcrop.Array int64 (1000,) 7.8 KiB, tiled 100, zarr 'squares.zarr'>
+    >>> A[10:20:3].compute()
+    array([100, 169, 256, 361])
+    """
+
+    __slots__ = ("__weakref__", "_source", "_view")
+
+    def __init__(self, source: Source, view: View | None = None) -> None:
+        self._source = source
+        self._view = View.whole(source.shape) if view is None else view
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents along each axis."""
+        return self._view.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type, in native byte order."""
+        return self._source.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._view.axes)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._view.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory; on disk it may be less or more."""
+        return self.size * self.itemsize
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Shape of the boxes that are moved as a unit, in elements of this array.
+
+        Along an axis with a step, a tile of the array on disk holds fewer selected elements.
+        """
+        view, result = self._view, []
+        for position, axis in enumerate(view.axes):
+            if isinstance(axis, NewAxis):
+                result.append(1)
+                continue
+            tile, span = self._source.tile[axis], view.span(position)
+            whole = view.selectors[axis] == View.whole(view.source_shape).selectors[axis]
+            selected = max(tile // abs(span.step), 1)
+            result.append(tile if whole else min(selected, max(span.length, 1)))
+        return tuple(result)
+
+    @property
+    def layout(self) -> str:
+        """How the elements lie.
+
+        ``"tiled"``, ``"row-major"`` or ``"column-major"`` on disk; ``"memory"``; ``"function"``.
+        """
+        return self._source.layout
+
+    @property
+    def format(self) -> str | None:
+        """On disk ``"zarr"``, ``"zarr-foreign"`` (made by another program), ``"npy"``, ``"raw"``.
+
+        None elsewhere.
+        """
+        return self._source.format
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is stored, None where it is not."""
+        return self._source.path
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Zarr's attributes, empty for other formats. A copy: changes to it are not stored."""
+        return self._source.attributes
+
+    @property
+    def writable(self) -> bool:
+        """Whether elements can be assigned."""
+        return self._source.writable
+
+    # -- selecting and assigning -------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> "Array":
+        return Array(self._source, self._view.index(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        view = self._view.index(key)
+        if isinstance(value, Array):
+            assign_array(self._source, view, value)
+        else:
+            assign_value(self._source, view, value)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise InvalidTypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator["Array"]:
+        if not self.ndim:
+            raise InvalidTypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self.shape[0]))
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def compute(self) -> NDArray[Any]:
+        """Read the array into memory.
+
+        Returns
+        -------
+        numpy.ndarray
+            An array of this shape and dtype that belongs to the caller, also where the source is
+            an array in memory. Of shape ``()`` where this array is.
+
+        Raises
+        ------
+        BudgetError
+            Where it is larger than the memory budget.
+        CorruptArrayError, StorageError
+            Where it cannot be read.
+
+        Examples
+        --------
+        >>> oc.fromfunction(lambda i, j: 10 * i + j, (100, 10), "int64")[3:5, ::4].compute()
+        array([[30, 34, 38],
+               [40, 44, 48]])
+        """
+        self._check_fits(self.dtype)
+        self._source.check_open()
+        return self._source.read(self._view)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        target = self.dtype if dtype is None else np.dtype(dtype)
+        self._source.check_open()
+        if not copy and target == self.dtype:
+            borrowed = self._source.borrow(self._view)
+            if borrowed is not None:
+                return borrowed
+        if copy is False:
+            raise InvalidArgumentError(
+                "Unable to avoid copy while creating an array as requested: the elements are "
+                "not in memory, or are of another type."
+            )
+        if target == self.dtype:
+            return self.compute()
+        self._check_fits(target)
+        out = np.empty(self.shape, target)
+        copy_into(out, self._source, self._view)
+        return out
+
+    def tiles(self) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
+        """Read the array tile by tile, ahead of the loop.
+
+        Tiles larger than an eighth of the memory budget come in parts.
+
+        Yields
+        ------
+        key : tuple of slice
+            Where the block is: ``A[key]`` selects the same elements.
+        block : numpy.ndarray
+            The elements. It belongs to the caller.
+
+        Examples
+        --------
+        >>> A = oc.fromfunction(lambda i, j: i + j, (2000, 2000))
+        >>> float(sum(block.sum() for key, block in A.tiles()))
+        7996000000.0
+        """
+        self._source.check_open()
+        return read_pieces(self._source, self._view, merge=False)
+
+    def _check_fits(self, dtype: np.dtype[Any]) -> None:
+        budget = memory_budget()
+        nbytes = self.size * dtype.itemsize
+        # What is not read in one go comes through a piece beside the result.
+        direct = self._view.is_dense and dtype == self.dtype
+        if nbytes + (0 if direct else min(piece_limit(), nbytes)) <= budget:
+            return
+        raise BudgetError(
+            f"an array of shape {self.shape} and dtype {dtype} has {format_bytes(nbytes)} "
+            f"({nbytes} bytes), and the memory budget is {format_bytes(budget)}; take a slice "
+            "(A[...].compute()), go tile by tile (for key, block in A.tiles()), write it to disk "
+            "(A.save(path)), or raise the budget (oc.config(memory=...))"
+        )
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def save(
+        self,
+        path: StrPath,
+        *,
+        tile: ShapeLike | None = None,
+        format: str | None = None,
+        order: str = "C",
+        overwrite: bool = False,
+        codecs: Sequence[Mapping[str, Any]] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> "Array":
+        """Write the array to disk, where it appears all at once when it is complete.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Where to.
+        tile : int or sequence of int, optional
+            Zarr only: shape of a tile, one integer for the same extent along every axis.
+            Default: about 8 MiB, square in the two largest dimensions.
+        format : {"zarr", "npy", "raw"}, optional
+            Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw,
+            everything else is Zarr.
+        order : {"C", "F"}
+            npy and raw only: row-major or column-major.
+        overwrite : bool
+            Whether to replace an array that stands there.
+        codecs : sequence of mapping, optional
+            Zarr only: codecs of Zarr v3, as in ``zarr.json``. Default: bytes, then crc32c.
+        progress : callable, optional
+            Called with bytes done and bytes in all, at most ten times a second.
+
+        Returns
+        -------
+        Array
+            The result, opened for reading. Zarr's attributes go with it.
+
+        Raises
+        ------
+        ArrayExistsError
+            Something stands there, and `overwrite` is False.
+        StorageFullError, StorageError
+            It cannot be written. Nothing is left behind.
+        BudgetError
+            The memory budget is too small for the tiles.
+
+        Examples
+        --------
+        >>> oc.fromfunction(lambda i, j: 1 / (1 + i + j), (300, 200)).save("hilbert.npy")
+        <outcrop.Array float64 (300, 200) 468.8 KiB, row-major, npy 'hilbert.npy'>
+        """
+        result = save(
+            self._source,
+            self._view,
+            path,
+            tile=tile,
+            format=format,
+            order=order,
+            overwrite=overwrite,
+            codecs=codecs,
+            progress=progress,
+        )
+        return Array(result)
+
+    def flush(self) -> None:
+        """Write what is in memory to disk. Makes nothing visible; that is what `close` does."""
+        self._source.flush()
+
+    def close(self) -> None:
+        """Make what was written durable and visible, and let go of the files.
+
+        Closes the array on disk, and so every view of it. Closing twice, or an array that is not
+        on disk, does nothing.
+
+        Raises
+        ------
+        StorageFullError, StorageError
+            It could not be made durable. The state before is what remains.
+        """
+        self._source.close()
+
+    def abort(self) -> None:
+        """Forget what was written since the array was opened or created, and close it.
+
+        A new array vanishes.
+
+        Examples
+        --------
+        >>> A = oc.create("regretted.zarr", (3, 3))
+        >>> A.abort()
+        >>> oc.open("regretted.zarr")
+        Traceback (most recent call last):
+        ...
+        outcrop.errors.ArrayNotFoundError: ...
+        """
+        self._source.abort()
+
+    def __enter__(self) -> "Array":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # A child process leaves the block too, but the array is its parent's to finish.
+        if self._source.is_of_parent_process:
+            return
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    # -- as a number -------------------------------------------------------------------------
+
+    def _as_scalar(self, convert: Callable[[NDArray[Any]], _T]) -> _T:
+        """What NumPy makes of an array of this size, its errors included."""
+        if self.size == 1:
+            array = self.compute()
+        else:
+            # Looks like the array, and is one zero.
+            array = np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        try:
+            return convert(array)
+        except TypeError as error:
+            raise InvalidTypeError(str(error)) from None
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from None
+
+    def __bool__(self) -> bool:
+        return self._as_scalar(bool)
+
+    def __int__(self) -> int:
+        return self._as_scalar(int)
+
+    def __float__(self) -> float:
+        return self._as_scalar(float)
+
+    def __complex__(self) -> complex:
+        return self._as_scalar(complex)
+
+    def __index__(self) -> int:
+        return self._as_scalar(operator.index)
+
+    def item(self, *index: int) -> Any:
+        """Read one element as a Python number.
+
+        Parameters
+        ----------
+        *index : int
+            Nothing, for an array of one element; or one index into the flattened array; or one
+            per axis.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is not exactly one element, and no index.
+        BoxIndexError
+            The index lies outside.
+
+        Examples
+        --------
+        >>> oc.asarray([[1, 2], [3, 4]]).item(1, 0)
+        3
+        """
+        if not index:
+            return self._as_scalar(lambda array: array.item())
+        if len(index) == 1 and self.ndim != 1:
+            flat = Array(self._source, View.whole((self.size,)).index(index[0]))._view.selectors[0]
+            assert isinstance(flat, int)
+            index = tuple(int(i) for i in np.unravel_index(flat, self.shape))
+        if len(index) != self.ndim:
+            raise InvalidArgumentError("incorrect number of indices for array")
+        return self[index].item()
+
+    # -- NumPy's functions -------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        # Without this, NumPy would load the whole array for numpy.add(A, 1).
+        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        raise UnsupportedError(
+            f"numpy.{name} on an outcrop.Array is not supported in this version; load what fits "
+            "in memory (numpy.asarray(A[...])), or go tile by tile "
+            "(for key, block in A.tiles())"
+        )
+
+    # -- for people --------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, str]:
+        source, view = self._source, self._view
+        layout = self.layout
+        if layout == "tiled":
+            layout += " " + " x ".join(map(str, source.tile)) if source.tile else ""
+        shape = f"{self.shape} {format_bytes(self.nbytes)}"
+        where = source.describe("" if view.is_whole else str(view))
+        return {"dtype": str(self.dtype), "shape": shape, "layout": layout, "where": where}
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        if self.layout in ("memory", "function"):
+            del facts["layout"]
+        dtype, shape, *rest = facts.values()
+        return f"<outcrop.Array {dtype} {shape}, {', '.join(rest)}>"
+
+    def _repr_html_(self) -> str:
+        facts = self._facts()
+        tiles = math.prod(-(-n // t) for n, t in zip(self.shape, self.tile, strict=True))
+        rows = {
+            "dtype": facts["dtype"],
+            "shape": str(self.shape),
+            "size": f"{format_bytes(self.nbytes)} in {tiles} tiles",
+            "layout": facts["layout"],
+            "where": facts["where"],
+        }
+        cells = "".join(
+            f"<tr><th style='text-align: left'>{name}</th>"
+            f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
+            for name, value in rows.items()
+        )
+        return f"<table><caption>outcrop.Array</caption>{cells}</table>"

@@ -1,0 +1,304 @@
+"""Where arrays come from."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from outcrop import _native
+from outcrop._checks import (
+    ShapeLike,
+    StrPath,
+    check_dtype,
+    check_order,
+    check_path,
+    check_shape,
+)
+from outcrop._save import create_store, format_of
+from outcrop._source import FunctionSource, MemorySource
+from outcrop._store import StoreSource
+from outcrop.array import Array
+from outcrop.config import ensure_configured
+from outcrop.errors import (
+    ArrayNotFoundError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
+
+__all__ = ["asarray", "create", "fromfunction", "open"]
+
+
+def open(
+    path: StrPath,
+    mode: str = "r",
+    *,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    offset: int = 0,
+    order: str = "C",
+    format: str | None = None,
+) -> Array:
+    """Open an array on disk. Nothing but its metadata is read.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A Zarr array (v3 or v2), a ``.npy`` file, or a raw file: bare elements.
+    mode : {"r", "r+"}
+        For reading, or for reading and writing. Changes become visible at `Array.close`.
+    shape : int or sequence of int, optional
+        Raw files only, and needed there: extents along each axis.
+    dtype : dtype_like, optional
+        Raw files only, and needed there. May be big-endian; elements are native in memory.
+    offset : int
+        Raw files only: bytes before the first element.
+    order : {"C", "F"}
+        Raw files only: row-major or column-major.
+    format : {"zarr", "npy", "raw"}, optional
+        Default: by what is there. With `shape` and `dtype`, a file is raw.
+
+    Returns
+    -------
+    Array
+        The array, lazy.
+
+    Raises
+    ------
+    ArrayNotFoundError
+        There is none.
+    ArrayBusyError
+        Mode is ``"r+"``, and another writer has it.
+    CorruptArrayError
+        Its metadata is damaged, or the file is too short.
+    UnsupportedError
+        Its dtype, a codec or its version is not known.
+    StorageError, StoragePermissionError
+        The operating system refuses.
+    InvalidArgumentError, InvalidTypeError
+        An argument makes no sense.
+
+    Examples
+    --------
+    >>> np.arange(12, dtype=">f4").tofile("page.raw")
+    >>> oc.open("page.raw", shape=(3, 4), dtype=">f4")[1].compute()
+    array([4., 5., 6., 7.], dtype=float32)
+    """
+    name = check_path(path)
+    if mode not in ("r", "r+"):
+        hint = "; oc.create makes a new array" if mode in ("w", "w+", "w-", "x", "a") else ""
+        raise InvalidArgumentError(f"mode must be 'r' or 'r+', got {mode!r}{hint}")
+    if format not in (None, "zarr", "npy", "raw"):
+        raise InvalidArgumentError(f"format must be 'zarr', 'npy' or 'raw', got {format!r}")
+    order = check_order(order)
+    if format is None and _looks_raw(name, described=shape is not None or dtype is not None):
+        format = "raw"
+    ensure_configured()
+    if format != "raw":
+        if shape is not None or dtype is not None or offset != 0 or order != "C":
+            raise InvalidArgumentError(
+                f"{name}: shape=, dtype=, offset= and order= describe raw files; this one says "
+                "itself what it is (format='raw' reads it as bare elements)"
+            )
+        return Array(StoreSource(_native.open(name, mode, format, None, None, 0, "C"), mode))
+    if shape is None or dtype is None:
+        raise InvalidArgumentError(
+            f"{name}: {_what_a_raw_file_needs(name, shape, dtype)}, such as "
+            f"oc.open({name!r}, shape=(rows, columns), dtype='float32')"
+        )
+    kind = check_dtype(dtype, swapped=True)
+    extents = check_shape(shape, kind)
+    if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
+        raise InvalidArgumentError(f"offset must be a number of bytes, got {offset!r}")
+    store = _native.open(name, mode, format, extents, kind.str, int(offset), order)
+    return Array(StoreSource(store, mode))
+
+
+def _looks_raw(name: str, *, described: bool) -> bool:
+    if format_of(name) == "raw":
+        return not os.path.isdir(name)
+    own_description = PurePath(name).suffix.lower() in (".npy", ".zarr")
+    return described and not own_description and os.path.isfile(name)
+
+
+def _what_a_raw_file_needs(name: str, shape: object, dtype: object) -> str:
+    if not os.path.exists(name):
+        # Said first: advice on how to describe a file that is not there helps nobody.
+        raise ArrayNotFoundError(f"{name}: there is no array here")
+    missing = [word for word, given in (("shape=", shape), ("dtype=", dtype)) if given is None]
+    bytes_there = Path(name).stat().st_size
+    return (
+        f"a raw file ({bytes_there} bytes) does not say what it holds; pass {' and '.join(missing)}"
+    )
+
+
+def create(
+    path: StrPath,
+    shape: ShapeLike,
+    dtype: DTypeLike = np.float64,
+    *,
+    tile: ShapeLike | None = None,
+    format: str | None = None,
+    order: str = "C",
+    codecs: Sequence[Mapping[str, Any]] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Array:
+    """Make a new array on disk, filled by assignment.
+
+    It becomes visible, all at once, when it is closed: by `Array.close`, at the end of its
+    ``with``, when nothing refers to it any more, or when the interpreter exits normally. An
+    exception inside the ``with``, or one that ends a script, leaves nothing. Elements that were
+    never assigned are zero.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Where.
+    shape : int or sequence of int
+        Extents along each axis.
+    dtype : dtype_like
+        bool, a signed or unsigned integer of 8 to 64 bits, float32, float64, complex64 or
+        complex128; in native byte order.
+    tile : int or sequence of int, optional
+        Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
+        about 8 MiB, square in the two largest dimensions.
+    format : {"zarr", "npy", "raw"}, optional
+        Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, everything
+        else is Zarr.
+    order : {"C", "F"}
+        npy and raw only: row-major or column-major.
+    codecs : sequence of mapping, optional
+        Zarr only: codecs of Zarr v3, as in ``zarr.json``. Default: bytes, then crc32c.
+    attributes : mapping, optional
+        Zarr only: what to keep beside the array, as JSON.
+    overwrite : bool
+        Whether to replace an array that stands there. It stays until the new one is closed.
+
+    Returns
+    -------
+    Array
+        Writable.
+
+    Raises
+    ------
+    ArrayExistsError
+        Something stands there, and `overwrite` is False.
+    UnsupportedError
+        The dtype is none of those.
+    InvalidArgumentError, InvalidTypeError
+        An argument makes no sense.
+    StorageFullError, StorageError, StoragePermissionError
+        It cannot be made there.
+
+    Examples
+    --------
+    >>> with oc.create("grid.zarr", (400, 300), "float32", tile=(100, 100)) as A:
+    ...     A[:, 0] = 1
+    ...     A[200:, 1:] = A[:200, :1]
+    >>> oc.open("grid.zarr")[198:202, :2].compute()
+    array([[1., 0.],
+           [1., 0.],
+           [1., 1.],
+           [1., 1.]], dtype=float32)
+    """
+    kind = check_dtype(dtype)
+    store = create_store(
+        path,
+        check_shape(shape, kind),
+        kind,
+        tile=tile,
+        format=format,
+        order=order,
+        codecs=codecs,
+        attributes=attributes,
+        overwrite=overwrite,
+    )
+    return Array(StoreSource(store, "r+"))
+
+
+def fromfunction(f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike = np.float64) -> Array:
+    """Describe an array by a function of its indices. Nothing is computed yet.
+
+    Parameters
+    ----------
+    f : callable
+        Called for a box of the array at a time (a tile, or the part of one that is wanted) with
+        one int64 array per axis: the indices along it, shaped to broadcast against the others.
+        Returns the elements of the box, or what broadcasts to its shape. It may be called more
+        than once for the same box, so equal indices have to give equal elements.
+    shape : int or sequence of int
+        Extents along each axis.
+    dtype : dtype_like
+        Element type. Results of `f` are cast to it under NumPy's rule ``"same_kind"``.
+
+    Returns
+    -------
+    Array
+        Lazy, read-only. What `f` raises comes out of the method that needed its result.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The shape makes no sense; when computed: a result has the wrong shape.
+    InvalidTypeError
+        `f` cannot be called; when computed: a result does not cast to `dtype`.
+    UnsupportedError
+        The dtype is not supported.
+
+    Examples
+    --------
+    >>> A = oc.fromfunction(lambda i, j: np.exp(-abs(i - j) / 100), (20000, 20000))
+    >>> A
+    <outcrop.Array float64 (20000, 20000) 3.0 GiB, function <lambda>>
+    >>> A[5000, 5000:5003].compute().round(3)
+    array([1.  , 0.99, 0.98])
+    """
+    if not callable(f):
+        raise InvalidTypeError(f"expected a function, got {type(f).__name__}")
+    kind = check_dtype(dtype)
+    return Array(FunctionSource(f, check_shape(shape, kind), kind))
+
+
+def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
+    """Take an array in memory as an `Array`.
+
+    Parameters
+    ----------
+    x : Array or array_like
+        An `Array` comes back as it is. Of a NumPy array of the right dtype no copy is made, so
+        assigning to elements of either changes both.
+    dtype : dtype_like, optional
+        Default: that of `x`, in native byte order.
+
+    Returns
+    -------
+    Array
+        With `layout` ``"memory"``, unless `x` is an `Array`.
+
+    Raises
+    ------
+    UnsupportedError
+        The dtype is not supported, or `x` is an `Array` of another one.
+
+    Examples
+    --------
+    >>> oc.asarray([[1, 2, 3], [4, 5, 6]])[:, ::-1]
+    <outcrop.Array int64 (2, 3) 48 bytes, memory[0:2, 2::-1]>
+    """
+    kind = None if dtype is None else check_dtype(dtype)
+    if isinstance(x, Array):
+        if kind is not None and kind != x.dtype:
+            raise UnsupportedError(
+                f"a lazy conversion from {x.dtype} to {kind} is not supported in this version; "
+                "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
+            )
+        return x
+    array = np.asarray(x, kind)
+    found = check_dtype(array.dtype, swapped=True)
+    if not found.isnative:
+        found = found.newbyteorder("=")
+    return Array(MemorySource(np.asarray(array, found)))

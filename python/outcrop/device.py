@@ -1,0 +1,52 @@
+"""The measured speed of a directory's disk."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from outcrop import _native
+from outcrop._checks import StrPath, check_path
+from outcrop.config import ensure_configured
+
+__all__ = ["doctor"]
+
+
+def doctor(
+    dir: StrPath,
+    quick: bool = False,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Measure a directory's disk, and keep the result for planning.
+
+    Writes, reads and removes temporary files there. The profile goes to the user's cache
+    directory.
+
+    Parameters
+    ----------
+    dir : str or os.PathLike
+        The directory.
+    quick : bool
+        Whether to measure less, in a few seconds.
+    progress : callable, optional
+        Called with bytes done and bytes in all.
+
+    Returns
+    -------
+    dict
+        The device profile: bandwidths by size of request, which I/O engine is used and why.
+
+    Raises
+    ------
+    StorageError, StorageFullError, StoragePermissionError
+        The directory cannot be used.
+
+    Examples
+    --------
+    >>> profile = oc.doctor(".", quick=True)
+    >>> isinstance(profile, dict)
+    True
+    """
+    ensure_configured()
+    result: dict[str, Any] = json.loads(_native.doctor(check_path(dir), bool(quick), progress))
+    return result

@@ -1,0 +1,136 @@
+"""Every error that Outcrop raises, in one tree.
+
+Each is also a subclass of the built-in or NumPy error that users already catch, so that
+``except OSError`` or ``except numpy.linalg.LinAlgError`` keeps working. The compiled core raises
+these classes too, with the message as the only argument.
+"""
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "ArrayBusyError",
+    "ArrayExistsError",
+    "ArrayNotFoundError",
+    "BoxIndexError",
+    "BudgetError",
+    "ClosedArrayError",
+    "CorruptArrayError",
+    "ForkedProcessError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "NotPositiveDefiniteError",
+    "OutcropError",
+    "SingularMatrixError",
+    "StorageError",
+    "StorageFullError",
+    "StoragePermissionError",
+    "UnsupportedError",
+]
+
+
+class OutcropError(Exception):
+    """The root of the tree: catches whatever Outcrop raises by itself."""
+
+
+class _OperatingSystemError(OutcropError, OSError):
+    """An `OSError` made from one message; ``str()`` shows it as it is.
+
+    ``errno`` is a keyword and a settable attribute instead of the first argument, which would
+    make Python compose a message of its own.
+    """
+
+    def __init__(self, message: str = "", *, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, {**self.__dict__, "errno": self.errno}
+
+
+class CorruptArrayError(_OperatingSystemError):
+    """Stored bytes are not what was written: a tile or metadata is damaged, missing or stale."""
+
+
+class StorageError(_OperatingSystemError):
+    """The operating system refused an operation on a file; ``errno`` says which way."""
+
+
+class StorageFullError(_OperatingSystemError):
+    """The device has too little room. Says how much is needed and how much is free."""
+
+
+class StoragePermissionError(StorageError, PermissionError):
+    """The process may not read or write there."""
+
+
+class ArrayNotFoundError(_OperatingSystemError, FileNotFoundError):
+    """There is no array under this name."""
+
+
+class ArrayExistsError(_OperatingSystemError, FileExistsError):
+    """Something stands where a new array was to be made."""
+
+
+class ArrayBusyError(_OperatingSystemError):
+    """Another writer has the array."""
+
+
+class BudgetError(OutcropError, MemoryError):
+    """The memory budget is too small. Names what would do."""
+
+
+class UnsupportedError(OutcropError, ValueError):
+    """A sound request, but one that this version cannot fulfil."""
+
+
+class InvalidArgumentError(OutcropError, ValueError):
+    """An argument makes no sense."""
+
+
+class InvalidTypeError(OutcropError, TypeError):
+    """An argument is of the wrong type."""
+
+
+class BoxIndexError(OutcropError, IndexError):
+    """An index lies outside the array, or there are too many of them."""
+
+
+class ClosedArrayError(OutcropError, ValueError):
+    """The array has been closed."""
+
+
+class ForkedProcessError(OutcropError, RuntimeError):
+    """An array opened before a fork is used in the child process."""
+
+
+class _MatrixError(OutcropError, np.linalg.LinAlgError):
+    """A numerical failure at one row and column.
+
+    Parameters
+    ----------
+    message : str
+        What happened.
+    index : int, optional
+        Position on the diagonal at which it happened, from 0. Settable later.
+    """
+
+    index: int | None
+
+    def __init__(self, message: str = "", index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+    # BaseException pickles __dict__ as state, which carries the index.
+
+
+class NotPositiveDefiniteError(_MatrixError):
+    """A Cholesky factorization met a pivot that is not positive; ``index`` says where."""
+
+
+class SingularMatrixError(_MatrixError):
+    """A pivot is exactly zero; ``index`` says where."""

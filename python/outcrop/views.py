@@ -1,0 +1,341 @@
+"""The algebra of basic indexing: which elements of a source a chain of keys selects, and where.
+
+Nothing here knows of disks. A `View` says for every axis of a source either one index or a start,
+a step and a length; and for every axis of the result either the axis of the source it runs along,
+or that it is new. That is closed under integers, slices, ``...`` and ``None``, so keys compose
+without reading anything.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop._checks import MAX_NDIM
+from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError, UnsupportedError
+
+__all__ = ["NewAxis", "Span", "View"]
+
+_KeyItem: TypeAlias = int | slice | EllipsisType | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The indices ``start + step * k`` for ``0 <= k < length`` along one axis of a source.
+
+    Where `length` is 0 or 1, `step` is 1, and where it is 0, `start` is 0: equal selections are
+    equal objects.
+    """
+
+    start: int
+    step: int
+    length: int
+
+    def __post_init__(self) -> None:
+        if self.length <= 1:
+            object.__setattr__(self, "step", 1)
+        if self.length == 0:
+            object.__setattr__(self, "start", 0)
+
+    @property
+    def low(self) -> int:
+        """The smallest index, 0 where there is none."""
+        return self.start if self.step > 0 else self.start + self.step * (self.length - 1)
+
+    @property
+    def extent(self) -> int:
+        """The length of the shortest contiguous range that holds every index."""
+        return (self.length - 1) * abs(self.step) + 1 if self.length else 0
+
+    def part(self, first: int, length: int, step: int = 1) -> "Span":
+        """Select from the selection."""
+        return Span(self.start + self.step * first, self.step * step, length)
+
+    def slice(self) -> slice:
+        """The same as a slice of the axis."""
+        stop = self.start + self.step * self.length
+        return slice(self.start, stop if stop >= 0 else None, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class NewAxis:
+    """An axis made by ``None``. Its length is 1, or 0 once a slice has emptied it."""
+
+    length: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Elements of an array of shape `source_shape`, arranged as an array.
+
+    Parameters
+    ----------
+    source_shape : tuple of int
+        Shape of the source.
+    selectors : tuple of int or Span
+        For each axis of the source: the one index, or the span of indices.
+    axes : tuple of int or NewAxis
+        For each axis of the view: the axis of the source whose span it is, in increasing order,
+        or a new axis.
+
+    Examples
+    --------
+    >>> view = View.whole((10, 20)).index((slice(2, None, 3), 4))
+    >>> view = view.index((None, slice(None, None, -1)))
+    >>> view.shape
+    (1, 3)
+    >>> view.box
+    ((2, 4), (7, 1))
+    >>> bool((view.apply(np.ones((7, 1))) == np.ones((10, 20))[2::3, 4][None, ::-1]).all())
+    True
+    """
+
+    source_shape: tuple[int, ...]
+    selectors: tuple[int | Span, ...]
+    axes: tuple[int | NewAxis, ...]
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...]) -> "View":
+        """Select everything."""
+        return cls(shape, tuple(Span(0, 1, n) for n in shape), tuple(range(len(shape))))
+
+    def span(self, axis: int) -> Span:
+        """The span along an axis of the view; a new axis is a span of its own."""
+        target = self.axes[axis]
+        if isinstance(target, NewAxis):
+            return Span(0, 1, target.length)
+        selector = self.selectors[target]
+        assert isinstance(selector, Span)
+        return selector
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return tuple(self.span(axis).length for axis in range(len(self.axes)))
+
+    @property
+    def size(self) -> int:
+        """Number of elements of the result."""
+        return math.prod(self.shape)
+
+    @property
+    def box(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Start and shape of the bounding box in the source."""
+        start = tuple(s.low if isinstance(s, Span) else s for s in self.selectors)
+        shape = tuple(s.extent if isinstance(s, Span) else 1 for s in self.selectors)
+        return start, shape
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is the source itself."""
+        return self == View.whole(self.source_shape)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every element of the bounding box is selected."""
+        return all(abs(s.step) == 1 for s in self.selectors if isinstance(s, Span))
+
+    @property
+    def is_box(self) -> bool:
+        """Whether this is a box of the source as it stands: no steps, no reversal, same axes."""
+        return self.axes == tuple(range(len(self.source_shape))) and all(
+            s.step == 1 for s in self.selectors if isinstance(s, Span)
+        )
+
+    # -- keys --------------------------------------------------------------------------------
+
+    def index(self, key: object) -> "View":
+        """Compose with a key of NumPy's basic indexing.
+
+        Raises
+        ------
+        BoxIndexError
+            An index out of bounds, too many of them, or not an index at all.
+        InvalidArgumentError
+            A slice step of zero.
+        InvalidTypeError
+            A slice whose members are not integers.
+        UnsupportedError
+            Boolean, list and array keys.
+        """
+        shape = self.shape
+        selectors = list(self.selectors)
+        axes: list[int | NewAxis] = []
+        position = 0
+        for item in _expanded(key, len(shape)):
+            if item is None:
+                axes.append(NewAxis())
+                continue
+            target, span = self.axes[position], self.span(position)
+            if isinstance(item, slice):
+                first, length, step = _clipped(item, shape[position])
+                part = span.part(first, length, step)
+                if isinstance(target, NewAxis):
+                    axes.append(NewAxis(length))
+                else:
+                    selectors[target] = part
+                    axes.append(target)
+            else:
+                offset = _wrapped(item, position, shape[position])
+                if not isinstance(target, NewAxis):
+                    selectors[target] = span.start + span.step * offset
+            position += 1
+        if len(axes) > MAX_NDIM:
+            raise BoxIndexError(
+                f"number of dimensions must be within [0, {MAX_NDIM}], indexing result would "
+                f"have {len(axes)}"
+            )
+        return replace(self, selectors=tuple(selectors), axes=tuple(axes))
+
+    def part(self, start: Sequence[int], shape: Sequence[int]) -> "View":
+        """The box of the result with this start and shape, which must lie inside it."""
+        return self.index(tuple(slice(s, s + n) for s, n in zip(start, shape, strict=True)))
+
+    # -- arrays ------------------------------------------------------------------------------
+
+    def _numpy_key(self, selectors: Sequence[int | slice]) -> tuple[Any, ...]:
+        """The key that puts selected axes of a source in the view's order."""
+        key: list[Any] = []
+        done = 0
+        for axis in self.axes:
+            if isinstance(axis, NewAxis):
+                key.append(None)
+            else:
+                key += selectors[done : axis + 1]
+                done = axis + 1
+        # The ellipsis makes a 0-d result an array instead of a scalar.
+        return (*key, *selectors[done:], ...)
+
+    def _settled(self, result: NDArray[Any]) -> NDArray[Any]:
+        # `None` cannot make an axis of length 0.
+        return result[tuple(slice(n) for n in self.shape)] if self.size == 0 else result
+
+    def select(self, source: NDArray[Any]) -> NDArray[Any]:
+        """The view of a source in memory; no copy."""
+        key = self._numpy_key([s.slice() if isinstance(s, Span) else s for s in self.selectors])
+        return self._settled(source[key])
+
+    def apply(self, box: NDArray[Any]) -> NDArray[Any]:
+        """The view of the dense bounding box; no copy."""
+        key = self._numpy_key(
+            [
+                replace(s, start=s.start - s.low).slice() if isinstance(s, Span) else 0
+                for s in self.selectors
+            ]
+        )
+        return self._settled(box[key])
+
+    def arrange(self, selected: NDArray[Any]) -> NDArray[Any]:
+        """Put what the selectors name, one axis per axis of the source, in the view's axes."""
+        key = self._numpy_key([slice(None) if isinstance(s, Span) else 0 for s in self.selectors])
+        return self._settled(selected[key])
+
+    def unapply(self, result: NDArray[Any]) -> NDArray[Any]:
+        """Invert `apply` for a dense, non-empty view: from the result to the box; no copy."""
+        own = result[tuple(0 if isinstance(a, NewAxis) else slice(None) for a in self.axes)]
+        return own[
+            tuple(
+                slice(None, None, s.step) if isinstance(s, Span) else None for s in self.selectors
+            )
+        ]
+
+    def index_arrays(self) -> tuple[NDArray[np.int64], ...]:
+        """The selected indices along each axis of the source, as an open mesh."""
+        ndim = len(self.selectors)
+        arrays = []
+        for axis, s in enumerate(self.selectors):
+            span = s if isinstance(s, Span) else Span(s, 1, 1)
+            line = span.start + span.step * np.arange(span.length, dtype=np.int64)
+            arrays.append(line.reshape((1,) * axis + (-1,) + (1,) * (ndim - axis - 1)))
+        return tuple(arrays)
+
+    def meets(self, other: "View") -> bool:
+        """Whether the bounding boxes in the same source share an element."""
+        if self.size == 0 or other.size == 0:
+            return False
+        return all(
+            max(a, b) < min(a + m, b + n) for a, m, b, n in zip(*self.box, *other.box, strict=True)
+        )
+
+    def __str__(self) -> str:
+        """The selection as a key, such as ``[2:9:3, 4]``."""
+        if not self.selectors:
+            return "[()]"
+        parts = []
+        for s in self.selectors:
+            if isinstance(s, int):
+                parts.append(str(s))
+                continue
+            key = s.slice()
+            stop = "" if key.stop is None else key.stop
+            parts.append(f"{key.start}:{stop}" + (f":{s.step}" if s.step != 1 else ""))
+        return f"[{', '.join(parts)}]"
+
+
+def _expanded(key: object, ndim: int) -> list[int | slice | None]:
+    """The items of a key with slices for the ellipsis and for what is left out."""
+    items = [_item(item) for item in (key if isinstance(key, tuple) else (key,))]
+    used = sum(isinstance(item, int | slice) for item in items)
+    if used > ndim:
+        raise BoxIndexError(
+            f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed"
+        )
+    ellipses = sum(item is Ellipsis for item in items)
+    if ellipses > 1:
+        raise BoxIndexError("an index can only have a single ellipsis ('...')")
+    if not ellipses:
+        items.append(...)
+    result: list[int | slice | None] = []
+    for item in items:
+        if isinstance(item, EllipsisType):
+            result += [slice(None)] * (ndim - used)
+        else:
+            result.append(item)
+    return result
+
+
+def _item(item: Any) -> _KeyItem:
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    is_array = getattr(item, "ndim", 0) > 0 or getattr(item, "dtype", None) == np.bool_
+    is_sequence = isinstance(item, Sequence) and not isinstance(item, str | bytes)
+    if is_array or is_sequence or isinstance(item, bool):
+        raise UnsupportedError(
+            f"indexing with {_kind(item)} is not supported in this version; use integers, slices, "
+            "'...' and None, or select in memory: numpy.asarray(A)[key]"
+        )
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise BoxIndexError(
+            "only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid "
+            f"indices, not {type(item).__name__}"
+        ) from None
+
+
+def _kind(item: object) -> str:
+    if isinstance(item, bool | np.bool_):
+        return "a boolean"
+    return "an array" if hasattr(item, "ndim") else f"a {type(item).__name__}"
+
+
+def _clipped(item: slice, size: int) -> tuple[int, int, int]:
+    """First index, length and step of a slice of an axis."""
+    try:
+        start, stop, step = item.indices(size)
+    except TypeError as error:
+        raise InvalidTypeError(str(error)) from None
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    return start, len(range(start, stop, step)), step
+
+
+def _wrapped(index: int, axis: int, size: int) -> int:
+    if not -size <= index < size:
+        raise BoxIndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+    return index + size if index < 0 else index

@@ -1,0 +1,114 @@
+"""Settings from arguments and from the environment."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outcrop as oc
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (4096, 4096),
+        ("4096", 4096),
+        ("512MiB", 512 << 20),
+        ("2gib", 2 << 30),
+        ("1.5GB", 1_500_000_000),
+        ("64M", 64 << 20),
+        (" 64 mb ", 64_000_000),
+        ("0.5T", 1 << 39),
+        ("8192B", 8192),
+    ],
+)
+def test_sizes(text: Any, size: int) -> None:
+    with oc.config(memory=text) as settings:
+        assert settings.memory == oc.config().memory == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "GiB", "1 parsec", "-1", "1e9", "5iB", "1,5GB", 0, -5, "0", 10**30]
+)
+def test_bad_sizes(text: Any) -> None:
+    before = repr(oc.config())
+    with pytest.raises(oc.InvalidArgumentError, match="memory"):
+        oc.config(memory=text)
+    assert repr(oc.config()) == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"memory": 1.5}, {"memory": True}, {"threads": 1.5}, {"threads": True}, {"scratch": 5}],
+)
+def test_bad_types(options: dict[str, Any]) -> None:
+    with pytest.raises(oc.InvalidTypeError):
+        oc.config(**options)
+
+
+def test_restores_on_exit(tmp_path: Path) -> None:
+    before = oc.config()
+    with oc.config(memory="1GiB", threads=3, engine="threads", scratch=tmp_path):
+        now = oc.config()
+        assert (now.memory, now.threads, now.engine, now.scratch) == (
+            1 << 30,
+            3,
+            "threads",
+            tmp_path,
+        )
+        with oc.config(threads=1):
+            assert oc.config().memory == 1 << 30
+            assert oc.config().threads == 1
+        assert oc.config().threads == 3
+        assert "1.0 GiB" in repr(now)
+    assert repr(oc.config()) == repr(before)
+
+
+def test_bad_values(tmp_path: Path) -> None:
+    for options in (
+        {"threads": 0},
+        {"engine": "aio"},
+        {"scratch": tmp_path / "nowhere"},
+    ):
+        with pytest.raises(oc.InvalidArgumentError, match=next(iter(options))):
+            oc.config(**options)  # type: ignore[arg-type]
+
+
+def started(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    script = "import outcrop as oc; print(oc.config())"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_environment(tmp_path: Path) -> None:
+    given = {
+        "OUTCROP_MEMORY": "3GiB",
+        "OUTCROP_SCRATCH": str(tmp_path),
+        "OUTCROP_THREADS": "2",
+        "OUTCROP_IO_ENGINE": "threads",
+    }
+    ended = started(given)
+    assert ended.stdout.strip() == (
+        f"<outcrop.Config memory 3.0 GiB, scratch {str(tmp_path)!r}, threads 2, engine threads>"
+    )
+    for name, value in (
+        ("OUTCROP_MEMORY", "much"),
+        ("OUTCROP_SCRATCH", str(tmp_path / "nowhere")),
+        ("OUTCROP_THREADS", "two"),
+        ("OUTCROP_IO_ENGINE", "aio"),
+    ):
+        ended = started({name: value})
+        assert ended.returncode == 1
+        assert f"environment variable {name}" in ended.stderr.splitlines()[-1]
+        assert value in ended.stderr.splitlines()[-1]
+
+
+def test_version() -> None:
+    assert oc.__version__
