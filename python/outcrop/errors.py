@@ -22,6 +22,7 @@ __all__ = [
     "InvalidTypeError",
     "NotPositiveDefiniteError",
     "OutcropError",
+    "OutcropWarning",
     "SingularMatrixError",
     "StorageError",
     "StorageFullError",
@@ -32,6 +33,10 @@ __all__ = [
 
 class OutcropError(Exception):
     """The root of the tree: catches whatever Outcrop raises by itself."""
+
+
+class OutcropWarning(UserWarning):
+    """Something works, but not as well as it should, such as I/O through the page cache."""
 
 
 class _OperatingSystemError(OutcropError, OSError):

@@ -55,6 +55,23 @@ impl Runtime {
         }))
     }
 
+    /// A runtime with other settings in this one's place. Changed tiles are written out first; the
+    /// disk, with its counters, stays where the engine does.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and those of writing tiles out.
+    pub fn reconfigured(&self, settings: Settings) -> Result<Arc<Runtime>> {
+        while self.release_something()? {}
+        self.budget.trim();
+        let mut fresh = Runtime::new(settings)?;
+        if fresh.settings.engine == self.settings.engine
+            && let Some(fresh) = Arc::get_mut(&mut fresh)
+        {
+            fresh.disk = Arc::clone(&self.disk);
+        }
+        Ok(fresh)
+    }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings

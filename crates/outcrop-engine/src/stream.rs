@@ -18,6 +18,7 @@ use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -60,21 +61,28 @@ pub trait Job: Sync {
 }
 
 /// The frames of a piece, while units use them.
-pub struct Frames(Vec<Mutex<Option<Frame>>>);
+pub struct Frames {
+    slots: Vec<Mutex<Option<Arc<Frame>>>>,
+    /// Bytes in frames of the whole run.
+    held: Arc<AtomicUsize>,
+}
 
 impl Frames {
-    /// Where frame `i` starts, and its bytes.
-    ///
-    /// # Panics
-    /// Where the frame was given back with its store unit.
-    pub fn place(&self, i: usize) -> (*mut u8, usize) {
-        let frame = self.0[i].lock().unwrap_or_else(PoisonError::into_inner);
-        let frame = frame.as_ref().expect("in use until its store unit is done");
-        (frame.as_ptr(), frame.len())
+    /// Frame `i`, or `None` where it was given back with its store unit.
+    pub fn get(&self, i: usize) -> Option<Arc<Frame>> {
+        self.slots[i].lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn give_back(&self, i: usize) {
-        drop(self.0[i].lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(frame) = self.slots[i].lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.held.fetch_sub(frame.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        (0..self.slots.len()).for_each(|i| self.give_back(i));
     }
 }
 
@@ -98,6 +106,8 @@ pub struct Threads {
     pub load_staging: usize,
     /// Staging memory of each storer, in bytes.
     pub store_staging: usize,
+    /// Bytes that the run's frames may occupy together; at least one piece's.
+    pub room: usize,
 }
 
 impl Threads {
@@ -167,6 +177,8 @@ struct Run<'a> {
     runtime: &'a Runtime,
     job: &'a dyn Job,
     pieces: u64,
+    room: usize,
+    held: Arc<AtomicUsize>,
     state: Mutex<State>,
     changed: Condvar,
     cancel: Cancel,
@@ -188,6 +200,8 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         runtime,
         job,
         pieces,
+        room: threads.room.max(largest),
+        held: Arc::default(),
         state: Mutex::default(),
         changed: Condvar::new(),
         cancel: Cancel::default(),
@@ -303,7 +317,7 @@ impl Run<'_> {
                     let (loads, stores) = (self.job.load_units(index), self.job.store_units(index));
                     state.open.push_back(Piece {
                         index,
-                        frames: Arc::new(Frames(frames)),
+                        frames: Arc::new(frames),
                         next_load: 0,
                         loads,
                         loads_left: loads,
@@ -384,19 +398,22 @@ impl Run<'_> {
         self.changed.notify_all();
     }
 
-    fn allocate(&self, piece: u64) -> Result<Vec<Mutex<Option<Frame>>>> {
-        let mut frames = Vec::new();
+    fn allocate(&self, piece: u64) -> Result<Frames> {
+        let mut frames = Frames { slots: Vec::new(), held: Arc::clone(&self.held) };
         for bytes in self.job.frames(piece) {
             loop {
                 self.cancel.check()?;
-                if let Some(frame) = self.runtime.budget().try_frame(bytes)? {
-                    frames.push(Mutex::new(Some(frame)));
+                if self.held.load(Ordering::Relaxed) + bytes <= self.room
+                    && let Some(frame) = self.runtime.budget().try_frame(bytes)?
+                {
+                    self.held.fetch_add(frame.len(), Ordering::Relaxed);
+                    frames.slots.push(Mutex::new(Some(Arc::new(frame))));
                     break;
                 }
                 let idle = self.lock().open.is_empty();
                 if idle && !self.runtime.release_something()? {
                     // Nothing of this run is under way that could give memory back.
-                    self.runtime.budget().frame(bytes, self.job.operation()).map(drop)?;
+                    drop(self.runtime.budget().frame(bytes, self.job.operation())?);
                     continue;
                 }
                 self.runtime.budget().wait_for_return(TICK);

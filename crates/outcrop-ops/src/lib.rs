@@ -1,1 +1,14 @@
-//! In the making.
+//! What is done with arrays.
+//!
+//! - [`access`]: boxes to memory and back.
+//! - [`reader`]: boxes one after the other, ahead of whoever consumes them.
+//! - [`copy`]: from one array to another, whatever their formats and tiles.
+//! - [`fill`]: an array from a function of its boxes.
+//! - [`verify`]: everything that can be checked about a stored array.
+
+pub mod access;
+pub mod copy;
+pub mod fill;
+mod movement;
+pub mod reader;
+pub mod verify;

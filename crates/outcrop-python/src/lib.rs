@@ -1,1 +1,25 @@
-//! In the making.
+//! The Python extension module `outcrop._native`: conversions only, no logic.
+
+mod block;
+mod convert;
+mod errors;
+mod process;
+mod reader;
+mod store;
+mod watch;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::block::Block;
+    #[pymodule_export]
+    use super::process::{
+        configure, default_memory, default_tile, doctor, inject_faults, last_run, operations_seen, status,
+    };
+    #[pymodule_export]
+    use super::reader::BoxReader;
+    #[pymodule_export]
+    use super::store::{Store, copy, create, fill, open};
+}

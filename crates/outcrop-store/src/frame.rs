@@ -32,6 +32,8 @@ pub fn charged(bytes: usize) -> usize {
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    /// The process that has the memory; in a forked child something else may lie there.
+    pid: u32,
 }
 
 // SAFETY: a mapping is plain memory owned by this value; nothing about it belongs to a thread.
@@ -64,14 +66,17 @@ impl Mapping {
                 let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
             }
         }
-        Ok(Mapping { start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"), len })
+        let start = NonNull::new(start as *mut u8).expect("mmap never returns address 0");
+        Ok(Mapping { start, len, pid: std::process::id() })
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        if self.pid == std::process::id() {
+            // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        }
     }
 }
 
@@ -82,6 +87,22 @@ struct State {
     /// Mappings kept for reuse, by size.
     cached: BTreeMap<usize, Vec<Mapping>>,
     cached_bytes: usize,
+}
+
+impl State {
+    /// Takes mappings from among those that are only kept, until invariant 1 holds.
+    fn make_room(&mut self, limit: usize) -> Vec<Mapping> {
+        let mut given_up = Vec::new();
+        while self.used + self.cached_bytes > limit {
+            let mut entry = self.cached.last_entry().expect("cached bytes are in the map");
+            given_up.extend(entry.get_mut().pop());
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+            self.cached_bytes -= given_up.last().map_or(0, |m: &Mapping| m.len);
+        }
+        given_up
+    }
 }
 
 /// The bytes that all frames together may occupy.
@@ -142,17 +163,7 @@ impl Budget {
                 mapping
             }
             None => {
-                // Make room among what is only kept, so that mapped memory stays within the limit.
-                let mut given_up = Vec::new();
-                while state.used + state.cached_bytes > self.limit {
-                    let mut entry = state.cached.last_entry().expect("cached bytes are in the map");
-                    given_up.extend(entry.get_mut().pop());
-                    if entry.get().is_empty() {
-                        entry.remove();
-                    }
-                    state.cached_bytes -= given_up.last().map_or(0, |m: &Mapping| m.len);
-                }
-                drop(given_up);
+                drop(state.make_room(self.limit));
                 drop(state);
                 Mapping::new(len).map_err(|source| {
                     self.give_back(len, None);
@@ -173,6 +184,24 @@ impl Budget {
             needed: (self.used() + charged(bytes)) as u64,
             budget: self.limit as u64,
         })
+    }
+
+    /// Charges memory that somebody else allocates, such as a codec, until the result is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] where there is no room now.
+    pub fn charge(self: &Arc<Self>, bytes: usize, purpose: &str) -> Result<Charge> {
+        let mut state = self.lock();
+        if bytes > self.limit - state.used {
+            let needed = (state.used + bytes) as u64;
+            return Err(Error::Budget { purpose: purpose.into(), needed, budget: self.limit as u64 });
+        }
+        state.used += bytes;
+        state.peak = state.peak.max(state.used);
+        let given_up = state.make_room(self.limit);
+        drop(state);
+        drop(given_up);
+        Ok(Charge { bytes, budget: Arc::clone(self) })
     }
 
     /// Waits a moment for a frame to come back.
@@ -202,6 +231,25 @@ impl Budget {
     }
 }
 
+/// Memory that lies elsewhere, charged to a budget until this is dropped.
+pub struct Charge {
+    bytes: usize,
+    budget: Arc<Budget>,
+}
+
+impl Charge {
+    /// The bytes that are charged.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes, None);
+    }
+}
+
 /// An aligned piece of memory, charged to a budget until it is dropped. Its content at first is
 /// unspecified, though initialized.
 pub struct Frame {
@@ -223,6 +271,20 @@ impl Frame {
     /// Where the frame starts, a multiple of [`FRAME_ALIGN`].
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping().start.as_ptr()
+    }
+
+    /// Returns the memory from `offset` on, rounded up to whole blocks, to the system until it is
+    /// written again: other memory may stand in its place in the budget meanwhile. Its content is
+    /// unspecified afterwards.
+    pub fn vacate(&mut self, offset: usize) {
+        let from = offset.next_multiple_of(FRAME_ALIGN);
+        if from < self.len() {
+            // SAFETY: the range lies inside the mapping, which is private and anonymous: it reads as
+            // zeros afterwards. `&mut self` excludes slices of it.
+            let _ = unsafe {
+                madvise(self.as_ptr().add(from).cast(), self.len() - from, Advice::LinuxDontNeed)
+            };
+        }
     }
 
     /// The bytes.
@@ -264,5 +326,29 @@ mod tests {
         assert_eq!(budget.lock().cached_bytes, 0);
         assert_eq!(other.as_ptr() as usize % HUGE, 0);
         assert_eq!(budget.peak(), 16 << 20);
+    }
+    #[test]
+    fn memory_elsewhere_counts_too() {
+        let budget = Budget::new(1 << 20);
+        drop(budget.frame(1 << 20, "kept for reuse").unwrap());
+        let charge = budget.charge(1000, "codecs").unwrap();
+        // What is kept gives way: the limit holds for both together.
+        assert_eq!((charge.bytes(), budget.used(), budget.lock().cached_bytes), (1000, 1000, 0));
+        let refused = budget.charge(1 << 20, "codecs");
+        assert!(matches!(refused, Err(Error::Budget { needed, .. }) if needed == (1 << 20) + 1000));
+        assert!(budget.try_frame(1 << 20).unwrap().is_none());
+        drop(charge);
+        assert_eq!((budget.used(), budget.peak()), (0, 1 << 20));
+    }
+
+    #[test]
+    fn vacated_memory_can_be_written_again() {
+        let budget = Budget::new(1 << 20);
+        let mut frame = budget.frame(4 * FRAME_ALIGN, "a").unwrap();
+        frame.bytes_mut().fill(7);
+        frame.vacate(FRAME_ALIGN + 1);
+        assert!(frame.bytes()[..2 * FRAME_ALIGN].iter().all(|&b| b == 7));
+        frame.bytes_mut().fill(8);
+        assert!(frame.bytes().iter().all(|&b| b == 8));
     }
 }

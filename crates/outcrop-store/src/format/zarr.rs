@@ -28,6 +28,8 @@ mod tests;
 mod v2;
 
 pub use parse::parse;
+pub(crate) use fill::parse as parse_fill_value;
+pub(crate) use parse::object as parse_object;
 pub use v2::{V2Meta, parse_v2};
 
 /// File name of the metadata of an array of Zarr v3.

@@ -25,6 +25,7 @@ pub(super) struct Update {
     lock: OwnedFd,
     dir: DiskDir,
     finished: bool,
+    pid: u32,
 }
 
 impl Update {
@@ -38,7 +39,7 @@ impl Update {
             Error::Busy { holder, .. } => Error::Busy { path: array.into(), holder },
             other => other,
         })?;
-        Ok(Update { lock, dir: disk.open_dir(&path)?, finished: false })
+        Ok(Update { lock, dir: disk.open_dir(&path)?, finished: false, pid: std::process::id() })
     }
 
     /// Where the new tiles go.
@@ -66,7 +67,7 @@ impl Update {
 
 impl Drop for Update {
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.finished && self.pid == std::process::id() {
             let _ = std::fs::remove_dir_all(self.dir.path());
         }
     }

@@ -324,10 +324,10 @@ unsafe fn by_planes<T: Item>(
         src_stride: columns.src,
         stream,
     };
-    let mut staging = transpose::Staging::new();
+    let staging = unsafe { #[allow(static_mut_refs)] &mut transpose::ST };
     for_each(&outer, dst, src, |dst, src| {
         // SAFETY: the two axes taken out span a plane at every index of the others.
-        unsafe { transpose::run(dst, src, &plane, &mut staging, isa, map) }
+        unsafe { transpose::run(dst, src, &plane, staging, isa, map) }
     });
     fence(isa, stream);
 }

@@ -11,7 +11,7 @@ use super::{Axis, Isa};
 
 /// Bytes of each staging buffer; the two fit an L1 cache of 32 KiB, and leave room where smaller blocks do.
 const STAGING: usize = 320 << 10;
-pub static mut RB:usize=0; pub static mut CB:usize=0; pub static mut PF:usize=0; pub static mut PAD:usize=0;
+pub static mut RB:usize=0; pub static mut CB:usize=0; pub static mut PF:usize=0; pub static mut PAD:usize=0; pub static mut DIRECT:usize=0;
 
 /// Bytes of a line of the cache.
 const CACHE_LINE: usize = 64;
@@ -51,7 +51,8 @@ pub(super) struct Staging {
     turned: [u8; STAGING],
 }
 
-impl Staging {
+pub static mut ST: Staging = Staging { gathered: [0; STAGING], turned: [0; STAGING] };
+impl Staging { const fn zz()->usize {0}
     pub(super) fn new() -> Staging {
         Staging { gathered: [0; STAGING], turned: [0; STAGING] }
     }
@@ -121,46 +122,41 @@ unsafe fn blocks<T: Item>(
     map: impl Fn(T) -> T + Copy,
 ) {
     let (row_bytes, column_bytes) = unsafe { (RB, CB) };
-    let (row_bytes, column_bytes) = if row_bytes==0 {block_bytes(T::BYTES)} else {(row_bytes,column_bytes)}; let pad = unsafe{PAD}; let (most_rows, most_columns) = (row_bytes / T::BYTES, column_bytes / T::BYTES);
-    let gathered = staging.gathered.as_mut_ptr();
-    let turned = staging.turned.as_mut_ptr();
-
+    let (row_bytes, column_bytes) = if row_bytes==0 {block_bytes(T::BYTES)} else {(row_bytes,column_bytes)};
+    let pf = unsafe{PF}!=0;
+    let direct = unsafe{DIRECT}!=0 && isa != Isa::Portable && T::BYTES < 16;
+    let pitch = column_bytes + CACHE_LINE;
+    let (most_rows, most_columns) = (row_bytes / T::BYTES, column_bytes / T::BYTES);
+    let _=staging; #[allow(static_mut_refs)] let (gathered,turned) = unsafe { (ST.gathered.as_mut_ptr(), ST.turned.as_mut_ptr().add(CACHE_LINE)) };
     let mut row = 0;
     // The first block ends where a line does.
-    let mut rows = (most_rows - src.addr() % (CACHE_LINE as usize).min(row_bytes) / T::BYTES).min(plane.rows);
+    let mut rows = (most_rows - src.addr() % CACHE_LINE.min(row_bytes) / T::BYTES).min(plane.rows);
     while row < plane.rows {
         let mut column = 0;
-        let mut columns = (most_columns - dst.addr() % CACHE_LINE / T::BYTES).min(plane.columns);
         while column < plane.columns {
+            let columns = most_columns.min(plane.columns - column);
             let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
-            // SAFETY: the block lies inside the plane, and not beyond `most_rows` and `most_columns`, for
-            // which the buffers have room.
+            let last = column + columns == plane.columns;
+            let ahead = if !pf { std::ptr::null() } else if !last {
+                from.wrapping_offset(columns as isize * plane.src_stride)
+            } else if row + rows < plane.rows {
+                src.wrapping_add((row + rows) * T::BYTES)
+            } else { std::ptr::null() };
             unsafe {
-                gather(gathered, row_bytes+pad, from, plane.src_stride, columns, rows * T::BYTES, row_bytes);
-                turn::<T>(gathered, row_bytes+pad, columns, rows, turned, column_bytes+pad, isa);
-                let next_columns = most_columns.min(plane.columns - column - columns);
-                let (ahead, ahead_columns) = if next_columns > 0 {
-                    (from.wrapping_offset(columns as isize * plane.src_stride), next_columns)
+                if direct && columns == most_columns && rows == most_rows {
+                    turn::<T>(from, plane.src_stride, columns, rows, turned, pitch, isa, ahead, plane.src_stride);
                 } else {
-                    (src.wrapping_add((row + rows) * T::BYTES), if row + rows < plane.rows { most_columns.min(plane.columns) } else { 0 })
-                };
-                let ahead_columns = if std::hint::black_box(unsafe{PF}==0) {0} else {ahead_columns}; let share = ahead_columns.div_ceil(rows);
+                    gather(gathered, row_bytes, from, plane.src_stride, columns, rows * T::BYTES, row_bytes);
+                    turn::<T>(gathered, row_bytes as isize, columns, rows, turned, pitch, isa, ahead, plane.src_stride);
+                }
                 for r in 0..rows {
-                    let run = turned.add(r * (column_bytes+pad));
-                    // A plain copy's map is the identity, and the loop is empty.
+                    let run = turned.add(r * pitch);
                     MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
-                    put(to.wrapping_offset(r as isize * plane.dst_stride), run, columns * T::BYTES, plane.stream, isa);
-                    for c in r * share..((r + 1) * share).min(ahead_columns) {
-                        let line = ahead.wrapping_offset(c as isize * plane.src_stride);
-                        for at in (0..row_bytes).step_by(64) {
-                            super::x86::prefetch(line.wrapping_add(at));
-                        }
-                    }
+                    put(to.wrapping_offset(r as isize * plane.dst_stride), run, columns * T::BYTES, column == 0, last, plane.stream, isa);
                 }
             }
             column += columns;
-            columns = most_columns.min(plane.columns - column);
         }
         row += rows;
         rows = most_rows.min(plane.rows - row);
@@ -198,12 +194,14 @@ unsafe fn gather(
 #[inline(always)]
 unsafe fn turn<T: Item>(
     from: *const u8,
-    from_stride: usize,
+    from_stride: isize,
     columns: usize,
     rows: usize,
     to: *mut u8,
     to_stride: usize,
     isa: Isa,
+    ahead: *const u8,
+    ahead_stride: isize,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
@@ -212,14 +210,14 @@ unsafe fn turn<T: Item>(
         // SAFETY: the caller's contract; `isa` names what the processor has.
         unsafe {
             match (isa, T::BYTES) {
-                (Isa::Avx2, 1) => return transpose_avx2::<1, 16>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx2, 2) => return transpose_avx2::<2, 8>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx2, 4) => return transpose_avx2::<4, 4>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx2, 8) => return transpose_avx2::<8, 2>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx512, 1) => return transpose_avx512::<1, 16>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx512, 2) => return transpose_avx512::<2, 8>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx512, 4) => return transpose_avx512::<4, 4>(from, from_stride, columns, bytes, to, to_stride),
-                (Isa::Avx512, 8) => return transpose_avx512::<8, 2>(from, from_stride, columns, bytes, to, to_stride),
+                (Isa::Avx2, 1) => return transpose_avx2::<1, 16>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx2, 2) => return transpose_avx2::<2, 8>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx2, 4) => return transpose_avx2::<4, 4>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx2, 8) => return transpose_avx2::<8, 2>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx512, 1) => return transpose_avx512::<1, 16>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx512, 2) => return transpose_avx512::<2, 8>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx512, 4) => return transpose_avx512::<4, 4>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+                (Isa::Avx512, 8) => return transpose_avx512::<8, 2>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
                 _ => {}
             }
         }
@@ -229,7 +227,7 @@ unsafe fn turn<T: Item>(
         for column in 0..columns {
             // SAFETY: the item lies in the block.
             unsafe {
-                let item = from.add(column * from_stride + row * T::BYTES).cast::<T>().read_unaligned();
+                let item = from.offset(column as isize * from_stride + (row * T::BYTES) as isize).cast::<T>().read_unaligned();
                 to.add(row * to_stride + column * T::BYTES).cast::<T>().write_unaligned(item);
             }
         }
@@ -241,11 +239,11 @@ unsafe fn turn<T: Item>(
 /// # Safety
 /// `bytes` bytes may be read, and written at `dst`.
 #[inline(always)]
-unsafe fn put(dst: *mut u8, run: *const u8, bytes: usize, stream: bool, isa: Isa) {
+unsafe fn put(dst: *mut u8, run: *mut u8, bytes: usize, first: bool, last: bool, stream: bool, isa: Isa) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if stream && isa != Isa::Portable {
         // SAFETY: the caller's contract; anything but `Portable` includes AVX2.
-        return unsafe { super::x86::stream_run(dst, run, bytes) };
+        return unsafe { super::x86::stream_run(dst, run, bytes, first, last) };
     }
     let _ = (stream, isa);
     // SAFETY: the caller's contract.

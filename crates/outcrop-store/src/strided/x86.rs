@@ -41,22 +41,32 @@ pub(super) unsafe fn stream_row(dst: *mut u8, src: *const u8, bytes: usize) {
 /// As [`stream_row`].
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn stream_run(dst: *mut u8, src: *const u8, bytes: usize) {
-    let head = dst.align_offset(64).min(bytes);
-    let whole = (bytes - head) / 64 * 64;
-    // SAFETY: as in `stream_row`.
+pub(super) unsafe fn stream_run(dst: *mut u8, src: *mut u8, bytes: usize, first: bool, last: bool) {
     unsafe {
-        if head > 0 {
-            std::ptr::copy_nonoverlapping(src, dst, head);
+        let (mut to, mut from, end) = (dst, src.cast_const(), src.add(bytes).cast_const());
+        let offset = dst.addr() % 64;
+        if first && offset != 0 {
+            let head = (64 - offset).min(bytes);
+            std::ptr::copy_nonoverlapping(from, to, head);
+            from = from.add(head); to = to.add(head);
+        } else {
+            from = from.sub(offset); to = to.sub(offset);
         }
-        for at in (head..head + whole).step_by(64) {
-            let low = _mm256_loadu_si256(src.add(at).cast());
-            let high = _mm256_loadu_si256(src.add(at + 32).cast());
-            _mm256_stream_si256(dst.add(at).cast(), low);
-            _mm256_stream_si256(dst.add(at + 32).cast(), high);
+        let mut left = end.offset_from_unsigned(from);
+        while left >= 64 {
+            let low = _mm256_loadu_si256(from.cast());
+            let high = _mm256_loadu_si256(from.add(32).cast());
+            _mm256_stream_si256(to.cast(), low);
+            _mm256_stream_si256(to.add(32).cast(), high);
+            from = from.add(64); to = to.add(64); left -= 64;
         }
-        if head + whole < bytes {
-            std::ptr::copy_nonoverlapping(src.add(head + whole), dst.add(head + whole), bytes - head - whole);
+        if last {
+            std::ptr::copy_nonoverlapping(from, to, left);
+        } else {
+            let low = _mm256_loadu_si256(end.sub(64).cast());
+            let high = _mm256_loadu_si256(end.sub(32).cast());
+            _mm256_storeu_si256(src.sub(64).cast(), low);
+            _mm256_storeu_si256(src.sub(32).cast(), high);
         }
     }
 }
@@ -89,19 +99,28 @@ macro_rules! transposer {
         #[target_feature(enable = $features)]
         pub(super) unsafe fn $name<const SIZE: usize, const N: usize>(
             from: *const u8,
-            from_stride: usize,
+            from_stride: isize,
             rows: usize,
             bytes: usize,
             to: *mut u8,
             to_stride: usize,
+            ahead: *const u8,
+            ahead_stride: isize,
         ) {
             const { assert!(SIZE * N == 16) };
             for row in (0..rows).step_by(N * $lanes) {
                 for at in (0..bytes).step_by(16) {
+                    if !ahead.is_null() {
+                        let share = N * $lanes / 4;
+                        let first = row + at / 16 % 4 * share;
+                        for r in first..first + share {
+                            prefetch(ahead.wrapping_offset(r as isize * ahead_stride).wrapping_add(at & !63));
+                        }
+                    }
                     let mut v = [$zero(); N];
                     for r in 0..N {
                         // SAFETY: the lanes are 16 bytes at `at` of rows `row + r + l * N`.
-                        v[r] = unsafe { $load(from.add((row + r) * from_stride + at), N * from_stride) };
+                        v[r] = unsafe { $load(from.offset((row + r) as isize * from_stride + at as isize), N as isize * from_stride) };
                     }
                     for _ in 0..N.ilog2() {
                         let u = v;
@@ -142,11 +161,11 @@ transposer!(transpose_avx512, "avx512f,avx512bw", __m512i, 4, load_4, _mm512_sto
 /// The bytes may be read.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn load_2(from: *const u8, step: usize) -> __m256i {
+unsafe fn load_2(from: *const u8, step: isize) -> __m256i {
     // SAFETY: the caller's contract.
     unsafe {
         let low = _mm256_castsi128_si256(_mm_loadu_si128(from.cast()));
-        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(from.add(step).cast()))
+        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(from.offset(step).cast()))
     }
 }
 
@@ -156,12 +175,12 @@ unsafe fn load_2(from: *const u8, step: usize) -> __m256i {
 /// The bytes may be read.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn load_4(from: *const u8, step: usize) -> __m512i {
+unsafe fn load_4(from: *const u8, step: isize) -> __m512i {
     // SAFETY: the caller's contract.
     unsafe {
         let v = _mm512_castsi128_si512(_mm_loadu_si128(from.cast()));
-        let v = _mm512_inserti32x4::<1>(v, _mm_loadu_si128(from.add(step).cast()));
-        let v = _mm512_inserti32x4::<2>(v, _mm_loadu_si128(from.add(2 * step).cast()));
-        _mm512_inserti32x4::<3>(v, _mm_loadu_si128(from.add(3 * step).cast()))
+        let v = _mm512_inserti32x4::<1>(v, _mm_loadu_si128(from.offset(step).cast()));
+        let v = _mm512_inserti32x4::<2>(v, _mm_loadu_si128(from.offset(2 * step).cast()));
+        _mm512_inserti32x4::<3>(v, _mm_loadu_si128(from.offset(3 * step).cast()))
     }
 }

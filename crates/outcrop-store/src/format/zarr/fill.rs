@@ -12,7 +12,7 @@ const NAN_32: u32 = 0x7fc0_0000;
 const NAN_64: u64 = 0x7ff8_0000_0000_0000;
 
 /// The bytes of a fill value of an array of this type.
-pub(super) fn parse(value: &Value, dtype: DType) -> Result<SmallVec<[u8; 16]>, FormatError> {
+pub(crate) fn parse(value: &Value, dtype: DType) -> Result<SmallVec<[u8; 16]>, FormatError> {
     let mut out = SmallVec::new();
     let fits = match dtype {
         DType::Bool => value.as_bool().map(|b| out.push(u8::from(b))),

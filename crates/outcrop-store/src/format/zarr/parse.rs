@@ -99,7 +99,7 @@ pub fn parse(json: &[u8]) -> Result<Parsed, FormatError> {
 type NativeOr<T> = Result<T, String>;
 
 /// Parses a JSON object; `file` is for messages.
-pub(super) fn object(json: &[u8], file: &str) -> Result<Map<String, Value>, FormatError> {
+pub(crate) fn object(json: &[u8], file: &str) -> Result<Map<String, Value>, FormatError> {
     if json.len() > MAX_METADATA_BYTES {
         return malformed(format!("{file} has {} bytes, more than {MAX_METADATA_BYTES}", json.len()));
     }

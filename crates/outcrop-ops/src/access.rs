@@ -1,0 +1,211 @@
+//! Boxes to memory and back.
+
+use crate::movement::{NONE, threads, units};
+use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
+use outcrop_engine::Runtime;
+use outcrop_store::frame::Frame;
+use outcrop_store::io::Cancel;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::{Canvas, Mover, Patch, Store};
+use outcrop_store::{ArrayBox, Error, Result, TileGrid};
+use std::sync::Arc;
+
+/// Boxes below this size are moved by the calling thread alone.
+const SMALL: u64 = 1 << 20;
+/// Bytes of the parts of a row-major or column-major box that threads take on.
+const PART: u64 = 8 << 20;
+
+/// The bytes that a block of memory must have for a box to be loaded straight into it.
+pub fn frame_bytes(store: &dyn Store, region: &ArrayBox) -> usize {
+    let info = store.info();
+    let bytes = info.box_bytes(&region.shape) as usize;
+    let one_tile = info.layout == Layout::Tiled && region.shape == info.tile;
+    if one_tile { store.tile_frame().max(bytes) } else { bytes }
+}
+
+/// A canvas over a whole frame.
+///
+/// # Safety
+/// Nobody else uses the frame's memory while the canvas is in use.
+pub(crate) unsafe fn canvas_on(frame: &Frame, region: &ArrayBox, itemsize: usize) -> Canvas {
+    let patch = Patch::dense(region.clone(), frame.as_ptr(), frame.len(), itemsize);
+    // SAFETY: a frame is valid memory; that it is large enough and not shared is the caller's promise.
+    unsafe { Canvas::new(region.clone(), itemsize, [patch]) }
+}
+
+struct Move<'a> {
+    operation: &'static str,
+    store: &'a dyn Store,
+    canvas: &'a Canvas,
+    units: Vec<ArrayBox>,
+    write: bool,
+}
+
+impl Job for Move<'_> {
+    fn operation(&self) -> &'static str {
+        self.operation
+    }
+    fn pieces(&self) -> u64 {
+        self.units.len() as u64
+    }
+    fn frames(&self, _: u64) -> Vec<usize> {
+        Vec::new()
+    }
+    fn load_units(&self, _: u64) -> u64 {
+        1
+    }
+    fn store_units(&self, _: u64) -> u64 {
+        0
+    }
+    fn load(&self, mover: &mut Mover, piece: u64, _: u64, _: &Frames) -> Result<()> {
+        let canvas = self.canvas.part(&self.units[piece as usize]);
+        if self.write { self.store.store(mover, &canvas) } else { self.store.load(mover, &canvas) }
+    }
+    fn store(&self, _: &mut Mover, _: u64, _: u64, _: &Frames) -> Result<()> {
+        Ok(())
+    }
+    fn progress(&self, piece: u64) -> u64 {
+        self.store.info().box_bytes(&self.units[piece as usize].shape)
+    }
+}
+
+/// Moves a canvas's box, alone where it is small, else with several threads.
+fn move_box(
+    runtime: &Runtime,
+    store: &dyn Store,
+    canvas: &Canvas,
+    write: bool,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    let info = store.info();
+    let operation = if write { "write" } else { "read" };
+    let exact = canvas.exact(canvas.region()).is_some() && canvas.region().shape == info.tile;
+    let staging = store.staging(exact);
+    let units = units(store, canvas.region(), PART);
+    if units.len() == 1 && (info.box_bytes(&canvas.region().shape) <= SMALL || info.layout == Layout::Tiled) {
+        let meter = runtime.meter(operation);
+        runtime.make_room(staging.least, operation)?;
+        let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging.least, &Cancel::default())?;
+        if write { store.store(&mut mover, canvas)? } else { store.load(&mut mover, canvas)? }
+        runtime.set_last_run(meter.report());
+        return Ok(());
+    }
+    let threads = fitting(runtime, threads(runtime, staging, None), staging.least);
+    let job = Move { operation, store, canvas, units, write };
+    stream::run(runtime, &job, threads, watch).map(drop)
+}
+
+/// Fewer threads with less staging memory, where the budget has no more room.
+fn fitting(runtime: &Runtime, threads: Threads, least: usize) -> Threads {
+    if runtime.make_room(threads.staging(), "moving data").is_ok() {
+        return threads;
+    }
+    Threads { loaders: stream::Loaders::Threads(1), load_staging: least, ..threads }
+}
+
+/// Loads a box of an array into the canvas.
+///
+/// # Errors
+/// Those of the store; [`Error::Budget`]; [`Error::Interrupted`] where the watch says so.
+pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &mut dyn Watch) -> Result<()> {
+    let info = store.info();
+    canvas.region().check_inside(&info.shape)?;
+    if canvas.region().is_empty() {
+        return Ok(());
+    }
+    let grid = TileGrid::new(&info.shape, &info.tile)?;
+    if info.layout == Layout::Tiled {
+        let tile_bytes = store.tile_frame() as u64;
+        let tiles = grid.tiles_of(canvas.region()).count() as u64;
+        let in_part = grid.tiles_of(canvas.region()).any(|c| !canvas.region().contains(&grid.tile_box(&c)));
+        let few = tiles * tile_bytes <= runtime.budget().limit() as u64 / 4;
+        let mut resident = runtime.resident();
+        if in_part && few {
+            return resident.read(runtime, store, canvas);
+        }
+        if resident.touches(store, canvas.region()) {
+            resident.flush(runtime, store)?;
+        }
+    }
+    move_box(runtime, store.as_ref(), canvas, false, watch)
+}
+
+/// Stores the canvas's box in an array. Tiles that it holds in part stay in memory for a while.
+///
+/// # Errors
+/// As for [`read`]; [`Error::Invalid`] where the array is not writable.
+pub fn write(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &mut dyn Watch) -> Result<()> {
+    let info = store.info();
+    canvas.region().check_inside(&info.shape)?;
+    if !info.writable {
+        let path = info.path.display();
+        return Err(Error::invalid(format!("{path}: opened for reading; open it with mode=\"r+\" to write to it")));
+    }
+    if canvas.region().is_empty() {
+        return Ok(());
+    }
+    if info.layout != Layout::Tiled {
+        return move_box(runtime, store.as_ref(), canvas, true, watch);
+    }
+    // The box's inner part that consists of whole tiles goes to disk at once; its rim, to memory.
+    let grid = TileGrid::new(&info.shape, &info.tile)?;
+    let Some(inner) = whole_tiles(&grid, canvas.region()) else {
+        return runtime.resident().write(runtime, store, canvas);
+    };
+    runtime.resident().forget(store, &inner);
+    move_box(runtime, store.as_ref(), &canvas.part(&inner), true, watch)?;
+    let mut resident = runtime.resident();
+    for coords in grid.tiles_of(canvas.region()) {
+        let tile = grid.tile_box(&coords);
+        if !inner.contains(&tile) {
+            let common = tile.intersect(canvas.region()).expect("a tile of the box");
+            resident.write(runtime, store, &canvas.part(&common))?;
+        }
+    }
+    Ok(())
+}
+
+/// The largest box inside `region` that consists of whole tiles.
+fn whole_tiles(grid: &TileGrid, region: &ArrayBox) -> Option<ArrayBox> {
+    let mut inner = region.clone();
+    for axis in 0..region.ndim() {
+        let tile = grid.tile[axis];
+        let from = region.start[axis].next_multiple_of(tile);
+        let end = region.end(axis);
+        let to = if end == grid.shape[axis] { end } else { end / tile * tile };
+        if from >= to {
+            return None;
+        }
+        inner.start[axis] = from;
+        inner.shape[axis] = to - from;
+    }
+    Some(inner)
+}
+
+/// Writes the changed tiles of an array that are in memory.
+///
+/// # Errors
+/// Those of the store.
+pub fn flush(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
+    runtime.resident().flush(runtime, store)
+}
+
+/// Makes everything written to an array durable and visible.
+///
+/// # Errors
+/// Those of the store; the array is then as it was.
+pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
+    flush(runtime, store)?;
+    runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
+    let staging = if store.is_pending() { store.staging(true).least } else { NONE.least };
+    runtime.make_room(staging, "commit")?;
+    let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &Cancel::default())?;
+    store.commit(&mut mover)
+}
+
+/// Forgets everything written to an array since its last commit.
+pub fn abort(runtime: &Runtime, store: &Arc<dyn Store>) {
+    runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
+    store.abort();
+}
+

@@ -1,0 +1,81 @@
+//! An array from a function of its boxes.
+
+use crate::access::canvas_on;
+use crate::movement::{NONE, threads, units};
+use outcrop_engine::Runtime;
+use outcrop_engine::report::Report;
+use outcrop_engine::stream::{self, Frames, Job, Loaders, Watch};
+use outcrop_store::frame::Frame;
+use outcrop_store::store::{Mover, Store};
+use outcrop_store::{ArrayBox, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Computes a box, dense and row-major, in the frame's memory.
+pub type Produce<'a> = dyn FnMut(&ArrayBox, &Arc<Frame>) -> Result<()> + Send + 'a;
+
+/// Bytes of the boxes of a row-major or column-major array.
+const PART: u64 = 8 << 20;
+
+struct Fill<'a> {
+    target: &'a dyn Store,
+    boxes: Vec<ArrayBox>,
+    produce: Mutex<&'a mut Produce<'a>>,
+}
+
+impl Job for Fill<'_> {
+    fn operation(&self) -> &'static str {
+        "fill"
+    }
+    fn pieces(&self) -> u64 {
+        self.boxes.len() as u64
+    }
+    fn frames(&self, piece: u64) -> Vec<usize> {
+        vec![crate::access::frame_bytes(self.target, &self.boxes[piece as usize])]
+    }
+    fn load_units(&self, _: u64) -> u64 {
+        1
+    }
+    fn store_units(&self, _: u64) -> u64 {
+        1
+    }
+    fn load(&self, _: &mut Mover, piece: u64, _: u64, frames: &Frames) -> Result<()> {
+        let mut produce = self.produce.lock().unwrap_or_else(PoisonError::into_inner);
+        produce(&self.boxes[piece as usize], &frames.get(0).expect("its store unit comes later"))
+    }
+    fn store(&self, mover: &mut Mover, piece: u64, _: u64, frames: &Frames) -> Result<()> {
+        let frame = frames.get(0).expect("given back after this");
+        // SAFETY: the box was computed, and its frame is not written any more.
+        let canvas = unsafe { canvas_on(&frame, &self.boxes[piece as usize], self.target.info().dtype.size()) };
+        self.target.store(mover, &canvas)
+    }
+    fn frame_per_unit(&self) -> bool {
+        true
+    }
+    fn progress(&self, piece: u64) -> u64 {
+        self.target.info().box_bytes(&self.boxes[piece as usize].shape)
+    }
+}
+
+/// Calls `produce` for each box of the array in turn, on the calling thread, and stores behind it.
+/// The boxes are the array's tiles. Half of the budget is left to what `produce` does.
+///
+/// # Errors
+/// Those of `produce` and of the store; [`outcrop_store::Error::Budget`];
+/// [`outcrop_store::Error::Interrupted`] where the watch says so.
+pub fn fill(
+    runtime: &Runtime,
+    target: &Arc<dyn Store>,
+    produce: &mut Produce<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Report> {
+    let whole = ArrayBox::whole(&target.info().shape);
+    runtime.resident().forget(target, &whole);
+    let boxes = units(target.as_ref(), &whole, PART);
+    let mut threads = threads(runtime, NONE, Some(target.staging(true)));
+    threads.loaders = Loaders::Caller;
+    threads.room = (runtime.budget().limit() / 2).saturating_sub(threads.staging());
+    // SAFETY: only the lifetime of the trait object changes; the job ends before `produce` does.
+    let produce: &mut Produce<'_> = unsafe { std::mem::transmute(produce) };
+    let job = Fill { target: target.as_ref(), boxes, produce: Mutex::new(produce) };
+    stream::run(runtime, &job, threads, watch)
+}

@@ -1,0 +1,184 @@
+//! Boxes one after the other, ahead of whoever consumes them.
+
+use crate::access::{canvas_on, frame_bytes};
+use crate::movement::threads;
+use outcrop_engine::Runtime;
+use outcrop_engine::stream::Loaders;
+use outcrop_store::frame::Frame;
+use outcrop_store::io::Cancel;
+use outcrop_store::store::{Mover, Store};
+use outcrop_store::{ArrayBox, Error, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+struct State {
+    next: usize,
+    allocating: bool,
+    /// Boxes whose frames are allocated, and not given to the consumer yet.
+    ahead: usize,
+    ready: HashMap<usize, Result<Frame>>,
+}
+
+struct Shared {
+    runtime: Arc<Runtime>,
+    store: Arc<dyn Store>,
+    boxes: Vec<ArrayBox>,
+    room: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+    cancel: Cancel,
+}
+
+/// Reads boxes in their order, ahead of the consumer, with several threads. Dropping it stops them.
+pub struct Reader {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    given: usize,
+}
+
+const TICK: Duration = Duration::from_millis(50);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, staging: usize) {
+        let mover = Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel);
+        let mut mover = match mover {
+            Ok(mover) => mover,
+            Err(error) => {
+                // Other threads may have what this one could not get; if none has, the consumer sees
+                // this error.
+                let mut state = self.lock();
+                let next = state.next;
+                if state.ahead == 0 && !state.allocating && next < self.boxes.len() {
+                    state.next = self.boxes.len();
+                    state.ready.insert(next, Err(error));
+                }
+                drop(state);
+                self.changed.notify_all();
+                return;
+            }
+        };
+        while let Some((index, frame)) = self.begin() {
+            let region = &self.boxes[index];
+            let loaded = frame.and_then(|frame| {
+                // SAFETY: the frame was allocated for this box and is nobody else's.
+                let canvas = unsafe { canvas_on(&frame, region, self.store.info().dtype.size()) };
+                self.store.load(&mut mover, &canvas).map(|()| frame)
+            });
+            self.lock().ready.insert(index, loaded);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next box to load, with its frame, in order; waits until the budget has room.
+    fn begin(&self) -> Option<(usize, Result<Frame>)> {
+        let mut state = self.lock();
+        loop {
+            if self.cancel.is_cancelled() || state.next >= self.boxes.len() {
+                return None;
+            }
+            if !state.allocating {
+                break;
+            }
+            state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.allocating = true;
+        let index = state.next;
+        drop(state);
+        let bytes = frame_bytes(self.store.as_ref(), &self.boxes[index]);
+        let frame = loop {
+            if self.cancel.is_cancelled() {
+                break Err(Error::Interrupted);
+            }
+            let ahead = self.lock().ahead;
+            if ahead == 0 || (ahead + 1) * bytes <= self.room {
+                match self.runtime.budget().try_frame(bytes) {
+                    Ok(Some(frame)) => break Ok(frame),
+                    Err(error) => break Err(error),
+                    // Nothing of ours is in the way: what is resident goes, or it is an error.
+                    Ok(None) if ahead == 0 => break self.runtime.frame(bytes, "the next box"),
+                    Ok(None) => {}
+                }
+            }
+            self.runtime.budget().wait_for_return(TICK);
+        };
+        let mut state = self.lock();
+        state.allocating = false;
+        state.next += 1;
+        state.ahead += 1;
+        drop(state);
+        self.changed.notify_all();
+        Some((index, frame))
+    }
+}
+
+impl Reader {
+    /// Starts reading boxes of an array.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where a box lies outside; those of writing changed tiles out first.
+    pub fn new(runtime: &Arc<Runtime>, store: &Arc<dyn Store>, boxes: Vec<ArrayBox>) -> Result<Reader> {
+        boxes.iter().try_for_each(|b| b.check_inside(&store.info().shape))?;
+        crate::access::flush(runtime, store)?;
+        let exact = boxes.iter().all(|b| b.shape == store.info().tile);
+        let choice = threads(runtime, store.staging(exact), None);
+        runtime.make_room(choice.load_staging, "reading ahead")?;
+        let Loaders::Threads(count) = choice.loaders else { unreachable!("threads were asked for") };
+        let shared = Arc::new(Shared {
+            runtime: Arc::clone(runtime),
+            store: Arc::clone(store),
+            boxes,
+            room: runtime.budget().limit() / 2,
+            state: Mutex::new(State { next: 0, allocating: false, ahead: 0, ready: HashMap::new() }),
+            changed: Condvar::new(),
+            cancel: Cancel::default(),
+        });
+        let threads = (0..count.min(shared.boxes.len()))
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                let thread = std::thread::Builder::new().name("outcrop-reader".into());
+                thread
+                    .spawn(move || shared.serve(choice.load_staging))
+                    .map_err(|e| Error::io(std::path::Path::new("."), "start a thread", e))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Reader { shared, threads, given: 0 })
+    }
+
+    /// The next box with its frame, dense and row-major. `None` at the end, or `Some` of nothing
+    /// where it is not there after `timeout`.
+    ///
+    /// # Errors
+    /// Those of loading it.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Option<(ArrayBox, Frame)>>> {
+        if self.given == self.shared.boxes.len() {
+            return Ok(None);
+        }
+        let mut state = self.shared.lock();
+        if !state.ready.contains_key(&self.given) {
+            state = self.shared.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let Some(loaded) = state.ready.remove(&self.given) else { return Ok(Some(None)) };
+        state.ahead = state.ahead.saturating_sub(1);
+        drop(state);
+        self.shared.changed.notify_all();
+        let region = self.shared.boxes[self.given].clone();
+        self.given += 1;
+        Ok(Some(Some((region, loaded?))))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.shared.cancel.cancel();
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Rust errors to the exceptions of `outcrop.errors`.
+
+use outcrop_store::Error;
+use pyo3::prelude::*;
+use std::io::ErrorKind;
+
+/// The exception for an error.
+pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
+    let (class, errno) = match &error {
+        Error::Io { source, .. } => (
+            match source.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "StoragePermissionError",
+                ErrorKind::NotFound => "ArrayNotFoundError",
+                _ => "StorageError",
+            },
+            source.raw_os_error(),
+        ),
+        Error::NotFound { .. } => ("ArrayNotFoundError", Some(2)),
+        Error::Exists { .. } => ("ArrayExistsError", Some(17)),
+        Error::Busy { .. } => ("ArrayBusyError", None),
+        Error::Corrupt { .. } => ("CorruptArrayError", None),
+        Error::Unsupported { .. } => ("UnsupportedError", None),
+        Error::NoSpace { .. } => ("StorageFullError", Some(28)),
+        Error::Budget { .. } | Error::OutOfMemory { .. } => ("BudgetError", None),
+        Error::Interrupted => return pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
+        Error::Forked => ("ForkedProcessError", None),
+        _ => ("InvalidArgumentError", None),
+    };
+    // Imported late: the package imports this module first.
+    let made = py.import("outcrop.errors").and_then(|errors| {
+        let exception = errors.getattr(class)?.call1((error.to_string(),))?;
+        if let Some(errno) = errno {
+            exception.setattr("errno", errno)?;
+        }
+        Ok(exception)
+    });
+    made.map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// Hands warnings that have come up to Python's `warnings`.
+pub fn warn(py: Python<'_>, messages: Vec<String>) -> PyResult<()> {
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let category = py.import("outcrop.errors")?.getattr("OutcropWarning")?;
+    let warn = py.import("warnings")?.getattr("warn")?;
+    for message in messages {
+        warn.call1((message, &category, 2))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! What belongs to the process: the runtime, reports, the device profile.
+
+use crate::errors::to_python;
+use crate::watch::PyWatch;
+use outcrop_engine::{Runtime, Settings, Watch, memory};
+use outcrop_store::io::fault::Faults;
+use outcrop_store::io::{Cancel, EngineChoice};
+use outcrop_store::{Error, profile};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+struct Current {
+    runtime: Arc<Runtime>,
+    pid: u32,
+}
+
+static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
+/// The faults being injected, for asking how many operations there were.
+static FAULTS: Mutex<Option<Arc<Faults>>> = Mutex::new(None);
+
+/// The process's runtime. A child of a fork gets one of its own.
+pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = &*current {
+        if found.pid == std::process::id() {
+            return Ok(Arc::clone(&found.runtime));
+        }
+        let fresh = Runtime::new(found.runtime.settings().clone()).map_err(|e| to_python(py, e))?;
+        let inherited = current.replace(Current { runtime: Arc::clone(&fresh), pid: std::process::id() });
+        // The parent's rings and frames are not the child's to give back.
+        std::mem::forget(inherited);
+        return Ok(fresh);
+    }
+    let memory = (memory::available() / 2) as usize;
+    let settings = Settings { memory, threads: 1, scratch: None, engine: EngineChoice::Auto };
+    let fresh = Runtime::new(settings).map_err(|e| to_python(py, e))?;
+    *current = Some(Current { runtime: Arc::clone(&fresh), pid: std::process::id() });
+    Ok(fresh)
+}
+
+#[pyfunction]
+#[pyo3(signature = (memory, threads, scratch, engine))]
+pub fn configure(
+    py: Python<'_>,
+    memory: usize,
+    threads: usize,
+    scratch: Option<PathBuf>,
+    engine: Option<&str>,
+) -> PyResult<()> {
+    let engine = match engine {
+        None => EngineChoice::Auto,
+        Some("uring") => EngineChoice::Uring,
+        Some("threads") => EngineChoice::Threads,
+        Some(other) => {
+            let message = format!("{other:?} is no I/O engine; there are \"uring\" and \"threads\"");
+            return Err(to_python(py, Error::invalid(message)));
+        }
+    };
+    let settings = Settings { memory, threads, scratch, engine };
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = current.as_ref().filter(|c| c.pid == std::process::id());
+    if own.is_some_and(|c| *c.runtime.settings() == settings) {
+        return Ok(());
+    }
+    let old = own.map(|c| Arc::clone(&c.runtime));
+    let fresh = py
+        .detach(|| match &old {
+            Some(old) => old.reconfigured(settings),
+            None => Runtime::new(settings),
+        })
+        .map_err(|e| to_python(py, e))?;
+    let inherited = current.replace(Current { runtime: fresh, pid: std::process::id() });
+    if inherited.as_ref().is_some_and(|c| c.pid != std::process::id()) {
+        std::mem::forget(inherited);
+    }
+    Ok(())
+}
+
+#[pyfunction]
+pub fn default_memory() -> u64 {
+    memory::available() / 2
+}
+
+#[pyfunction]
+pub fn default_tile(py: Python<'_>, shape: Vec<u64>, dtype: &str) -> PyResult<Vec<u64>> {
+    let (dtype, _) = crate::convert::dtype_of(py, dtype)?;
+    Ok(outcrop_store::shape::default_tile(&shape, dtype.size()).to_vec())
+}
+
+#[pyfunction]
+pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let runtime = runtime(py)?;
+    let (budget, settings) = (runtime.budget(), runtime.settings());
+    let status = PyDict::new(py);
+    status.set_item("memory", budget.limit())?;
+    status.set_item("used", budget.used())?;
+    status.set_item("peak", budget.peak())?;
+    status.set_item("threads", settings.threads)?;
+    status.set_item("scratch", settings.scratch.as_ref())?;
+    status.set_item("engine", runtime.disk().engine())?;
+    status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
+    Ok(status)
+}
+
+#[pyfunction]
+pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(report) = runtime(py)?.last_run() else { return Ok(None) };
+    let run = PyDict::new(py);
+    run.set_item("operation", report.operation)?;
+    run.set_item("bytes_read", report.bytes_read)?;
+    run.set_item("bytes_written", report.bytes_written)?;
+    run.set_item("seconds", report.elapsed.as_secs_f64())?;
+    run.set_item("peak_bytes", report.peak_bytes)?;
+    run.set_item("peak_rss", report.peak_rss)?;
+    run.set_item("overlap", report.overlap.as_secs_f64())?;
+    Ok(Some(run))
+}
+
+#[pyfunction]
+#[pyo3(signature = (directory, quick, progress))]
+pub fn doctor(py: Python<'_>, directory: PathBuf, quick: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let runtime = runtime(py)?;
+    let mut watch = PyWatch::new(progress);
+    let measured = py.detach(|| {
+        let cancel = Cancel::default();
+        let stop = cancel.clone();
+        let mut tick = |done, total| {
+            if !watch.tick(done, total) {
+                stop.cancel();
+            }
+        };
+        profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick).inspect(|p| profile::save(p))
+    });
+    let profile = measured.map_err(|e| watch.exception(py, e))?;
+    serde_json::to_string(&profile).map_err(|e| to_python(py, Error::invalid(e.to_string())))
+}
+
+#[pyfunction]
+#[pyo3(signature = (specification))]
+pub fn inject_faults(py: Python<'_>, specification: Option<&str>) -> PyResult<()> {
+    let faults = specification
+        .map(str::parse::<Faults>)
+        .transpose()
+        .map_err(|message| to_python(py, Error::invalid(message)))?
+        .map(Arc::new);
+    runtime(py)?.disk().set_faults(faults.clone());
+    *FAULTS.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    Ok(())
+}
+
+#[pyfunction]
+pub fn operations_seen() -> u64 {
+    FAULTS.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |f| f.seen())
+}

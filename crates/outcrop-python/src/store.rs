@@ -1,0 +1,335 @@
+//! Arrays on disk.
+
+use crate::block::array_over;
+use crate::convert::{box_of, canvas_of, dtype_of, tuple};
+use crate::errors::{to_python, warn};
+use crate::process::runtime;
+use crate::reader::BoxReader;
+use crate::watch::PyWatch;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use outcrop_engine::Runtime;
+use outcrop_ops::{access, verify};
+use outcrop_store::format::raw::Description;
+use outcrop_store::store::open::{As, NewFormat};
+use outcrop_store::store::{Canvas, Info, Patch};
+use outcrop_store::{ArrayBox, Error, store};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Results below this size are NumPy's own memory, and not charged to the budget.
+const SMALL: u64 = 1 << 20;
+
+type Inner = Arc<dyn store::Store>;
+
+/// An array on disk.
+#[pyclass(frozen)]
+pub struct Store {
+    inner: Mutex<Option<Inner>>,
+    info: Info,
+    /// As the user wrote it.
+    path: PathBuf,
+    pid: u32,
+}
+
+impl Store {
+    fn new(inner: Inner, path: &Path) -> Store {
+        let info = inner.info().clone();
+        Store { inner: Mutex::new(Some(inner)), info, path: path.into(), pid: std::process::id() }
+    }
+
+    fn held(&self) -> Option<Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn inner(&self, py: Python<'_>) -> PyResult<(Arc<Runtime>, Inner)> {
+        if self.pid != std::process::id() {
+            return Err(to_python(py, Error::Forked));
+        }
+        let closed = || to_python(py, Error::invalid(format!("{}: the array is closed", self.path.display())));
+        Ok((runtime(py)?, self.held().ok_or_else(closed)?))
+    }
+}
+
+/// Runs `work` without the GIL, watching for signals.
+fn run<T: Send>(
+    py: Python<'_>,
+    runtime: &Arc<Runtime>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&mut PyWatch) -> outcrop_store::Result<T> + Send,
+) -> PyResult<T> {
+    let mut watch = PyWatch::new(progress);
+    let result = py.detach(|| work(&mut watch));
+    let value = result.map_err(|e| watch.exception(py, e))?;
+    warn(py, runtime.disk().take_warnings())?;
+    Ok(value)
+}
+
+#[pymethods]
+impl Store {
+    #[getter]
+    fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        tuple(py, &self.info.shape)
+    }
+
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.info.dtype.name()
+    }
+
+    #[getter]
+    fn tile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        tuple(py, &self.info.tile)
+    }
+
+    #[getter]
+    fn layout(&self) -> &'static str {
+        self.info.layout.name()
+    }
+
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.info.format
+    }
+
+    #[getter]
+    fn codecs(&self) -> &str {
+        &self.info.codecs
+    }
+
+    #[getter]
+    fn attributes(&self) -> &str {
+        &self.info.attributes
+    }
+
+    #[getter]
+    fn writable(&self) -> bool {
+        self.info.writable
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.held().is_none()
+    }
+
+    #[getter]
+    fn committed(&self) -> bool {
+        self.held().is_some_and(|inner| !inner.is_pending())
+    }
+
+    #[getter]
+    fn stored_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        let (_, inner) = self.inner(py)?;
+        py.detach(|| inner.stored_bytes()).map_err(|e| to_python(py, e))
+    }
+
+    fn read<'py>(&self, py: Python<'py>, start: Vec<u64>, shape: Vec<u64>) -> PyResult<Bound<'py, PyAny>> {
+        let (runtime, inner) = self.inner(py)?;
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&self.info.shape).map_err(|e| to_python(py, e))?;
+        let dtype = self.info.dtype;
+        if self.info.box_bytes(&shape) < SMALL {
+            let array = py.import("numpy")?.call_method1("empty", (tuple(py, &shape)?, dtype.name()))?;
+            // SAFETY: nobody else knows the new array.
+            let canvas = unsafe { canvas_of(array.cast::<PyUntypedArray>()?, &start, dtype)? };
+            run(py, &runtime, None, |watch| access::read(&runtime, &inner, &canvas, watch))?;
+            return Ok(array);
+        }
+        let frame = run(py, &runtime, None, |watch| {
+            let bytes = access::frame_bytes(inner.as_ref(), &region);
+            let frame = runtime.frame(bytes, &format!("a result of {bytes} bytes"))?;
+            let patch = Patch::dense(region.clone(), frame.as_ptr(), frame.len(), dtype.size());
+            // SAFETY: the frame was made for this box, and nobody else knows it.
+            let canvas = unsafe { Canvas::new(region, dtype.size(), [patch]) };
+            access::read(&runtime, &inner, &canvas, watch)?;
+            Ok(frame)
+        })?;
+        array_over(py, Arc::new(frame), &shape, dtype)
+    }
+
+    fn reader(&self, py: Python<'_>, boxes: Vec<(Vec<u64>, Vec<u64>)>) -> PyResult<BoxReader> {
+        let (runtime, inner) = self.inner(py)?;
+        let boxes: Vec<ArrayBox> = boxes.iter().map(|(s, e)| box_of(py, s, e)).collect::<PyResult<_>>()?;
+        let reader = run(py, &runtime, None, |_| outcrop_ops::reader::Reader::new(&runtime, &inner, boxes))?;
+        Ok(BoxReader::new(reader, self.info.dtype))
+    }
+
+    fn write(&self, py: Python<'_>, start: Vec<u64>, value: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+        let (runtime, inner) = self.inner(py)?;
+        if value.shape().len() != start.len() {
+            return Err(to_python(py, Error::invalid("a box and its value differ in dimensions")));
+        }
+        // SAFETY: the caller holds the array; that nobody changes it meanwhile is theirs to see to, as
+        // with every NumPy operation that releases the GIL.
+        let canvas = unsafe { canvas_of(value, &start, self.info.dtype)? };
+        run(py, &runtime, None, |watch| access::write(&runtime, &inner, &canvas, watch))
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let (runtime, inner) = self.inner(py)?;
+        run(py, &runtime, None, |_| access::flush(&runtime, &inner))
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let (runtime, inner) = self.inner(py)?;
+        run(py, &runtime, None, |_| access::commit(&runtime, &inner))
+    }
+
+    fn abort(&self, py: Python<'_>) -> PyResult<()> {
+        if self.pid != std::process::id() {
+            return Ok(());
+        }
+        let runtime = runtime(py)?;
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(inner) = inner {
+            py.detach(|| access::abort(&runtime, &inner));
+        }
+        Ok(())
+    }
+
+    #[pyo3(signature = (accept, progress))]
+    fn verify(&self, py: Python<'_>, accept: bool, progress: Option<Py<PyAny>>) -> PyResult<Vec<String>> {
+        let (runtime, inner) = self.inner(py)?;
+        run(py, &runtime, progress, |watch| verify::verify(&runtime, &inner, accept, watch))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(inner) = inner else { return };
+        if self.pid != std::process::id() {
+            // The parent's, down to its locks and files.
+            std::mem::forget(inner);
+            return;
+        }
+        Python::attach(|py| {
+            // Changed tiles that are still in memory refer to the array; nobody will ask for them now.
+            if let Ok(runtime) = runtime(py) {
+                py.detach(|| runtime.resident().forget(&inner, &ArrayBox::whole(&inner.info().shape)));
+            }
+        });
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, mode, format, shape, dtype, offset, order))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    mode: &str,
+    format: Option<&str>,
+    shape: Option<Vec<u64>>,
+    dtype: Option<&str>,
+    offset: u64,
+    order: &str,
+) -> PyResult<Store> {
+    let runtime = runtime(py)?;
+    let what = match (format, shape, dtype) {
+        (Some("zarr"), ..) => As::Zarr,
+        (Some("npy"), ..) => As::Npy,
+        (None | Some("raw"), Some(shape), Some(dtype)) => {
+            let (dtype, byte_order) = dtype_of(py, dtype)?;
+            As::Raw(Description {
+                shape: shape.as_slice().into(),
+                dtype,
+                byte_order,
+                offset,
+                column_major: order == "F",
+            })
+        }
+        (Some("raw"), ..) => {
+            return Err(to_python(py, Error::invalid("a raw file needs its shape and dtype")));
+        }
+        _ => As::Found,
+    };
+    let writable = mode == "r+";
+    let inner = run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &what, writable))?;
+    Ok(Store::new(inner, &path))
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, format, shape, dtype, tile, order, codecs, zarr_format, attributes, overwrite))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn create(
+    py: Python<'_>,
+    path: PathBuf,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Option<Vec<u64>>,
+    order: &str,
+    codecs: Option<String>,
+    zarr_format: u8,
+    attributes: &str,
+    overwrite: bool,
+) -> PyResult<Store> {
+    let runtime = runtime(py)?;
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let column_major = order == "F";
+    let attributes = match serde_json::from_str(attributes) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => return Err(to_python(py, Error::invalid("attributes must be a JSON object"))),
+    };
+    let tile = tile.map(|t| t.as_slice().into());
+    let format = match (format, codecs) {
+        ("npy", _) => NewFormat::Npy { column_major },
+        ("raw", _) => NewFormat::Raw { column_major },
+        (_, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, attributes },
+        (_, None) => NewFormat::Zarr { tile, attributes },
+    };
+    let inner =
+        run(py, &runtime, None, |_| store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite))?;
+    Ok(Store::new(inner, &path))
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, start, shape, target, progress))]
+pub fn copy(
+    py: Python<'_>,
+    source: &Store,
+    start: Vec<u64>,
+    shape: Vec<u64>,
+    target: &Store,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let region = box_of(py, &start, &shape)?;
+    let (runtime, from) = source.inner(py)?;
+    let (_, to) = target.inner(py)?;
+    run(py, &runtime, progress, |watch| outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch)).map(drop)
+}
+
+#[pyfunction]
+#[pyo3(signature = (target, function, progress))]
+pub fn fill(py: Python<'_>, target: &Store, function: Py<PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+    let (runtime, to) = target.inner(py)?;
+    let dtype = target.info.dtype;
+    let mut raised = None;
+    let result = {
+        let raised = &mut raised;
+        run(py, &runtime, progress, |watch| {
+            let mut produce = |region: &ArrayBox, frame: &Arc<outcrop_store::frame::Frame>| {
+                let called = Python::attach(|py| {
+                    let out = array_over(py, Arc::clone(frame), &region.shape, dtype)?;
+                    function.call1(py, (tuple(py, &region.start)?, out)).map(drop)
+                });
+                called.map_err(|exception| {
+                    *raised = Some(exception);
+                    Error::Interrupted
+                })
+            };
+            outcrop_ops::fill::fill(&runtime, &to, &mut produce, watch).map(drop)
+        })
+    };
+    match raised {
+        Some(exception) => Err(exception),
+        None => result,
+    }
+}

@@ -1,0 +1,428 @@
+//! The codecs of a foreign array's chunks, run by `zarrs`.
+//!
+//! Two kinds of codecs are not left to `zarrs`:
+//! - Transpositions at the front of the list: the decoded bytes stay as they are, and are copied out
+//!   of the chunk with other strides. That saves a copy of the chunk, and `zarrs` moves single bytes.
+//! - The container of `sharding_indexed`, in [`super::shards`]: only the inner chunks that are wanted
+//!   are read, and each is decoded whole, so that its checksum is verified. (`zarrs` skips checksums
+//!   where it decodes a part.)
+//!
+//! The remaining codecs run one after the other, so that what one stage claims to hold is compared
+//! with what it can hold before memory is allocated for it, and an error names the codec.
+//!
+//! Words: a chunk's *encoded axes* are the axes after the transpositions; encoded axis `i` is axis
+//! `order[i]` of the array.
+
+use super::shards::Shards;
+use crate::dtype::DType;
+use crate::format::FormatError;
+use crate::shape::{Dims, Tuple};
+use crate::store::canvas::{Strides, dense_strides};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use zarrs::array::codec::api::{
+    ArrayToArrayCodecTraits, ArrayToBytesCodecTraits, BytesToBytesCodecTraits, Codec,
+};
+use zarrs::array::{ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
+use zarrs::metadata::v3::MetadataV3;
+use zarrs::plugin::{ExtensionName, PluginCreateError};
+
+/// What a chunk's elements are.
+#[derive(Clone)]
+pub(super) struct Element {
+    pub(super) dtype: DType,
+    pub(super) fill: SmallVec<[u8; 16]>,
+    data_type: DataType,
+    fill_value: FillValue,
+}
+
+impl Element {
+    pub(super) fn new(dtype: DType, fill: &[u8]) -> Result<Element, FormatError> {
+        let data_type = DataType::from_metadata(&MetadataV3::new(dtype.name()))
+            .map_err(|e| FormatError::Unsupported(e.to_string()))?;
+        Ok(Element { dtype, fill: fill.into(), data_type, fill_value: FillValue::new(fill.to_vec()) })
+    }
+
+    /// The same in the terms of `zarrs`.
+    pub(super) fn zarrs(&self) -> (DataType, FillValue) {
+        (self.data_type.clone(), self.fill_value.clone())
+    }
+}
+
+/// The codecs of one kind of chunk: that of an array, or that inside a shard.
+pub(super) struct Codecs {
+    /// Encoded axis `i` is axis `order[i]`.
+    pub(super) order: SmallVec<[usize; 4]>,
+    /// Extents of a chunk along its encoded axes.
+    pub(super) shape: Dims,
+    /// Bytes of a decoded chunk.
+    pub(super) bytes: usize,
+    pub(super) kind: Kind,
+    element: Element,
+    options: CodecOptions,
+}
+
+pub(super) enum Kind {
+    /// The chunk is decoded whole.
+    Whole(Stages),
+    /// The chunk consists of chunks.
+    Shards(Box<Shards>),
+}
+
+/// From elements to bytes, and from bytes to bytes.
+pub(super) struct Stages {
+    core: CodecChain,
+    /// In the order in which they encode.
+    stages: Vec<Arc<dyn BytesToBytesCodecTraits>>,
+    /// Bytes before the first stage, after it, and so on.
+    sizes: Vec<BytesRepresentation>,
+    /// Whether the core copies elements: it swaps bytes, or changes the elements.
+    copies: bool,
+    /// Whether codecs work on elements before they become bytes.
+    filters: bool,
+}
+
+/// A list of codecs, sorted by kind.
+#[derive(Default)]
+pub(super) struct Sorted {
+    pub(super) arrays: Vec<Arc<dyn ArrayToArrayCodecTraits>>,
+    pub(super) core: Option<Arc<dyn ArrayToBytesCodecTraits>>,
+    pub(super) bytes: Vec<Arc<dyn BytesToBytesCodecTraits>>,
+}
+
+impl Sorted {
+    pub(super) fn push(&mut self, codec: Codec) -> Result<(), FormatError> {
+        let late = match &codec {
+            Codec::ArrayToArray(_) => self.core.is_some() || !self.bytes.is_empty(),
+            Codec::ArrayToBytes(_) => self.core.is_some(),
+            Codec::BytesToBytes(_) => false,
+        };
+        if late {
+            let name = codec.name_v3().unwrap_or_default();
+            return Err(FormatError::Malformed(format!("codec {name:?} comes too late in the list of codecs")));
+        }
+        match codec {
+            Codec::ArrayToArray(c) => self.arrays.push(c),
+            Codec::ArrayToBytes(c) => self.core = Some(c),
+            Codec::BytesToBytes(c) => self.bytes.push(c),
+        }
+        Ok(())
+    }
+}
+
+/// Makes the codec that an object of `zarr.json` describes.
+pub(super) fn make_codec(metadata: &MetadataV3) -> Result<Codec, FormatError> {
+    Codec::from_metadata(metadata).map_err(|e| refused(metadata.name(), &e))
+}
+
+/// The error of a codec that cannot be made.
+pub(super) fn refused(name: &str, error: &PluginCreateError) -> FormatError {
+    FormatError::Unsupported(match error {
+        PluginCreateError::Unsupported(_) => format!("codec {name:?} is not supported"),
+        other => format!("codec {name:?} is not supported with this configuration: {other}"),
+    })
+}
+
+impl Codecs {
+    /// The codecs in the `codecs` of a `zarr.json`, for chunks of this shape. `shards`: whether a
+    /// sharding codec is taken apart.
+    pub(super) fn new(list: &[MetadataV3], shape: &[u64], element: &Element, shards: bool) -> Result<Codecs, FormatError> {
+        let transpositions = list.iter().take_while(|c| c.name() == "transpose").count();
+        let (transpositions, list) = list.split_at(transpositions);
+        let mut order: SmallVec<[usize; 4]> = (0..shape.len()).collect();
+        for codec in transpositions {
+            let next = parse_order(codec, shape.len())?;
+            order = next.iter().map(|&axis| order[axis]).collect();
+        }
+        if let ([only], true) = (list, shards)
+            && only.name() == "sharding_indexed"
+        {
+            let shape: Dims = order.iter().map(|&axis| shape[axis]).collect();
+            let shards = Shards::new(only, &shape, element)?;
+            return Codecs::assemble(order, shape, element, Kind::Shards(Box::new(shards)));
+        }
+        let mut sorted = Sorted::default();
+        for codec in list {
+            sorted.push(make_codec(codec)?)?;
+        }
+        let bytes = list.iter().find(|c| matches!(c.name(), "bytes" | "endian"));
+        let big = bytes.is_some_and(|c| c.configuration().and_then(|c| c.get("endian")?.as_str()) == Some("big"));
+        Codecs::sorted(order, sorted, big, shape, element)
+    }
+
+    /// The same from codecs that are there. `big`: the elements are stored with the most significant
+    /// byte first.
+    pub(super) fn sorted(
+        order: SmallVec<[usize; 4]>,
+        sorted: Sorted,
+        big: bool,
+        shape: &[u64],
+        element: &Element,
+    ) -> Result<Codecs, FormatError> {
+        let shape: Dims = order.iter().map(|&axis| shape[axis]).collect();
+        let Some(core) = sorted.core else {
+            return Err(FormatError::Malformed("no codec makes bytes of the elements".into()));
+        };
+        let plain = core.name_v3().is_some_and(|name| name == "bytes");
+        let filters = !sorted.arrays.is_empty();
+        let core = CodecChain::new(sorted.arrays, core, vec![]);
+        let decoded = shape.iter().product::<u64>() * element.dtype.size() as u64;
+        let first = core
+            .encoded_representation(&nonzero(&shape), &element.data_type, &element.fill_value)
+            .map_err(|e| FormatError::Unsupported(e.to_string()))?;
+        // What `zarrs` says of a shard within a shard is the square of the truth.
+        let first = match first {
+            BytesRepresentation::BoundedSize(n) if n / 4 > decoded => BytesRepresentation::UnboundedSize,
+            other => other,
+        };
+        let mut sizes = vec![first];
+        for stage in &sorted.bytes {
+            sizes.push(stage.encoded_representation(&sizes[sizes.len() - 1]));
+        }
+        let copies = filters || !plain || big;
+        let stages = Stages { core, stages: sorted.bytes, sizes, copies, filters };
+        Codecs::assemble(order, shape, element, Kind::Whole(stages))
+    }
+
+    fn assemble(
+        order: SmallVec<[usize; 4]>,
+        shape: Dims,
+        element: &Element,
+        kind: Kind,
+    ) -> Result<Codecs, FormatError> {
+        let bytes = crate::shape::checked_nbytes(&shape, element.dtype.size())
+            .map_err(|e| FormatError::Malformed(e.to_string()))? as usize;
+        // Many chunks are worked on at once, each by one thread of ours.
+        let options = CodecOptions::default().with_concurrent_target(1);
+        Ok(Codecs { order, shape, bytes, kind, element: element.clone(), options })
+    }
+
+    /// Strides in bytes, along the array's axes, of a decoded chunk.
+    pub(super) fn strides(&self) -> Strides {
+        let dense = dense_strides(&self.shape, self.element.dtype.size());
+        let mut strides = dense.clone();
+        for (i, &axis) in self.order.iter().enumerate() {
+            strides[axis] = dense[i];
+        }
+        strides
+    }
+
+    /// The most bytes that an encoded chunk has; an estimate where the codecs know no bound.
+    pub(super) fn most_encoded(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(stages) => stages.most(stages.stages.len(), self.bytes),
+            Kind::Shards(shards) => shards.most_encoded(),
+        }
+    }
+
+    /// The most heap memory that [`decode`](Self::decode) takes.
+    pub(super) fn decode_heap(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(stages) => stages.heap(self.bytes, false),
+            Kind::Shards(shards) => shards.inner.decode_heap(),
+        }
+    }
+
+    /// The most heap memory that [`encode`](Self::encode) takes.
+    pub(super) fn encode_heap(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(stages) => stages.heap(self.bytes, true),
+            Kind::Shards(shards) => shards.inner.encode_heap(),
+        }
+    }
+
+    /// From a chunk's bytes to its elements, dense in the order of the encoded axes; or what is wrong
+    /// with them. Not for shards.
+    pub(super) fn decode<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+        let Kind::Whole(stages) = &self.kind else { return Err("is a shard".into()) };
+        let decode = || {
+            let mut bytes = Cow::Borrowed(encoded);
+            for (stage, size) in stages.stages.iter().zip(&stages.sizes).rev() {
+                let name = stage.name_v3().unwrap_or_default();
+                check_claim(&name, &bytes, *size).map_err(|e| format!("codec {name:?}: {e}"))?;
+                bytes = stage.decode(bytes, size, &self.options).map_err(|e| format!("codec {name:?}: {e}"))?;
+                check_size(&bytes, *size).map_err(|e| format!("codec {name:?}: {e}"))?;
+            }
+            check_size(&bytes, stages.sizes[0])?;
+            let Element { data_type, fill_value, .. } = &self.element;
+            let decoded = stages.core.decode(bytes, &nonzero(&self.shape), data_type, fill_value, &self.options);
+            let elements = decoded.map_err(|e| e.to_string())?.into_fixed().map_err(|e| e.to_string())?;
+            check_size(&elements, BytesRepresentation::FixedSize(self.bytes as u64))?;
+            Ok(elements)
+        };
+        // Codecs are given bytes that nobody vouches for; one that panics on them has found an error.
+        catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("the codecs fail on it".into()))
+    }
+
+    /// From elements, dense in the order of the encoded axes, to a chunk's bytes; or what is wrong.
+    /// Not for shards.
+    pub(super) fn encode<'a>(&self, elements: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
+        let Kind::Whole(stages) = &self.kind else { return Err("is a shard".into()) };
+        let encode = || {
+            let Element { data_type, fill_value, .. } = &self.element;
+            let elements = ArrayBytes::new_flen(elements);
+            let encoded = stages.core.encode(elements, &nonzero(&self.shape), data_type, fill_value, &self.options);
+            let mut bytes = encoded.map_err(|e| e.to_string())?;
+            for stage in &stages.stages {
+                bytes = stage.encode(bytes, &self.options).map_err(|e| {
+                    let name = stage.name_v3().unwrap_or_default();
+                    format!("codec {name:?}: {e}")
+                })?;
+            }
+            Ok(bytes)
+        };
+        catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err("the codecs fail on it".into()))
+    }
+}
+
+impl Stages {
+    /// The most bytes after `done` stages.
+    fn most(&self, done: usize, decoded: usize) -> usize {
+        // Without a bound: an eighth more than the elements, which no codec in use reaches.
+        self.sizes[done].size().map_or(decoded + decoded / 8 + (64 << 10), |n| n as usize)
+    }
+
+    /// The most heap memory at once: each stage has its input and its output. What comes from or
+    /// goes to a frame is not counted.
+    fn heap(&self, decoded: usize, encode: bool) -> usize {
+        let outer = self.stages.len();
+        let of_core = if self.filters {
+            2 * decoded
+        } else if self.copies && (encode || outer == 0) {
+            decoded
+        } else {
+            0
+        };
+        let inputs = |i: usize| if i == outer && !encode { 0 } else { self.most(i, decoded) };
+        // The bytes before the first stage are those of the core, or the elements themselves.
+        let before_first = |i: usize| if i == 0 && encode && !self.copies { 0 } else { inputs(i) };
+        let pairs = (0..outer).map(|i| before_first(i) + inputs(i + 1)).max().unwrap_or(0);
+        let after_stages = if outer > 0 && !encode { self.most(0, decoded) } else { 0 };
+        pairs.max(after_stages + of_core)
+    }
+}
+
+/// Extents as `zarrs` wants them; those of a chunk are at least 1.
+pub(super) fn nonzero(shape: &[u64]) -> Vec<NonZeroU64> {
+    shape.iter().map(|&n| NonZeroU64::new(n).unwrap_or(NonZeroU64::MIN)).collect()
+}
+
+fn parse_order(codec: &MetadataV3, ndim: usize) -> Result<SmallVec<[usize; 4]>, FormatError> {
+    let order = codec.configuration().and_then(|c| c.get("order"));
+    let axes: Option<SmallVec<[usize; 4]>> =
+        order.and_then(|o| o.as_array()?.iter().map(|n| Some(n.as_u64()? as usize)).collect());
+    let is_permutation =
+        |axes: &SmallVec<[usize; 4]>| axes.len() == ndim && (0..ndim).all(|axis| axes.contains(&axis));
+    axes.filter(is_permutation).ok_or_else(|| {
+        let found = order.map_or("missing".into(), ToString::to_string);
+        FormatError::Malformed(format!("codec \"transpose\": order {found} is not one of the {ndim} axes"))
+    })
+}
+
+fn check_size(bytes: &[u8], size: BytesRepresentation) -> Result<(), String> {
+    let found = bytes.len() as u64;
+    match size {
+        BytesRepresentation::FixedSize(n) if n != found => Err(format!("{found} bytes come out, not {n}")),
+        BytesRepresentation::BoundedSize(n) if n < found => Err(format!("{found} bytes come out, at most {n} can")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses bytes that claim to hold more than they can, before memory is allocated for what they claim.
+fn check_claim(codec: &str, bytes: &[u8], size: BytesRepresentation) -> Result<(), String> {
+    let claimed = match codec {
+        "zstd" => zstd_content_size(bytes),
+        "blosc" => bytes.get(4..8).map(|n| u32::from_le_bytes(n.try_into().expect("four bytes")).into()),
+        _ => None,
+    };
+    match (claimed, size.size()) {
+        (Some(claimed), Some(most)) if claimed > most => Err(format!("it claims {claimed} bytes, at most {most} can be")),
+        _ => Ok(()),
+    }
+}
+
+/// The size of the content in the header of a Zstandard frame (RFC 8878, section 3.1.1.1), if it is
+/// there.
+fn zstd_content_size(bytes: &[u8]) -> Option<u64> {
+    let rest = bytes.strip_prefix(&[0x28, 0xb5, 0x2f, 0xfd])?;
+    let descriptor = *rest.first()?;
+    let single_segment = descriptor & 0x20 != 0;
+    let window = usize::from(!single_segment);
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let width = match descriptor >> 6 {
+        0 if single_segment => 1,
+        0 => return None,
+        flag => 1 << flag,
+    };
+    let field = rest.get(1 + window + dictionary..)?.get(..width)?;
+    let value = field.iter().rev().fold(0, |acc, &b| acc << 8 | u64::from(b));
+    Some(if width == 2 { value + 256 } else { value })
+}
+
+/// What `codecs` of a `zarr.json` say, for people.
+pub(super) fn describe(list: &[MetadataV3]) -> String {
+    list.iter().map(describe_one).collect::<Vec<_>>().join(", ")
+}
+
+fn describe_one(codec: &MetadataV3) -> String {
+    let text = |key: &str| {
+        let value = codec.configuration()?.get(key)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), Into::into))
+    };
+    let name = codec.name();
+    let short = name.strip_prefix("numcodecs.").unwrap_or(name);
+    let details = match short {
+        "bytes" | "endian" => text("endian").filter(|e| e == "big").map(|_| "big-endian".into()),
+        "transpose" => text("order").map(|order| order.trim_matches(['[', ']']).replace(',', ", ")),
+        "sharding_indexed" => {
+            let inner: Option<Vec<u64>> = text("chunk_shape").and_then(|t| serde_json::from_str(&t).ok());
+            let codecs: Option<Vec<MetadataV3>> = text("codecs").and_then(|t| serde_json::from_str(&t).ok());
+            inner.zip(codecs).map(|(inner, codecs)| format!("{}: {}", Tuple(&inner), describe(&codecs)))
+        }
+        "blosc" => {
+            let level = text("clevel").map(|n| format!("level {n}"));
+            let parts: Vec<String> = [text("cname"), level, text("shuffle")].into_iter().flatten().collect();
+            Some(parts.join(", "))
+        }
+        _ => text("level").map(|n| format!("level {n}")),
+    };
+    match details {
+        Some(details) => format!("{short}({details})"),
+        None => short.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_zstandard_headers() {
+        for len in [0, 1, 255, 256, 257, 65535, 65536 + 255, 65536 + 256, 1 << 20] {
+            let codec = make_codec(&serde_json::from_str(ZSTD).unwrap()).unwrap();
+            let Codec::BytesToBytes(codec) = codec else { panic!("zstd makes bytes of bytes") };
+            let encoded = codec.encode(vec![1; len].into(), &CodecOptions::default()).unwrap();
+            assert_eq!(zstd_content_size(&encoded), Some(len as u64));
+            assert_eq!(zstd_content_size(&encoded[..5]), None);
+        }
+        assert_eq!(zstd_content_size(b"something else"), None);
+    }
+
+    const ZSTD: &str = r#"{"name":"zstd","configuration":{"level":1,"checksum":true}}"#;
+
+    #[test]
+    fn codecs_are_named_for_people() {
+        let list = r#"[{"name":"transpose","configuration":{"order":[1,0]}},
+            {"name":"sharding_indexed","configuration":{"chunk_shape":[2,3],"codecs":[
+            {"name":"bytes","configuration":{"endian":"big"}},
+            {"name":"blosc","configuration":{"cname":"lz4","clevel":5,"shuffle":"shuffle"}}]}},
+            {"name":"numcodecs.zlib","configuration":{"level":1}},"crc32c"]"#;
+        let list: Vec<MetadataV3> = serde_json::from_str(list).unwrap();
+        let expected = "transpose(1, 0), sharding_indexed((2, 3): bytes(big-endian), \
+                        blosc(lz4, level 5, shuffle)), zlib(level 1), crc32c";
+        assert_eq!(describe(&list), expected);
+    }
+}
