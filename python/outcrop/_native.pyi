@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
-import numpy as np
 from numpy.typing import NDArray
 
 Progress = Callable[[int, int], None]
@@ -96,3 +95,6 @@ def doctor(directory: str, quick: bool, progress: Progress | None) -> str:
 
 def inject_faults(specification: str | None) -> None:
     """Tests only: "read:17:eio:once"; None ends it."""
+
+def operations_seen() -> int:
+    """Tests only: the operations counted since the faults were set."""

@@ -127,7 +127,8 @@ class StoreSource(Source):
                 cast = np.empty(value.shape, self.dtype)
                 assign(cast, value)
                 value = cast
-            store.write(start, view.unapply(np.broadcast_to(value, view.shape)))
+            box = view.unapply(np.broadcast_to(value, view.shape))
+            store.write(start, np.asarray(box))
         else:
             box = store.read(start, shape)
             assign(view.apply(box), value)

@@ -112,13 +112,13 @@ def test_elements_between_steps_stay(pair: Any) -> None:
 
 
 def test_a_small_budget_cuts_into_pieces(pair: Any) -> None:
-    with oc.config(memory="4KiB"):
-        array, plain = pair((40, 50), "float64", (16, 16))
-        value = np.arange(2000.0).reshape(40, 50)
+    with oc.config(memory="256KiB"):
+        array, plain = pair((400, 500), "float64", (64, 64))
+        value = np.arange(200000.0).reshape(400, 500)
         array[::-1] = value
         plain[::-1] = value
-        array[::3] = oc.fromfunction(lambda i, j: i - j, (14, 1))
-        plain[::3] = np.arange(14)[:, None]
+        array[::3] = oc.fromfunction(lambda i, j: i - j, (134, 1))
+        plain[::3] = np.arange(134)[:, None]
         for where, block in array.tiles():
             np.testing.assert_array_equal(block, plain[where])
 
@@ -137,23 +137,23 @@ def test_overlap(pair: Any) -> None:
 
 
 def test_overlap_larger_than_a_piece_is_refused(tmp_path: Path) -> None:
-    with oc.config(memory="8KiB"):
-        array = oc.create(tmp_path / "a.zarr", 1000, tile=10)
-        array[500:] = oc.fromfunction(lambda i: i, 500)
-        array[:500] = array[500:]
+    with oc.config(memory="256KiB"):
+        array = oc.create(tmp_path / "a.zarr", 40000, tile=1000)
+        array[20000:] = oc.fromfunction(lambda i: i, 20000)
+        array[:20000] = array[20000:]
         with pytest.raises(oc.UnsupportedError, match="overlaps"):
             array[1:] = array[:-1]
-        assert array[499].compute() == 499
+        assert array[19999].compute() == 19999
         array.abort()
 
 
 def test_overlapping_numpy_memory() -> None:
-    plain = np.arange(1000.0)
+    plain = np.arange(100000.0)
     array = oc.asarray(plain)
-    with oc.config(memory="2KiB"):
+    with oc.config(memory="256KiB"):
         array[1:] = plain[:-1]
         array[1:] = array[:-1]
-    np.testing.assert_array_equal(plain[2:], np.arange(998))
+    np.testing.assert_array_equal(plain[2:], np.arange(99998))
 
 
 def test_what_is_read_only_says_why(tmp_path: Path) -> None:

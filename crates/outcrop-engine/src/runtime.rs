@@ -23,7 +23,7 @@ pub struct Settings {
 }
 
 /// The least budget that anything works with.
-pub const LEAST_MEMORY: usize = 4 << 20;
+pub const LEAST_MEMORY: usize = 256 << 10;
 
 /// Everything that work on arrays shares.
 pub struct Runtime {

@@ -1,1 +1,219 @@
 //! The measured speed of a directory's device.
+//!
+//! - [`Profile`]: the figures, and what follows from them: request sizes, and predicted seconds.
+//! - [`measure`]: how they are taken.
+//! - [`load`], [`save`]: where they are kept, so that a device is measured once.
+//! - [`ensure`]: the three together.
+
+mod cache;
+mod device;
+mod measure;
+
+pub use cache::{load, save};
+pub use device::Device;
+pub use measure::measure;
+
+use crate::error::Result;
+use crate::io::disk::Tuning;
+use crate::io::{Cancel, Disk};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The version of the stored form. A profile of another version is measured again.
+const VERSION: u32 = 1;
+
+/// The part of the best bandwidth that a request size must reach to be chosen: a little bandwidth is
+/// given for smaller requests, with which loads start and end sooner.
+const ENOUGH: f64 = 0.95;
+
+/// The bandwidth of requests of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Bytes of a request.
+    pub request: u64,
+    /// Requests in flight: the fewest that gave the best bandwidth of those tried.
+    pub depth: u32,
+    /// Bytes moved in a second.
+    pub bytes_per_second: f64,
+}
+
+/// How fast a directory's device is, and how it was reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// The version of this form.
+    pub version: u32,
+    /// The directory in which it was measured.
+    pub directory: PathBuf,
+    /// The device.
+    pub device: Device,
+    /// The engine with which it was measured.
+    pub engine: String,
+    /// Why the other engines were not used, one line each.
+    pub reasons: Vec<String>,
+    /// Whether requests bypassed the page cache.
+    pub direct: bool,
+    /// Offsets, lengths and memory of requests were multiples of this many bytes.
+    pub alignment: u64,
+    /// When it was measured, in seconds since 1970.
+    pub date: u64,
+    /// Whether it was measured in a second rather than in twenty.
+    pub quick: bool,
+    /// Reads at random offsets, by request size.
+    pub reads: Vec<Point>,
+    /// Writes one after the other into allocated space not written before, by request size.
+    pub writes: Vec<Point>,
+    /// Bytes in a second, reads and writes together, of large requests in both directions at once.
+    pub both: f64,
+}
+
+impl Profile {
+    /// Request sizes and depth for this device: the smallest requests that reach 95 % of the best
+    /// bandwidth, and as many in flight as the more demanding direction needs.
+    pub fn tuning(&self) -> Tuning {
+        let mut tuning = Tuning::default();
+        let (read, write) = (smallest_sufficient(&self.reads), smallest_sufficient(&self.writes));
+        tuning.read_request = read.map_or(tuning.read_request, |p| p.request as usize);
+        tuning.write_request = write.map_or(tuning.write_request, |p| p.request as usize);
+        tuning.depth = read.into_iter().chain(write).map(|p| p.depth as usize).max().unwrap_or(tuning.depth);
+        tuning
+    }
+
+    /// Seconds that `count` reads of `request` bytes take, enough of them in flight.
+    ///
+    /// Never less for larger requests. Zero where nothing was measured.
+    pub fn read_seconds(&self, request: u64, count: u64) -> f64 {
+        count as f64 * seconds_each(&self.reads, request)
+    }
+
+    /// Seconds that `count` writes of `request` bytes take; otherwise as [`read_seconds`](Self::read_seconds).
+    pub fn write_seconds(&self, request: u64, count: u64) -> f64 {
+        count as f64 * seconds_each(&self.writes, request)
+    }
+
+    /// Whether the figures can be calculated with.
+    fn is_sound(&self) -> bool {
+        let sound = |points: &[Point]| {
+            !points.is_empty()
+                && points.windows(2).all(|w| w[0].request < w[1].request)
+                && points.iter().all(|p| p.request > 0 && p.depth > 0 && is_rate(p.bytes_per_second))
+        };
+        self.version == VERSION && sound(&self.reads) && sound(&self.writes) && is_rate(self.both)
+    }
+}
+
+fn is_rate(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn smallest_sufficient(points: &[Point]) -> Option<Point> {
+    let best = points.iter().map(|p| p.bytes_per_second).fold(0.0, f64::max);
+    points.iter().copied().find(|p| p.bytes_per_second >= ENOUGH * best)
+}
+
+/// Seconds that each of many requests costs.
+///
+/// Between measured sizes, the logarithm of the time is a straight line over the logarithm of the
+/// size: this is exact both where a request costs the same whatever its size and where bandwidth is
+/// constant, which are the two ends of every device. Below the smallest size the cost stays, above
+/// the largest the bandwidth does. A larger request that was measured to cost less than a smaller
+/// one, by noise, is taken to cost the same.
+fn seconds_each(points: &[Point], request: u64) -> f64 {
+    let mut before: Option<(f64, f64)> = None;
+    for point in points {
+        let (size, measured) = (point.request as f64, point.request as f64 / point.bytes_per_second);
+        let cost = before.map_or(measured, |(_, least)| measured.max(least));
+        if request <= point.request {
+            let Some((from, least)) = before else { return cost };
+            let part = (request as f64 / from).ln() / (size / from).ln();
+            return least * (cost / least).powf(part);
+        }
+        before = Some((size, cost));
+    }
+    before.map_or(0.0, |(size, cost)| cost * request as f64 / size)
+}
+
+/// The profile of a directory's device for the engine in use: the stored one, or one measured
+/// quickly now, and stored.
+///
+/// # Errors
+/// Those of [`measure`].
+pub fn ensure(disk: &Arc<Disk>, dir: &Path, cancel: &Cancel) -> Result<Profile> {
+    if let Some(profile) = load(dir)? {
+        if profile.engine == disk.engine() {
+            return Ok(profile);
+        }
+        log::debug!("the profile of {} is of the {} engine; measuring again", dir.display(), profile.engine);
+    }
+    let profile = measure(disk, dir, true, cancel, &mut |_, _| {})?;
+    save(&profile);
+    Ok(profile)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(super) fn points(figures: &[(u64, u32, f64)]) -> Vec<Point> {
+        figures.iter().map(|&(request, depth, bytes_per_second)| Point { request, depth, bytes_per_second }).collect()
+    }
+
+    pub(super) fn made_up() -> Profile {
+        Profile {
+            version: VERSION,
+            directory: "/somewhere".into(),
+            device: Device { source: "/dev/made-up".into(), file_system: "ext4".into(), number: 7 },
+            engine: "uring".into(),
+            reasons: vec!["threads: not needed, uring works".into()],
+            direct: true,
+            alignment: 4096,
+            date: 1_700_000_000,
+            quick: false,
+            reads: points(&[(4096, 128, 4e8), (65536, 64, 1.9e9), (1 << 20, 16, 2.45e9), (8 << 20, 4, 2.5e9)]),
+            writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
+            both: 3.1e9,
+        }
+    }
+
+    #[test]
+    fn the_smallest_sufficient_request_is_chosen() {
+        assert_eq!(made_up().tuning(), Tuning { read_request: 1 << 20, write_request: 8 << 20, depth: 16 });
+        let flat = Profile { reads: points(&[(4096, 1, 9.6e8), (65536, 4, 1e9)]), ..made_up() };
+        assert_eq!(flat.tuning(), Tuning { read_request: 4096, write_request: 8 << 20, depth: 4 });
+        let none = Profile { reads: Vec::new(), writes: Vec::new(), ..made_up() };
+        assert_eq!(none.tuning(), Tuning::default());
+        assert_eq!(none.read_seconds(4096, 10), 0.0);
+    }
+
+    #[test]
+    fn predictions_meet_the_points_and_continue_beyond_them() {
+        let profile = made_up();
+        let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} is not {b}");
+        near(profile.read_seconds(1 << 20, 100), 100.0 * (1 << 20) as f64 / 2.45e9);
+        near(profile.write_seconds(8 << 20, 1), (8 << 20) as f64 / 3.0e9);
+        near(profile.read_seconds(512, 1), 4096.0 / 4e8);
+        near(profile.write_seconds(64 << 20, 1), (64 << 20) as f64 / 3.0e9);
+        // Halfway in the logarithms: the geometric mean of the two costs.
+        let (low, high) = (profile.read_seconds(4096, 1), profile.read_seconds(65536, 1));
+        near(profile.read_seconds(16384, 1), (low * high).sqrt());
+    }
+
+    proptest! {
+        /// Also on points that noise has put out of order.
+        #[test]
+        fn a_larger_request_never_costs_less(
+            rates in proptest::collection::vec(1e6..1e10f64, 1..12),
+            mut sizes in (1u64..1 << 26, 1u64..1 << 26),
+        ) {
+            let reads = rates.iter().enumerate()
+                .map(|(i, &rate)| Point { request: 4096 << i, depth: 1, bytes_per_second: rate }).collect();
+            let profile = Profile { reads, ..made_up() };
+            if sizes.0 > sizes.1 {
+                sizes = (sizes.1, sizes.0);
+            }
+            let (small, large) = (profile.read_seconds(sizes.0, 3), profile.read_seconds(sizes.1, 3));
+            prop_assert!(small > 0.0 && small <= large * (1.0 + 1e-9), "{} {}", small, large);
+        }
+    }
+}

@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-/// Bytes moved between files and memory, as the kernel accounts for them: in whole sectors.
+/// Bytes moved between files and memory, as the kernel accounts for them: in whole pages.
 #[derive(Debug, Default)]
 pub struct Counters {
     read: AtomicU64,
     written: AtomicU64,
 }
 
-const SECTOR: u64 = 512;
+const PAGE: u64 = 4096;
 
 impl Counters {
     pub(super) fn add(&self, direction: Direction, bytes: u64) {
@@ -37,7 +37,7 @@ impl Counters {
             Direction::Read => &self.read,
             Direction::Write => &self.written,
         };
-        counter.fetch_add(bytes.next_multiple_of(SECTOR), Ordering::Relaxed);
+        counter.fetch_add(bytes.next_multiple_of(PAGE), Ordering::Relaxed);
     }
 
     /// Bytes read so far.
@@ -162,6 +162,13 @@ impl DiskDir {
     /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+impl DiskDir {
+    /// The descriptor alone.
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
     }
 }
 

@@ -104,11 +104,12 @@ impl Claim {
         &self.target
     }
 
-    /// Puts the directory in place, durably. What is in it must be durable already.
+    /// Puts what was built in place, durably. What is in it must be durable already. Returns the lock,
+    /// which for a directory is now that on the array.
     ///
     /// # Errors
     /// The operating system's; nothing is visible then.
-    pub fn publish(mut self, kind: Kind) -> Result<()> {
+    pub fn publish(mut self, kind: Kind) -> Result<OwnedFd> {
         let built = match kind {
             Kind::Directory => self.path.clone(),
             Kind::File => self.file_path(),
@@ -132,8 +133,7 @@ impl Claim {
         // What was replaced, or the empty directory around a file, goes now; if it cannot, the next
         // run that writes here removes it.
         let _ = self.disk.remove(&self.path);
-        self.lock = None;
-        Ok(())
+        Ok(self.lock.take().expect("held until here"))
     }
 }
 
@@ -146,7 +146,7 @@ impl Drop for Claim {
 }
 
 /// Makes a directory and locks it; one that is there and not locked is removed first.
-pub(super) fn lock_new_directory(disk: &Disk, path: &Path) -> Result<OwnedFd> {
+fn lock_new_directory(disk: &Disk, path: &Path) -> Result<OwnedFd> {
     for _ in 0..100 {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777)) {
             Ok(()) => {
@@ -167,19 +167,23 @@ pub(super) fn lock_new_directory(disk: &Disk, path: &Path) -> Result<OwnedFd> {
 
 /// Locks a directory that is still at this path; `None` where another process has it or has just
 /// removed it.
-pub(super) fn lock_directory(path: &Path) -> Result<Option<OwnedFd>> {
+fn lock_directory(path: &Path) -> Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let fd = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         Err(e) => return Err(Error::io(path, "open the directory", e)),
     };
-    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        Err(e) => return Err(Error::io(path, "lock", e)),
+    Ok((try_lock(&fd, path)? && still_there(&fd, path)).then_some(fd))
+}
+
+/// Locks an open file or directory; `false` where another has it.
+pub(super) fn try_lock(fd: impl AsFd, path: &Path) -> Result<bool> {
+    match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(e) => Err(Error::io(path, "lock", e)),
     }
-    Ok(still_there(&fd, path).then_some(fd))
 }
 
 /// Whether `path` still names the file that `fd` is open on.

@@ -21,14 +21,14 @@ mod codecs;
 mod meta;
 mod shards;
 
-use super::canvas::{Canvas, Strides, dense_strides};
-use super::claim::{Claim, Kind as ClaimKind};
+use super::canvas::{Canvas, Strides};
+use super::claim::{Claim, Kind as ClaimKind, still_there};
 use super::open::directory_bytes;
-use super::update::{self, Update};
+use super::update::{self, Update, Writer};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::frame::{Charge, FRAME_ALIGN, Frame, charged};
+use crate::frame::{Budget, Charge, FRAME_ALIGN, Frame, charged};
 use crate::io::disk::{Disk, DiskDir, DiskFile};
 use crate::io::{Access, Cancel, Direction, IoQueue, Transfer};
 use crate::layout::Layout;
@@ -36,7 +36,6 @@ use crate::shape::{ArrayBox, Dims, TileGrid, Tuple};
 use codecs::{Codecs, Element, Kind};
 use meta::{Files, Meta, New};
 use shards::{Extent, Shards, extents};
-use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +45,7 @@ use zarrs::array::ChunkKeyEncoding;
 enum State {
     Reading,
     /// Open for changes; `None` until the first.
-    Updating(Option<Changes>),
+    Updating(Writer, Option<Changes>),
     Creating(Claim, Files),
     Closed,
 }
@@ -134,23 +133,6 @@ impl Place {
     }
 }
 
-/// Aligned memory outside any budget, for the index of a shard where there is no mover.
-struct IndexMemory(Vec<AlignedBlock>);
-
-#[derive(Clone, Copy)]
-#[repr(align(4096))]
-struct AlignedBlock([u8; FRAME_ALIGN]);
-
-impl IndexMemory {
-    fn new(bytes: usize) -> IndexMemory {
-        IndexMemory(vec![AlignedBlock([0; FRAME_ALIGN]); bytes / FRAME_ALIGN + 2])
-    }
-
-    fn start(&mut self) -> *mut u8 {
-        self.0.as_mut_ptr().cast()
-    }
-}
-
 /// The whole blocks that hold a range of a file.
 fn blocks(from: u64, to: u64) -> (u64, u64) {
     let block = FRAME_ALIGN as u64;
@@ -192,10 +174,9 @@ impl ForeignArray {
     /// # Errors
     /// [`Error::Unsupported`], [`Error::Corrupt`], [`Error::Busy`], the operating system's.
     pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<ForeignArray> {
-        update::recover(disk, path, writable)?;
-        let dir = disk.open_dir(path)?;
+        let (dir, writer) = update::enter(disk, path, writable)?;
         let meta = meta::read(disk, path)?;
-        let state = if writable { State::Updating(None) } else { State::Reading };
+        let state = writer.map_or(State::Reading, |writer| State::Updating(writer, None));
         Ok(Self::assemble(disk, path, dir, meta, writable, state))
     }
 
@@ -228,7 +209,14 @@ impl ForeignArray {
         Ok(Self::assemble(disk, &target, dir, meta, true, State::Creating(claim, files)))
     }
 
-    fn assemble(disk: &Arc<Disk>, path: &Path, dir: DiskDir, meta: Meta, writable: bool, state: State) -> Self {
+    fn assemble(
+        disk: &Arc<Disk>,
+        path: &Path,
+        dir: DiskDir,
+        meta: Meta,
+        writable: bool,
+        state: State,
+    ) -> Self {
         let info = Info {
             path: path.into(),
             shape: meta.grid.shape.clone(),
@@ -267,11 +255,17 @@ impl ForeignArray {
     /// The directory of changes, where a chunk was changed since the last commit.
     fn changed(&self, coords: &[u64]) -> Option<PathBuf> {
         match &*lock(&self.state) {
-            State::Updating(Some(c)) if c.chunks.contains(&self.grid.linear_index(coords)) => {
+            State::Updating(_, Some(c)) if c.chunks.contains(&self.grid.linear_index(coords)) => {
                 Some(c.update.dir().path().to_path_buf())
             }
             _ => None,
         }
+    }
+
+    /// Whether the array was replaced as a whole since it was opened. Its chunks are gone then, which
+    /// must not be taken for never written.
+    fn is_replaced(&self) -> bool {
+        !matches!(*lock(&self.state), State::Creating(..)) && !still_there(&self.dir, &self.info.path)
     }
 
     /// A chunk's file, or `None` where it was never written.
@@ -283,8 +277,16 @@ impl ForeignArray {
         };
         match opened {
             Ok(file) => Ok(Some(file)),
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(Error::Io { source, .. }) if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) => {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                if self.is_replaced() {
+                    let what = "the array was replaced while it was read; open it again";
+                    return Err(Error::corrupt(&self.info.path, what).into());
+                }
+                Ok(None)
+            }
+            Err(Error::Io { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) =>
+            {
                 Err(Trouble::Damaged("is a link that leads out of the array; refused".into()))
             }
             Err(other) => Err(other.into()),
@@ -292,7 +294,13 @@ impl ForeignArray {
     }
 
     /// Decodes what a box of the array has of a chunk, and hands it over piece by piece.
-    fn visit(&self, mover: &mut Mover, coords: &[u64], region: &ArrayBox, sink: &mut Sink) -> Result<(), Trouble> {
+    fn visit(
+        &self,
+        mover: &mut Mover,
+        coords: &[u64],
+        region: &ArrayBox,
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
         mover.cancel.check()?;
         let chunk = self.grid.tile_box(coords);
         let Some(common) = chunk.intersect(region) else { return Ok(()) };
@@ -349,13 +357,14 @@ impl ForeignArray {
         let range = shards.index_range(len)?;
         let (start, end) = blocks(range.0, range.1);
         let place = Place::new(mover, (end - start) as usize)?;
-        let _room = place.make_room(mover, 3 * shards.index_bytes)?;
+        let room = place.make_room(mover, 3 * shards.index_bytes)?;
         // SAFETY: the memory is ours and has room for those blocks.
         let index = unsafe {
             let at = read_range(disk, &mut mover.queue, &cancel, file, range, place.start)?;
             shards.decode_index(std::slice::from_raw_parts(place.start.add(at), shards.index_bytes))?
         };
-        drop(place);
+        // From here on the index is part of what each extent asks room for.
+        drop((place, room));
         let mut places = Vec::new();
         for coords in shards.grid.tiles_of(&self.in_shard(chunk, common)) {
             match shards.place(&index, &coords, len)? {
@@ -395,9 +404,10 @@ impl ForeignArray {
             // SAFETY: these bytes were read.
             let encoded =
                 unsafe { std::slice::from_raw_parts(memory.start.add(at + from as usize), bytes as usize) };
-            let elements = shards.inner.decode(encoded).map_err(|what| {
-                format!("is damaged in its inner chunk {}: {what}", Tuple(&place.coords))
-            })?;
+            let elements = shards
+                .inner
+                .decode(encoded)
+                .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&place.coords)))?;
             let inner = self.inner_box(shards, chunk, &place.coords);
             let part = inner.intersect(common).expect("an inner chunk of the box");
             let inside = offset_of(&part, &inner, &strides);
@@ -448,7 +458,14 @@ impl ForeignArray {
     ///
     /// # Safety
     /// `memory` has room for the box, and nobody else uses it.
-    unsafe fn gather(&self, canvas: &Canvas, target: &ArrayBox, strides: &Strides, memory: *mut u8, bytes: usize) {
+    unsafe fn gather(
+        &self,
+        canvas: &Canvas,
+        target: &ArrayBox,
+        strides: &Strides,
+        memory: *mut u8,
+        bytes: usize,
+    ) {
         let inside = target.intersect(&ArrayBox::whole(&self.grid.shape));
         if inside.as_ref() != Some(target) {
             // SAFETY: the caller's promise.
@@ -468,7 +485,7 @@ impl ForeignArray {
             return Err(Error::invalid(format!("{} is stored in part only", self.chunk_name(coords))));
         }
         match &*lock(&self.state) {
-            State::Creating(..) | State::Updating(_) => {}
+            State::Creating(..) | State::Updating(..) => {}
             State::Reading => return Err(super::linear::read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
@@ -530,7 +547,7 @@ impl ForeignArray {
         let whole = ArrayBox::whole(&shards.grid.shape);
         let mut index = Vec::new();
         let mut end = shards.data_start();
-        let mut append = |end: usize, bytes: &[u8]| -> Result<usize> {
+        let append = |end: usize, bytes: &[u8]| -> Result<usize> {
             if end + bytes.len() > room {
                 return Err(failed(format!("its shard has more than {room} bytes")));
             }
@@ -567,7 +584,7 @@ impl ForeignArray {
         let key = self.key(coords);
         let update = match &mut *lock(&self.state) {
             State::Creating(..) => None,
-            State::Updating(changes) => {
+            State::Updating(_, changes) => {
                 if changes.is_none() {
                     let update = Update::begin(&self.disk, &self.info.path)?;
                     *changes = Some(Changes { update, chunks: HashSet::new() });
@@ -577,10 +594,32 @@ impl ForeignArray {
             State::Reading => return Err(super::linear::read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
-        let file = match &update {
-            Some(dir) => self.disk.create_beneath(&self.disk.open_dir(dir)?, &key, len as u64)?,
-            None => self.disk.create_beneath(&self.dir, &key, len as u64)?,
-        };
+        let opened = update.as_ref().map(|dir| self.disk.open_dir(dir)).transpose()?;
+        let dir = opened.as_ref().unwrap_or(&self.dir);
+        let written = self.write_file(mover, dir, &key, place, len);
+        if written.is_err() {
+            // Half a chunk must not be committed, whatever the caller makes of the error.
+            let _ = self.disk.remove(&dir.path().join(&key));
+        }
+        if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
+            let position = self.grid.linear_index(coords);
+            match written {
+                Ok(()) => changes.chunks.insert(position),
+                Err(_) => changes.chunks.remove(&position),
+            };
+        }
+        written
+    }
+
+    fn write_file(
+        &self,
+        mover: &mut Mover,
+        dir: &DiskDir,
+        key: &str,
+        place: &Place,
+        len: usize,
+    ) -> Result<()> {
+        let file = self.disk.create_beneath(dir, key, len as u64)?;
         let whole = len / FRAME_ALIGN * FRAME_ALIGN;
         if whole > 0 {
             let cancel = mover.cancel.clone();
@@ -594,9 +633,6 @@ impl ForeignArray {
             self.disk.write_unaligned(&file, whole as u64, end)?;
         }
         file.drop_cache();
-        if let State::Updating(Some(changes)) = &mut *lock(&self.state) {
-            changes.chunks.insert(self.grid.linear_index(coords));
-        }
         Ok(())
     }
 
@@ -609,14 +645,16 @@ impl ForeignArray {
         let range = shards.index_range(len)?;
         let read = |from: u64, to: u64| {
             let (start, end) = blocks(from, to);
-            end.min(len) - start
+            end - start
         };
-        let mut memory = IndexMemory::new(shards.index_bytes);
+        // Planning has no mover, and no budget: the index is small.
+        let memory =
+            Budget::new(usize::MAX).frame(shards.index_bytes + 2 * FRAME_ALIGN, "the index of a shard")?;
         let mut queue = self.disk.queue()?;
         // SAFETY: the memory has room for the blocks around the index, and is used by nobody else.
         let index = unsafe {
-            let at = read_range(&self.disk, &mut queue, &Cancel::default(), &file, range, memory.start())?;
-            shards.decode_index(std::slice::from_raw_parts(memory.start().add(at), shards.index_bytes))?
+            let at = read_range(&self.disk, &mut queue, &Cancel::default(), &file, range, memory.as_ptr())?;
+            shards.decode_index(&memory.bytes()[at..at + shards.index_bytes])?
         };
         let mut places = Vec::new();
         for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
@@ -657,7 +695,8 @@ impl Store for ForeignArray {
         Staging { least: needed, wanted: needed }
     }
 
-    /// Exact: the sizes of the chunks' files, and of a sharded array those of the parts that are read.
+    /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
+    /// that are read.
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let mut total = 0;
         for coords in self.grid.tiles_of(region) {
@@ -668,7 +707,7 @@ impl Store for ForeignArray {
             let dir = self.changed(&coords).unwrap_or_else(|| self.place_now());
             let path = dir.join(self.key(&coords));
             match path.metadata() {
-                Ok(found) => total += found.len(),
+                Ok(found) => total += blocks(0, found.len()).1,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => return Err(Error::io(&path, "inspect the file", e)),
             }
@@ -706,12 +745,12 @@ impl Store for ForeignArray {
                     self.disk.write_small(&claim.path().join(name), bytes)?;
                 }
                 self.disk.sync(&self.dir, claim.path())?;
-                claim.publish(ClaimKind::Directory)?;
-                *state = State::Updating(None);
+                let writer = Writer::of_claim(claim.publish(ClaimKind::Directory)?);
+                *state = State::Updating(writer, None);
             }
-            State::Updating(Some(mut changes)) => {
+            State::Updating(writer, Some(mut changes)) => {
                 changes.update.commit(&self.disk, &self.info.path, &[])?;
-                *state = State::Updating(None);
+                *state = State::Updating(writer, None);
             }
             other => *state = other,
         }
@@ -723,7 +762,7 @@ impl Store for ForeignArray {
     }
 
     fn is_pending(&self) -> bool {
-        matches!(*lock(&self.state), State::Creating(..) | State::Updating(Some(_)))
+        matches!(*lock(&self.state), State::Creating(..) | State::Updating(_, Some(_)))
     }
 
     fn stored_bytes(&self) -> Result<u64> {

@@ -5,7 +5,7 @@
 //! stored before a crash stays.
 
 use super::canvas::{Canvas, dense_strides};
-use super::claim::{Claim, Kind, holder};
+use super::claim::{Claim, Kind, holder, try_lock};
 use super::seams::{BLOCK, Seam, Seams};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::{ByteOrder, DType};
@@ -15,12 +15,11 @@ use crate::io::disk::{Disk, parent_of};
 use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout, Runs};
 use crate::shape::{ArrayBox, Dims, checked_nbytes};
-use rustix::fs::FlockOperation;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const LEAST_STAGING: usize = 256 << 10;
+const LEAST_STAGING: usize = 64 << 10;
 const WANTED_STAGING: usize = 4 << 20;
 /// Bytes of the boxes that move best: whole slabs of the slowest axes.
 const SLAB: u64 = 8 << 20;
@@ -106,14 +105,8 @@ impl LinearArray {
         writable: bool,
     ) -> Result<LinearArray> {
         what.check(file_len).map_err(|e| e.at(path))?;
-        if writable {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(Error::Busy { path: path.into(), holder: holder(path) });
-                }
-                Err(e) => return Err(Error::io(path, "lock the file", e)),
-            }
+        if writable && !try_lock(&file, path)? {
+            return Err(Error::Busy { path: path.into(), holder: holder(path) });
         }
         let state = if writable { State::InPlace { dirty: false } } else { State::Reading };
         Ok(Self::assemble(disk, path, file, what, format, writable, state))
@@ -178,6 +171,8 @@ impl LinearArray {
         let len = preamble.len() as u64 + nbytes;
         disk.require_space(parent_of(path), len)?;
         let file = disk.create(&claim.file_path(), len)?;
+        // Kept through the renaming: the array's writer it is from the start.
+        try_lock(&file, &claim.file_path())?;
         if !preamble.is_empty() {
             disk.write_unaligned(&file, 0, &preamble)?;
         }

@@ -13,7 +13,7 @@
 
 use super::canvas::{Canvas, dense_strides};
 use super::claim::{Claim, Kind, still_there};
-use super::update::{self, Update};
+use super::update::{self, Update, Writer};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::format::index::{self, INDEX_FILE, TileIndex};
@@ -36,8 +36,8 @@ const CHECKSUM: usize = 4;
 
 enum State {
     Reading,
-    /// Open for changes; `None` until the first.
-    Updating(Option<Changes>),
+    /// Open for changes; none until the first.
+    Updating(Writer, Option<Changes>),
     Creating(Claim),
     Closed,
 }
@@ -86,11 +86,10 @@ impl TiledArray {
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating system's.
     pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<TiledArray> {
-        update::recover(disk, path, writable)?;
-        let dir = disk.open_dir(path)?;
+        let (dir, writer) = update::enter(disk, path, writable)?;
         let (meta, index) = read_metadata(disk, path)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
-        let state = if writable { State::Updating(None) } else { State::Reading };
+        let state = writer.map_or(State::Reading, |writer| State::Updating(writer, None));
         Ok(Self::assemble(disk, path, dir, meta, grid, index, writable, state))
     }
 
@@ -164,7 +163,7 @@ impl TiledArray {
         let recorded = self.recorded(position);
         let key = self.meta.tile_key(coords);
         let changed = match &*lock(&self.state) {
-            State::Updating(Some(c)) if c.tiles.contains(&position) => Some(c.update.dir().path().to_path_buf()),
+            State::Updating(_, Some(c)) if c.tiles.contains(&position) => Some(c.update.dir().path().to_path_buf()),
             _ => None,
         };
         let opened = match changed {
@@ -309,7 +308,7 @@ impl TiledArray {
         let key = self.meta.tile_key(coords);
         let update = match &mut *lock(&self.state) {
             State::Creating(_) => None,
-            State::Updating(changes) => {
+            State::Updating(_, changes) => {
                 if changes.is_none() {
                     let update = Update::begin(&self.disk, &self.info.path)?;
                     *changes = Some(Changes { update, tiles: HashSet::new() });
@@ -341,7 +340,7 @@ impl TiledArray {
             self.disk.write_unaligned(&file, whole as u64, &end)?;
         }
         file.drop_cache();
-        if let State::Updating(Some(changes)) = &mut *lock(&self.state) {
+        if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
             changes.tiles.insert(position);
         }
         if let Some(index) = &self.index {
@@ -448,10 +447,10 @@ impl Store for TiledArray {
                 }
                 self.disk.write_small(&claim.path().join(METADATA_FILE), &json)?;
                 self.disk.sync(&self.dir, claim.path())?;
-                claim.publish(Kind::Directory)?;
-                *state = State::Updating(None);
+                let writer = Writer::of_claim(claim.publish(Kind::Directory)?);
+                *state = State::Updating(writer, None);
             }
-            State::Updating(Some(mut changes)) => {
+            State::Updating(writer, Some(mut changes)) => {
                 let (index, json) = self.encode_metadata();
                 let mut files = Vec::new();
                 if let Some(bytes) = index {
@@ -459,7 +458,7 @@ impl Store for TiledArray {
                     files.push((METADATA_FILE, json));
                 }
                 changes.update.commit(&self.disk, &self.info.path, &files)?;
-                *state = State::Updating(None);
+                *state = State::Updating(writer, None);
             }
             other => *state = other,
         }
@@ -471,7 +470,7 @@ impl Store for TiledArray {
     }
 
     fn is_pending(&self) -> bool {
-        matches!(*lock(&self.state), State::Creating(_) | State::Updating(Some(_)))
+        matches!(*lock(&self.state), State::Creating(_) | State::Updating(_, Some(_)))
     }
 
     fn stored_bytes(&self) -> Result<u64> {

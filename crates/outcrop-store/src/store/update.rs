@@ -1,28 +1,64 @@
 //! Changing tiles of an array that is there already, all at once.
 //!
-//! New tiles are written beside the array's own, in `.outcrop-update/`, under the same names, with
-//! the new index and metadata. A file `commit` there, made durable after everything else, is the
-//! decision; from then on the change is carried out by renaming, again after a crash:
+//! A writer holds a lock on the array's directory from its opening on; the kernel releases it
+//! however the process ends. New tiles are written beside the array's own, in `.outcrop-update/`,
+//! under the same names, with the new index and metadata. A file `commit` there, made durable after
+//! everything else, is the decision; from then on the change is carried out by renaming, again after
+//! a crash:
 //!
 //! | what is found | what it means | what happens |
 //! |---|---|---|
 //! | no directory | nothing | |
-//! | directory, locked | a writer at work | a second writer is refused |
+//! | the array is locked | a writer at work | a second writer is refused |
 //! | directory without `commit` | a writer that died | removed by the next writer |
 //! | directory with `commit` | a decided change, cut short | carried out by whoever opens the array |
 
-use super::claim::{holder, lock_directory, lock_new_directory};
+use super::claim::{holder, try_lock};
 use crate::error::{Error, Result};
 use crate::io::disk::{Disk, DiskDir};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = ".outcrop-update";
 const DECISION: &str = "commit";
 
-/// An update being prepared.
+/// The right to change an array: a lock on its directory.
+pub(super) struct Writer(#[allow(dead_code, reason = "held for its lock")] OwnedFd);
+
+impl Writer {
+    /// Keeps a lock that a claim had.
+    pub(super) fn of_claim(lock: OwnedFd) -> Writer {
+        Writer(lock)
+    }
+}
+
+/// Opens an array's directory, as a writer or not: what a writer left behind is finished or removed.
+///
+/// # Errors
+/// [`Error::Busy`] where another writer has it; the operating system's.
+pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDir, Option<Writer>)> {
+    let dir = disk.open_dir(array)?;
+    let update = array.join(DIRECTORY);
+    let left_behind = update.symlink_metadata().is_ok();
+    if !writable && !left_behind {
+        return Ok((dir, None));
+    }
+    // A lock of its own: that of `dir` would be shared with whoever duplicates it.
+    let fd = disk.open_dir(array)?.into_fd();
+    if !try_lock(&fd, array)? {
+        return if writable { Err(Error::Busy { path: array.into(), holder: holder(array) }) } else { Ok((dir, None)) };
+    }
+    let decided = update.join(DECISION).exists();
+    if decided {
+        carry_out(disk, array, &update)?;
+    } else if left_behind && writable {
+        disk.remove(&update)?;
+    }
+    Ok((dir, writable.then_some(Writer(fd))))
+}
+
+/// An update being prepared, by the array's only writer.
 pub(super) struct Update {
-    lock: OwnedFd,
     dir: DiskDir,
     finished: bool,
     pid: u32,
@@ -32,14 +68,11 @@ impl Update {
     /// Starts an update of the array in `array`.
     ///
     /// # Errors
-    /// [`Error::Busy`]; the operating system's.
+    /// The operating system's.
     pub(super) fn begin(disk: &Disk, array: &Path) -> Result<Update> {
         let path = array.join(DIRECTORY);
-        let lock = lock_new_directory(disk, &path).map_err(|e| match e {
-            Error::Busy { holder, .. } => Error::Busy { path: array.into(), holder },
-            other => other,
-        })?;
-        Ok(Update { lock, dir: disk.open_dir(&path)?, finished: false, pid: std::process::id() })
+        std::fs::create_dir(&path).map_err(|e| Error::io(&path, "make the directory", e))?;
+        Ok(Update { dir: disk.open_dir(&path)?, finished: false, pid: std::process::id() })
     }
 
     /// Where the new tiles go.
@@ -54,12 +87,12 @@ impl Update {
     /// finishes what is left.
     pub(super) fn commit(&mut self, disk: &Disk, array: &Path, metadata: &[(&str, Vec<u8>)]) -> Result<()> {
         let path = self.dir.path().to_path_buf();
-        disk.sync_file_system(&self.lock, &path)?;
+        disk.sync_file_system(self.dir.as_fd(), &path)?;
         for (name, bytes) in metadata {
             disk.write_small(&path.join(name), bytes)?;
         }
         disk.write_small(&path.join(DECISION), b"")?;
-        disk.sync(&self.lock, &path)?;
+        disk.sync(self.dir.as_fd(), &path)?;
         self.finished = true;
         carry_out(disk, array, &path)
     }
@@ -70,27 +103,6 @@ impl Drop for Update {
         if !self.finished && self.pid == std::process::id() {
             let _ = std::fs::remove_dir_all(self.dir.path());
         }
-    }
-}
-
-/// Finishes or removes what a writer left behind. `writable`: whether this is a writer.
-///
-/// # Errors
-/// The operating system's.
-pub(super) fn recover(disk: &Disk, array: &Path, writable: bool) -> Result<()> {
-    let path = array.join(DIRECTORY);
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let Some(_lock) = lock_directory(&path)? else {
-        return if writable { Err(Error::Busy { path: array.into(), holder: holder(&path) }) } else { Ok(()) };
-    };
-    if path.join(DECISION).exists() {
-        carry_out(disk, array, &path)
-    } else if writable {
-        disk.remove(&path)
-    } else {
-        Ok(())
     }
 }
 

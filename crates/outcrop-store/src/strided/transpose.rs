@@ -138,7 +138,7 @@ unsafe fn blocks<T: Item>(
             let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
             let last = column + columns == plane.columns;
-            let ahead = if !pf { std::ptr::null() } else if !last {
+            let ahead = if unsafe{PF}>1 && direct { let g=(unsafe{PF}-1)*(16/T::BYTES); if plane.columns-column > columns+g {from.wrapping_offset(g as isize * plane.src_stride)} else {std::ptr::null()} } else if !pf { std::ptr::null() } else if !last {
                 from.wrapping_offset(columns as isize * plane.src_stride)
             } else if row + rows < plane.rows {
                 src.wrapping_add((row + rows) * T::BYTES)
@@ -147,8 +147,21 @@ unsafe fn blocks<T: Item>(
                 if direct && columns == most_columns && rows == most_rows {
                     turn::<T>(from, plane.src_stride, columns, rows, turned, pitch, isa, ahead, plane.src_stride);
                 } else {
-                    gather(gathered, row_bytes, from, plane.src_stride, columns, rows * T::BYTES, row_bytes);
-                    turn::<T>(gathered, row_bytes as isize, columns, rows, turned, pitch, isa, ahead, plane.src_stride);
+                    let group = if T::BYTES == 16 { 8 } else { 32 / T::BYTES };
+                    let dist = unsafe { PAD };
+                    let width = rows * T::BYTES;
+                    for g in (0..columns).step_by(group) {
+                        let n = group.min(columns - g);
+                        for r in g..g + n {
+                            let p = from.wrapping_offset(r as isize * plane.src_stride);
+                            if dist > 0 && column + r + dist < plane.columns {
+                                let q = p.wrapping_offset(dist as isize * plane.src_stride);
+                                for at in (0..width).step_by(64) { super::x86::prefetch(q.wrapping_add(at)); }
+                            }
+                            RowLine { bytes: width }.run(gathered.add((r - g) * row_bytes), 0, p, 0, 1);
+                        }
+                        turn::<T>(gathered, row_bytes as isize, n, rows, turned.add(g * T::BYTES), pitch, isa, std::ptr::null(), 0);
+                    }
                 }
                 for r in 0..rows {
                     let run = turned.add(r * pitch);

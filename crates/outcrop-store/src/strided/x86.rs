@@ -108,11 +108,11 @@ macro_rules! transposer {
             ahead_stride: isize,
         ) {
             const { assert!(SIZE * N == 16) };
-            for row in (0..rows).step_by(N * $lanes) {
-                for at in (0..bytes).step_by(16) {
+            for row in (0..rows).step_by(N) {
+                for at in (0..bytes).step_by(32) {
                     if !ahead.is_null() {
-                        let share = N * $lanes / 4;
-                        let first = row + at / 16 % 4 * share;
+                        let share = N / 2;
+                        let first = row + at / 32 % 2 * share;
                         for r in first..first + share {
                             prefetch(ahead.wrapping_offset(r as isize * ahead_stride).wrapping_add(at & !63));
                         }
@@ -120,7 +120,7 @@ macro_rules! transposer {
                     let mut v = [$zero(); N];
                     for r in 0..N {
                         // SAFETY: the lanes are 16 bytes at `at` of rows `row + r + l * N`.
-                        v[r] = unsafe { $load(from.offset((row + r) as isize * from_stride + at as isize), N as isize * from_stride) };
+                        v[r] = unsafe { _mm256_loadu_si256(from.offset((row + r) as isize * from_stride + at as isize).cast()) };
                     }
                     for _ in 0..N.ilog2() {
                         let u = v;
@@ -133,7 +133,7 @@ macro_rules! transposer {
                     }
                     for c in 0..N {
                         // SAFETY: columns `row..` of row `at / SIZE + c` of the destination.
-                        unsafe { $store(to.add((at / SIZE + c) * to_stride + row * SIZE).cast(), v[c]) };
+                        unsafe { _mm_storeu_si128(to.add((at / SIZE + c) * to_stride + row * SIZE).cast(), _mm256_castsi256_si128(v[c])); _mm_storeu_si128(to.add((at / SIZE + N + c) * to_stride + row * SIZE).cast(), _mm256_extracti128_si256::<1>(v[c])); };
                     }
                 }
             }
@@ -148,11 +148,11 @@ transposer!(transpose_avx2, "avx2", __m256i, 2, load_2, _mm256_storeu_si256, _mm
     8: _mm256_unpacklo_epi64 _mm256_unpackhi_epi64
 ]);
 
-transposer!(transpose_avx512, "avx512f,avx512bw", __m512i, 4, load_4, _mm512_storeu_si512, _mm512_setzero_si512, [
-    1: _mm512_unpacklo_epi8 _mm512_unpackhi_epi8,
-    2: _mm512_unpacklo_epi16 _mm512_unpackhi_epi16,
-    4: _mm512_unpacklo_epi32 _mm512_unpackhi_epi32,
-    8: _mm512_unpacklo_epi64 _mm512_unpackhi_epi64
+transposer!(transpose_avx512, "avx2,avx512f,avx512vl,avx512bw", __m256i, 2, load_2, _mm256_storeu_si256, _mm256_setzero_si256, [
+    1: _mm256_unpacklo_epi8 _mm256_unpackhi_epi8,
+    2: _mm256_unpacklo_epi16 _mm256_unpackhi_epi16,
+    4: _mm256_unpacklo_epi32 _mm256_unpackhi_epi32,
+    8: _mm256_unpacklo_epi64 _mm256_unpackhi_epi64
 ]);
 
 /// Loads two lanes of 16 bytes, `step` bytes apart.

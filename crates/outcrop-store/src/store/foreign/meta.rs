@@ -57,8 +57,9 @@ pub(super) fn parse_v3(json: &[u8]) -> Result<Meta, FormatError> {
     let mut document = parse_object(json, zarr::METADATA_FILE)?;
     let shape: Vec<u64> = typed(&document, "shape")?;
     let data_type: MetadataV3 = typed(&document, "data_type")?;
-    let dtype = DType::from_name(data_type.name())
-        .ok_or_else(|| FormatError::Unsupported(format!("data_type {:?} is not supported", data_type.name())))?;
+    let dtype = DType::from_name(data_type.name()).ok_or_else(|| {
+        FormatError::Unsupported(format!("data_type {:?} is not supported", data_type.name()))
+    })?;
     let grid: MetadataV3 = typed(&document, "chunk_grid")?;
     if grid.name() != "regular" {
         return Err(FormatError::Unsupported(format!("chunk grid {:?} is not supported", grid.name())));
@@ -92,7 +93,9 @@ pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, F
         Some(Value::String(s)) if s == "." => ChunkKeySeparator::Dot,
         Some(Value::String(s)) if s == "/" => ChunkKeySeparator::Slash,
         Some(other) => {
-            return Err(FormatError::Malformed(format!("dimension_separator is {other}, neither \".\" nor \"/\"")));
+            return Err(FormatError::Malformed(format!(
+                "dimension_separator is {other}, neither \".\" nor \"/\""
+            )));
         }
     };
     let mut described = Vec::new();
@@ -192,7 +195,9 @@ fn blosc_of_v3(configuration: &Map<String, Value>, dtype: DType) -> Result<Value
         Some(-1) => "shuffle",
         _ => {
             let found = get("shuffle", Value::Null);
-            return Err(FormatError::Malformed(format!("codec \"blosc\": shuffle is {found}, not one of -1, 0, 1, 2")));
+            return Err(FormatError::Malformed(format!(
+                "codec \"blosc\": shuffle is {found}, not one of -1, 0, 1, 2"
+            )));
         }
     };
     Ok(json!({ "name": "blosc", "configuration": {
@@ -296,7 +301,10 @@ fn pretty(document: &Value) -> Vec<u8> {
     text
 }
 
-fn typed<T: serde::de::DeserializeOwned>(document: &Map<String, Value>, name: &str) -> Result<T, FormatError> {
+fn typed<T: serde::de::DeserializeOwned>(
+    document: &Map<String, Value>,
+    name: &str,
+) -> Result<T, FormatError> {
     from_json(document.get(name).cloned().unwrap_or_default(), name)
 }
 

@@ -60,16 +60,23 @@ pub(super) struct Extent {
 
 impl Shards {
     /// From the codec's metadata; `shape` are the extents of a shard along its encoded axes.
-    pub(super) fn new(metadata: &MetadataV3, shape: &[u64], element: &Element) -> Result<Shards, FormatError> {
+    pub(super) fn new(
+        metadata: &MetadataV3,
+        shape: &[u64],
+        element: &Element,
+    ) -> Result<Shards, FormatError> {
         let unsupported = |e: String| FormatError::Unsupported(format!("codec \"sharding_indexed\": {e}"));
         let malformed = |e: String| FormatError::Malformed(format!("codec \"sharding_indexed\": {e}"));
         let configuration: ShardingCodecConfigurationV1 =
             metadata.to_typed_configuration().map_err(|e| malformed(e.to_string()))?;
         let inner_shape: Dims = configuration.chunk_shape.iter().map(|n| n.get()).collect();
-        let divides = inner_shape.len() == shape.len() && shape.iter().zip(&inner_shape).all(|(s, i)| s % i == 0);
+        let divides =
+            inner_shape.len() == shape.len() && shape.iter().zip(&inner_shape).all(|(s, i)| s % i == 0);
         if !divides {
             let (inner, outer) = (Tuple(&inner_shape), Tuple(shape));
-            return Err(malformed(format!("inner chunks of shape {inner} do not divide a shard of shape {outer}")));
+            return Err(malformed(format!(
+                "inner chunks of shape {inner} do not divide a shard of shape {outer}"
+            )));
         }
         let grid = TileGrid { shape: shape.into(), tile: inner_shape.clone() };
         let inner = Codecs::new(&configuration.codecs, &inner_shape, element, false)?;
@@ -132,7 +139,8 @@ impl Shards {
             let decoded = self.index.decode(encoded.into(), &shape, data_type, fill, &self.options);
             decoded.map_err(|e| e.to_string())?.into_fixed().map_err(|e| e.to_string())
         };
-        let bytes = catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("the codecs fail on it".into()));
+        let bytes =
+            catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("the codecs fail on it".into()));
         let bytes = bytes.map_err(|e| format!("has a damaged index: {e}"))?;
         Ok(bytes.as_chunks::<8>().0.iter().map(|b| u64::from_ne_bytes(*b)).collect())
     }
@@ -203,7 +211,8 @@ mod tests {
     #[test]
     fn extents_are_bounded_except_by_one_chunk() {
         let half = EXTENT / 2 + 1;
-        let found = extents(vec![place(0, half), place(half, 2 * half), place(2 * half, 2 * half + 2 * EXTENT)]);
+        let found =
+            extents(vec![place(0, half), place(half, 2 * half), place(2 * half, 2 * half + 2 * EXTENT)]);
         assert_eq!(found.len(), 3);
         let overlapping = extents(vec![place(10, 90), place(20, 30)]);
         assert_eq!((overlapping[0].from, overlapping[0].to), (10, 90));
