@@ -1,7 +1,7 @@
 """Writing an array of any kind to disk."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
+from outcrop._codecs import Codecs, expand_codecs
 from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured
@@ -36,7 +37,8 @@ def create_store(
     tile: ShapeLike | None,
     format: str | None,
     order: str,
-    codecs: Sequence[Mapping[str, Any]] | None,
+    codecs: Codecs | None,
+    zarr_format: int,
     attributes: Mapping[str, Any] | None,
     overwrite: bool,
 ) -> _native.Store:
@@ -52,9 +54,16 @@ def create_store(
                 "order='F' is for npy and raw files; tiles of a Zarr array are in order 'C'"
             )
     else:
-        for value, option in ((tile, "tile"), (codecs, "codecs"), (attributes, "attributes")):
+        given = {
+            "tile": tile,
+            "codecs": codecs,
+            "zarr_format": zarr_format != 3,
+            "attributes": attributes,
+        }
+        for option, value in given.items():
             if value:
                 raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+    listed = expand_codecs(codecs, dtype, zarr_format)
     ensure_configured()
     return _native.create(
         name,
@@ -63,8 +72,8 @@ def create_store(
         dtype.name,
         check_tile(tile, shape),
         order,
-        None if codecs is None else _json(list(codecs), "codecs"),
-        3,
+        None if listed is None else _json(listed, "codecs"),
+        zarr_format,
         _json(dict(attributes or {}), "attributes"),
         bool(overwrite),
     )
@@ -86,7 +95,8 @@ def save(
     format: str | None,
     order: str,
     overwrite: bool,
-    codecs: Sequence[Mapping[str, Any]] | None,
+    codecs: Codecs | None,
+    zarr_format: int,
     progress: Callable[[int, int], None] | None,
 ) -> StoreSource:
     """Write a view to a new array on disk and open that."""
@@ -101,6 +111,7 @@ def save(
         format=format,
         order=order,
         codecs=codecs,
+        zarr_format=zarr_format,
         attributes=source.attributes if format == "zarr" else None,
         overwrite=overwrite,
     )

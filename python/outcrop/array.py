@@ -3,7 +3,7 @@
 import html
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
 from outcrop._checks import ShapeLike, StrPath
+from outcrop._codecs import Codecs
 from outcrop._save import save
 from outcrop._sizes import format_bytes
 from outcrop._source import Source
@@ -252,7 +253,8 @@ class Array:
         format: str | None = None,
         order: str = "C",
         overwrite: bool = False,
-        codecs: Sequence[Mapping[str, Any]] | None = None,
+        codecs: Codecs | None = None,
+        zarr_format: int = 3,
         progress: Callable[[int, int], None] | None = None,
     ) -> "Array":
         """Write the array to disk, where it appears all at once when it is complete.
@@ -271,8 +273,12 @@ class Array:
             npy and raw only: row-major or column-major.
         overwrite : bool
             Whether to replace an array that stands there.
-        codecs : sequence of mapping, optional
-            Zarr only: codecs of Zarr v3, as in ``zarr.json``. Default: bytes, then crc32c.
+        codecs : str or sequence of mapping, optional
+            Zarr only: a short word such as ``"zstd"``, ``"gzip:6"`` or ``"blosc:lz4:5"``, or
+            codecs as in ``zarr.json`` (in version 2, a compressor as in ``.zarray``). Default:
+            bytes, then crc32c.
+        zarr_format : {3, 2}
+            Zarr only: the version of Zarr.
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
 
@@ -304,6 +310,7 @@ class Array:
             order=order,
             overwrite=overwrite,
             codecs=codecs,
+            zarr_format=zarr_format,
             progress=progress,
         )
         return Array(result)

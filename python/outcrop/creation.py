@@ -1,7 +1,7 @@
 """Where arrays come from."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -17,6 +17,7 @@ from outcrop._checks import (
     check_path,
     check_shape,
 )
+from outcrop._codecs import Codecs
 from outcrop._save import create_store, format_of
 from outcrop._source import FunctionSource, MemorySource
 from outcrop._store import StoreSource
@@ -143,7 +144,8 @@ def create(
     tile: ShapeLike | None = None,
     format: str | None = None,
     order: str = "C",
-    codecs: Sequence[Mapping[str, Any]] | None = None,
+    codecs: Codecs | None = None,
+    zarr_format: int = 3,
     attributes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Array:
@@ -171,8 +173,12 @@ def create(
         else is Zarr.
     order : {"C", "F"}
         npy and raw only: row-major or column-major.
-    codecs : sequence of mapping, optional
-        Zarr only: codecs of Zarr v3, as in ``zarr.json``. Default: bytes, then crc32c.
+    codecs : str or sequence of mapping, optional
+        Zarr only: a short word such as ``"zstd"``, ``"gzip:6"`` or ``"blosc:lz4:5"``, or codecs
+        as in ``zarr.json`` (in version 2, a compressor as in ``.zarray``). Default: bytes, then
+        crc32c.
+    zarr_format : {3, 2}
+        Zarr only: the version of Zarr.
     attributes : mapping, optional
         Zarr only: what to keep beside the array, as JSON.
     overwrite : bool
@@ -214,6 +220,7 @@ def create(
         format=format,
         order=order,
         codecs=codecs,
+        zarr_format=zarr_format,
         attributes=attributes,
         overwrite=overwrite,
     )

@@ -281,9 +281,8 @@ impl Frame {
         if from < self.len() {
             // SAFETY: the range lies inside the mapping, which is private and anonymous: it reads as
             // zeros afterwards. `&mut self` excludes slices of it.
-            let _ = unsafe {
-                madvise(self.as_ptr().add(from).cast(), self.len() - from, Advice::LinuxDontNeed)
-            };
+            let _ =
+                unsafe { madvise(self.as_ptr().add(from).cast(), self.len() - from, Advice::LinuxDontNeed) };
         }
     }
 
@@ -318,7 +317,9 @@ mod tests {
         let a = budget.frame(8 << 20, "a").unwrap();
         let b = budget.frame(8 << 20, "b").unwrap();
         assert!(budget.try_frame(1).unwrap().is_none());
-        assert!(matches!(budget.frame(1, "c"), Err(Error::Budget { needed, .. }) if needed == (16 << 20) + 4096));
+        assert!(
+            matches!(budget.frame(1, "c"), Err(Error::Budget { needed, .. }) if needed == (16 << 20) + 4096)
+        );
         drop((a, b));
         assert_eq!(budget.used(), 0);
         let mut other = budget.frame(12 << 20, "d").unwrap();

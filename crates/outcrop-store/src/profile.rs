@@ -156,7 +156,10 @@ mod tests {
     use proptest::prelude::*;
 
     pub(super) fn points(figures: &[(u64, u32, f64)]) -> Vec<Point> {
-        figures.iter().map(|&(request, depth, bytes_per_second)| Point { request, depth, bytes_per_second }).collect()
+        figures
+            .iter()
+            .map(|&(request, depth, bytes_per_second)| Point { request, depth, bytes_per_second })
+            .collect()
     }
 
     pub(super) fn made_up() -> Profile {
@@ -170,7 +173,12 @@ mod tests {
             alignment: 4096,
             date: 1_700_000_000,
             quick: false,
-            reads: points(&[(4096, 128, 4e8), (65536, 64, 1.9e9), (1 << 20, 16, 2.45e9), (8 << 20, 4, 2.5e9)]),
+            reads: points(&[
+                (4096, 128, 4e8),
+                (65536, 64, 1.9e9),
+                (1 << 20, 16, 2.45e9),
+                (8 << 20, 4, 2.5e9),
+            ]),
             writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
             both: 3.1e9,
         }

@@ -27,9 +27,9 @@ mod parse;
 mod tests;
 mod v2;
 
-pub use parse::parse;
 pub(crate) use fill::parse as parse_fill_value;
 pub(crate) use parse::object as parse_object;
+pub use parse::parse;
 pub use v2::{V2Meta, parse_v2};
 
 /// File name of the metadata of an array of Zarr v3.

@@ -56,7 +56,14 @@ pub(super) unsafe fn run<L: Line>(
     /// As [`Line::run`].
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "avx2")]
-    unsafe fn avx2<L: Line>(line: L, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize) {
+    unsafe fn avx2<L: Line>(
+        line: L,
+        dst: *mut u8,
+        dst_step: isize,
+        src: *const u8,
+        src_step: isize,
+        n: usize,
+    ) {
         // SAFETY: the caller's contract is handed on.
         unsafe { line.run(dst, dst_step, src, src_step, n) }
     }
@@ -65,7 +72,7 @@ pub(super) unsafe fn run<L: Line>(
         match isa {
             Isa::Portable => line.run(dst, dst_step, src, src_step, n),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            _ => avx2(line, dst, dst_step, src, src_step, n),
+            Isa::Avx2 => avx2(line, dst, dst_step, src, src_step, n),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! runs of 2 to 16 bytes that stay together made one item. What remains is one of three things:
 //! - the innermost axis is contiguous on both sides: rows are copied;
 //! - it is contiguous in the destination while another axis is contiguous in the source: planes of the two
-//!   axes are transposed through the L1 cache (`transpose`);
+//!   axes are transposed (`transpose`);
 //! - anything else: a loop over lines of items (`lines`), in blocks where that keeps source cache lines in use.
 //!
 //! Copies too large for the cache are written around it, as far as whole destination lines are written.
@@ -13,7 +13,7 @@
 mod lines;
 #[cfg(test)]
 mod tests;
-pub mod transpose;
+mod transpose;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86;
 
@@ -23,6 +23,11 @@ use smallvec::SmallVec;
 /// Bytes from which a copy is written around the cache: where the destination would not stay in an L2
 /// cache anyway.
 const STREAM_BYTES: usize = 512 << 10;
+
+/// Bytes of a row from which it may be written around the cache: the incomplete lines at the ends of shorter
+/// rows cost more than that saves.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const STREAM_ROW: usize = 1024;
 
 /// Bytes of a row from which it is copied by itself and not as an item of a line.
 const LONG_ROW: usize = 384;
@@ -69,6 +74,26 @@ pub unsafe fn copy_swapped(
     itemsize: usize,
     word: usize,
 ) {
+    let means = Means { isa: Isa::detect(), stream_bytes: STREAM_BYTES };
+    // SAFETY: the caller keeps this contract, which is the same; the processor has what was detected.
+    unsafe { copy_with(dst, dst_strides, src, src_strides, shape, itemsize, word, means) }
+}
+
+/// Copies as [`copy_swapped`] does, by means of the caller's choice.
+///
+/// # Safety
+/// As [`copy`]; the processor has the instructions.
+#[allow(clippy::too_many_arguments)]
+unsafe fn copy_with(
+    dst: *mut u8,
+    dst_strides: &[isize],
+    src: *const u8,
+    src_strides: &[isize],
+    shape: &[u64],
+    itemsize: usize,
+    word: usize,
+    means: Means,
+) {
     assert!(matches!(itemsize, 1 | 2 | 4 | 8 | 16), "elements of {itemsize} bytes");
     assert!(word == 1 || word == itemsize || word * 2 == itemsize, "words of {word} in {itemsize} bytes");
     assert!(
@@ -87,11 +112,11 @@ pub unsafe fn copy_swapped(
     // the caller's elements that lie together on both sides.
     unsafe {
         match itemsize {
-            1 => move_items::<u8>(&block, word),
-            2 => move_items::<u16>(&block, word),
-            4 => move_items::<u32>(&block, word),
-            8 => move_items::<u64>(&block, word),
-            _ => move_items::<u128>(&block, word),
+            1 => move_items::<u8>(&block, word, means),
+            2 => move_items::<u16>(&block, word, means),
+            4 => move_items::<u32>(&block, word, means),
+            8 => move_items::<u64>(&block, word, means),
+            _ => move_items::<u128>(&block, word, means),
         }
     }
 }
@@ -138,16 +163,18 @@ impl Block {
         let mut axes = Axes::new();
         for ((&n, &d), &s) in shape.iter().zip(dst_strides).zip(src_strides) {
             let n = n as usize;
+            if n == 1 {
+                continue;
+            }
             if d < 0 {
                 let last = (n - 1) as isize;
                 dst = dst.wrapping_offset(last * d);
                 src = src.wrapping_offset(last * s);
                 axes.push(Axis { n, dst: -d, src: -s });
-            } else if n > 1 {
+            } else {
                 axes.push(Axis { n, dst: d, src: s });
             }
         }
-        axes.retain(|axis| axis.n > 1);
         axes.sort_by_key(|axis| std::cmp::Reverse(axis.dst));
         let mut merged = Axes::new();
         for axis in axes {
@@ -188,17 +215,12 @@ enum Isa {
     Portable,
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx2,
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512,
 }
 
 impl Isa {
     fn detect() -> Isa {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            if std::env::var("NO512").is_err() && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-                return Isa::Avx512;
-            }
             if is_x86_feature_detected!("avx2") {
                 return Isa::Avx2;
             }
@@ -207,19 +229,27 @@ impl Isa {
     }
 }
 
+/// How a block is moved.
+#[derive(Clone, Copy)]
+struct Means {
+    isa: Isa,
+    /// Bytes from which a block is written around the cache.
+    stream_bytes: usize,
+}
+
 /// Copies a block of items of type `T`, reversing words of `word` bytes.
 ///
 /// # Safety
 /// Every index of the block addresses an item that may be read, and one elsewhere that may be written.
-unsafe fn move_items<T: Item>(block: &Block, word: usize) {
+unsafe fn move_items<T: Item>(block: &Block, word: usize, means: Means) {
     // SAFETY: the caller's contract is handed on.
     unsafe {
         if word == 1 {
-            move_mapped(block, true, |item: T| item)
+            move_mapped(block, means, true, |item: T| item)
         } else if word == T::BYTES {
-            move_mapped(block, false, T::reversed)
+            move_mapped(block, means, false, T::reversed)
         } else {
-            move_mapped(block, false, T::halves_reversed)
+            move_mapped(block, means, false, T::halves_reversed)
         }
     }
 }
@@ -228,10 +258,10 @@ unsafe fn move_items<T: Item>(block: &Block, word: usize) {
 ///
 /// # Safety
 /// As [`move_items`].
-unsafe fn move_mapped<T: Item>(block: &Block, plain: bool, map: impl Fn(T) -> T + Copy) {
-    let isa = Isa::detect();
+unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: impl Fn(T) -> T + Copy) {
+    let isa = means.isa;
     let size = T::BYTES as isize;
-    let stream = block.bytes(T::BYTES) >= STREAM_BYTES;
+    let stream = block.bytes(T::BYTES) >= means.stream_bytes;
     let Some((&inner, outer)) = block.axes.split_last() else {
         // SAFETY: a block without axes is one item at its pointers.
         return unsafe { MapLine::new(map).run(block.dst, size, block.src, size, 1) };
@@ -242,7 +272,7 @@ unsafe fn move_mapped<T: Item>(block: &Block, plain: bool, map: impl Fn(T) -> T 
     }
     if let Some(axis) = transpose::source_axis(&block.axes, T::BYTES) {
         // SAFETY: `axis` is contiguous in the source and `inner` in the destination.
-        return unsafe { by_planes(block, axis, isa, stream, map) };
+        return unsafe { by_planes(block, axis, isa, stream, plain, map) };
     }
     // SAFETY: all axes are handed on, for items of this size.
     unsafe { by_lines(block, &block.axes, isa, MapLine::new(map)) }
@@ -283,16 +313,21 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
         // SAFETY: each row is one item of the lines.
         return unsafe { by_lines(block, outer, isa, RowLine { bytes }) };
     }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if stream && isa == Isa::Avx2 && bytes >= STREAM_ROW {
+        let one = Axis { n: 1, dst: 0, src: 0 };
+        let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
+        for_each(outer, block.dst, block.src, |dst, src| {
+            // SAFETY: `inner` gives rows at every index of the other axes; the processor has AVX2.
+            unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes) }
+        });
+        return x86::fence();
+    }
+    let _ = stream;
     for_each(outer, block.dst, block.src, |dst, src| {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if stream && isa != Isa::Portable {
-            // SAFETY: a row may be read and written; anything but `Portable` includes AVX2.
-            return unsafe { x86::stream_row(dst, src, bytes) };
-        }
         // SAFETY: a row may be read and written, and the sides do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) }
     });
-    fence(isa, stream);
 }
 
 /// Copies a block whose axis at position `axis` is contiguous in the source.
@@ -304,6 +339,7 @@ unsafe fn by_planes<T: Item>(
     axis: usize,
     isa: Isa,
     stream: bool,
+    plain: bool,
     map: impl Fn(T) -> T + Copy,
 ) {
     let mut outer = block.axes.clone();
@@ -322,24 +358,19 @@ unsafe fn by_planes<T: Item>(
         columns: columns.n,
         dst_stride: rows.dst,
         src_stride: columns.src,
+        plain,
         stream,
     };
-    let staging = unsafe { #[allow(static_mut_refs)] &mut transpose::ST };
+    let mut staging = transpose::Staging::new();
     for_each(&outer, dst, src, |dst, src| {
         // SAFETY: the two axes taken out span a plane at every index of the others.
-        unsafe { transpose::run(dst, src, &plane, staging, isa, map) }
+        unsafe { transpose::run(dst, src, &plane, &mut staging, isa, map) }
     });
-    fence(isa, stream);
-}
-
-/// Orders stores around the cache before everything the caller does afterwards, such as telling another
-/// thread that the block is there.
-fn fence(isa: Isa, stream: bool) {
+    // The stores come before whatever the caller does next, such as telling another thread of the block.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa != Isa::Portable {
+    if stream && isa == Isa::Avx2 {
         x86::fence();
     }
-    let _ = (isa, stream);
 }
 
 /// Copies the items of a block by lines along its last axis. Where the source is denser along another axis,

@@ -1,0 +1,220 @@
+//! Every path against a copy index by index.
+
+use super::*;
+use proptest::prelude::*;
+
+/// One side of a copy: a buffer, and where the block lies in it.
+#[derive(Clone, Debug)]
+struct Side {
+    offset: usize,
+    strides: Vec<isize>,
+    len: usize,
+}
+
+/// How the axes of one side are laid out.
+#[derive(Clone, Debug)]
+struct Plan {
+    /// Sorted to give the order of axes, outermost first.
+    keys: Vec<u32>,
+    /// Which axes run backwards.
+    negative: Vec<bool>,
+    /// Which axes have stride zero.
+    zero: Vec<bool>,
+    /// Bytes between neighbours along an axis, beyond what the inner axes need.
+    gaps: Vec<usize>,
+    /// Bytes before the block.
+    offset: usize,
+}
+
+impl Plan {
+    fn side(&self, shape: &[u64], itemsize: usize) -> Side {
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        order.sort_by_key(|&axis| self.keys[axis]);
+        let mut strides = vec![0isize; shape.len()];
+        let (mut low, mut extent) = (0usize, itemsize);
+        for &axis in order.iter().rev() {
+            if self.zero[axis] {
+                continue;
+            }
+            let step = extent + self.gaps[axis];
+            let reach = step * (shape[axis].max(1) as usize - 1);
+            strides[axis] = if self.negative[axis] { -(step as isize) } else { step as isize };
+            if self.negative[axis] {
+                low += reach;
+            }
+            extent += reach;
+        }
+        Side { offset: self.offset + low, strides, len: self.offset + extent + 70 }
+    }
+}
+
+fn plan(writable: bool, ndim: usize) -> impl Strategy<Value = Plan> {
+    let zero = if writable { 0.0 } else { 0.15 };
+    (
+        prop::collection::vec(any::<u32>(), ndim),
+        prop::collection::vec(prop::bool::weighted(0.25), ndim),
+        prop::collection::vec(prop::bool::weighted(zero), ndim),
+        prop::collection::vec(prop_oneof![4 => Just(0usize), 1 => 1..40usize, 1 => Just(64usize)], ndim),
+        0..130usize,
+    )
+        .prop_map(|(keys, negative, zero, gaps, offset)| Plan { keys, negative, zero, gaps, offset })
+}
+
+/// Shapes of at most a few ten thousand elements, with a liking for one or two long axes.
+fn shape() -> impl Strategy<Value = Vec<u64>> {
+    let long = if cfg!(miri) { 20u64 } else { 700 };
+    prop_oneof![
+        2 => prop::collection::vec(0..7u64, 0..6),
+        2 => prop::collection::vec(1..7u64, 0..6),
+        3 => (1..long, 1..long).prop_map(|(a, b)| vec![a, b]),
+        1 => (1..5u64, 1..long / 2, 1..60u64).prop_map(|(a, b, c)| vec![a, b, c]),
+        1 => (1..long, 1..5u64, 1..60u64, 1..3u64).prop_map(|(a, b, c, d)| vec![a, b, c, d]),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<u64>,
+    itemsize: usize,
+    word: usize,
+    dst: Side,
+    src: Side,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (shape(), 0..5usize, 0..3usize).prop_flat_map(|(shape, size, word)| {
+        let itemsize = 1 << size;
+        let word = [1, itemsize, (itemsize / 2).max(1)][word];
+        let ndim = shape.len();
+        (plan(true, ndim), plan(false, ndim)).prop_map(move |(dst, src)| Case {
+            dst: dst.side(&shape, itemsize),
+            src: src.side(&shape, itemsize),
+            shape: shape.clone(),
+            itemsize,
+            word,
+        })
+    })
+}
+
+/// Every index of a shape.
+fn indices(shape: &[u64]) -> Vec<Vec<u64>> {
+    let mut all = vec![vec![]];
+    for &n in shape {
+        all = all.iter().flat_map(|i| (0..n).map(move |k| [i.as_slice(), &[k]].concat())).collect();
+    }
+    all
+}
+
+fn place(side: &Side, index: &[u64]) -> usize {
+    let at = index.iter().zip(&side.strides).fold(side.offset as isize, |at, (&i, &s)| at + i as isize * s);
+    at as usize
+}
+
+fn bytes(n: usize) -> Vec<u8> {
+    (0..n as u32).map(|k| (k.wrapping_mul(2_654_435_761) >> 23) as u8).collect()
+}
+
+/// Copies with one set of instructions and compares the whole destination buffer, guard bytes included.
+fn check(case: &Case, isa: Isa, stream: bool) {
+    let src = bytes(case.src.len);
+    let mut expected = vec![0xa5u8; case.dst.len];
+    for index in indices(&case.shape) {
+        let (to, from) = (place(&case.dst, &index), place(&case.src, &index));
+        let item = &mut expected[to..to + case.itemsize];
+        item.copy_from_slice(&src[from..from + case.itemsize]);
+        item.chunks_mut(case.word).for_each(<[u8]>::reverse);
+    }
+    let mut dst = vec![0xa5u8; case.dst.len];
+    let to = dst.as_mut_ptr().wrapping_add(case.dst.offset);
+    let from = src.as_ptr().wrapping_add(case.src.offset);
+    // SAFETY: the plans keep every index inside the two buffers.
+    unsafe {
+        copy_with(
+            to,
+            &case.dst.strides,
+            from,
+            &case.src.strides,
+            &case.shape,
+            case.itemsize,
+            case.word,
+            Means { isa, stream_bytes: if stream { 0 } else { usize::MAX } },
+        );
+    }
+    assert!(dst == expected, "{isa:?}, stream {stream}: {case:?}");
+}
+
+fn check_all(case: &Case) {
+    check(case, Isa::Portable, false);
+    let detected = Isa::detect();
+    if detected != Isa::Portable {
+        check(case, detected, false);
+        check(case, detected, true);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 12 } else { 400 }))]
+
+    #[test]
+    fn equals_a_copy_index_by_index(case in case()) {
+        check_all(&case);
+    }
+
+    #[test]
+    fn fill_writes_every_element_and_nothing_else(
+        (shape, dst, itemsize) in (shape(), 0..5usize).prop_flat_map(|(shape, size)| {
+            let ndim = shape.len();
+            plan(true, ndim).prop_map(move |p| (shape.clone(), p.side(&shape, 1 << size), 1usize << size))
+        })
+    ) {
+        let element = bytes(itemsize);
+        let mut expected = vec![0x5au8; dst.len];
+        for index in indices(&shape) {
+            let at = place(&dst, &index);
+            expected[at..at + itemsize].copy_from_slice(&element);
+        }
+        let mut actual = vec![0x5au8; dst.len];
+        // SAFETY: the plan keeps every index inside the buffer.
+        unsafe { fill(actual.as_mut_ptr().wrapping_add(dst.offset), &dst.strides, &shape, &element) };
+        prop_assert!(actual == expected);
+    }
+}
+
+/// Plain transpositions around the edges of blocks, at several alignments.
+#[test]
+fn transposes_at_block_edges() {
+    let extents: &[u64] = if cfg!(miri) { &[33] } else { &[4, 15, 31, 33, 64, 127, 130, 256, 257, 513] };
+    for itemsize in [1usize, 2, 4, 8, 16] {
+        for (&rows, &columns) in extents.iter().flat_map(|r| extents.iter().map(move |c| (r, c))) {
+            let (down, across) = (rows as usize * itemsize, columns as usize * itemsize);
+            let offset = (rows as usize * 7 + columns as usize) % 64;
+            check_all(&Case {
+                shape: vec![rows, columns],
+                itemsize,
+                word: 1,
+                dst: Side {
+                    offset,
+                    strides: vec![across as isize, itemsize as isize],
+                    len: offset + rows as usize * across + 70,
+                },
+                src: Side {
+                    offset: 3,
+                    strides: vec![itemsize as isize, down as isize],
+                    len: 3 + columns as usize * down + 70,
+                },
+            });
+        }
+    }
+}
+
+#[test]
+fn rows_of_every_length() {
+    for bytes in (1..70u64).chain([127, 128, 255, 383, 384, 385, 1000]) {
+        let side = |offset, gap| Side {
+            offset,
+            strides: vec![(bytes + gap) as isize, 1],
+            len: offset + 3 * (bytes + gap) as usize + 70,
+        };
+        check_all(&Case { shape: vec![3, bytes], itemsize: 1, word: 1, dst: side(5, 3), src: side(1, 9) });
+    }
+}

@@ -1,23 +1,25 @@
 //! Transposition of planes.
 //!
-//! A plane is cut into blocks. The source rows of a block are gathered into a small buffer, row by row, so
-//! that each source line is used whole while it is there: rows that are a large power of two apart share few
-//! places in a cache, and would push each other out while a kernel is still at work on them. From there the
-//! block is transposed by vector kernels into a second buffer, whose rows then go out in runs of whole
-//! destination lines. Block edges follow the lines of both sides where these lie alike in all rows.
+//! A plane is cut into blocks. Source rows are read in runs of several cache lines, turned by vector kernels
+//! into a staging buffer, and go out from there in runs of whole destination lines. Runs of this length are
+//! what memory delivers and takes at speed; a kernel's own 16 or 32 bytes are not.
+//!
+//! Kernels for small elements read many source rows at once. Where these are a large power of two apart, they
+//! share few places in the cache and push each other out before they are used up. For elements of 1 and 2
+//! bytes the rows are therefore gathered first, one after the other, in groups that fill a kernel.
 
 use super::lines::{Item, Line, MapLine, RowLine};
 use super::{Axis, Isa};
-
-/// Bytes of each staging buffer; the two fit an L1 cache of 32 KiB, and leave room where smaller blocks do.
-const STAGING: usize = 320 << 10;
-pub static mut RB:usize=0; pub static mut CB:usize=0; pub static mut PF:usize=0; pub static mut PAD:usize=0; pub static mut DIRECT:usize=0;
+use std::mem::MaybeUninit;
 
 /// Bytes of a line of the cache.
 const CACHE_LINE: usize = 64;
 
 /// Fewest elements that are worth staging.
 const FEWEST: usize = 256;
+
+/// Source rows by which gathering runs ahead of itself.
+const ROWS_AHEAD: usize = 6;
 
 /// Rows of elements to be made from columns: element (i, j) goes from `i * SIZE + j * src_stride` to
 /// `i * dst_stride + j * SIZE`.
@@ -26,8 +28,12 @@ pub(super) struct Plane {
     pub(super) rows: usize,
     /// Extent of `j`, the axis contiguous in the destination.
     pub(super) columns: usize,
+    /// Distance of destination rows.
     pub(super) dst_stride: isize,
+    /// Distance of destination columns in the source.
     pub(super) src_stride: isize,
+    /// Whether elements are moved as they are.
+    pub(super) plain: bool,
     /// Whether to write around the cache.
     pub(super) stream: bool,
 }
@@ -44,28 +50,57 @@ pub(super) fn source_axis(axes: &[Axis], size: usize) -> Option<usize> {
     (rows >= 4 && inner.n >= 4 && rows.saturating_mul(inner.n) >= FEWEST).then_some(position)
 }
 
-/// The two buffers between source and destination.
-#[repr(align(64))]
-pub(super) struct Staging {
-    gathered: [u8; STAGING],
-    turned: [u8; STAGING],
+/// How a plane of items of some size is cut.
+struct Cut {
+    /// Bytes of a block's source rows.
+    row_bytes: usize,
+    /// Bytes of its destination rows.
+    column_bytes: usize,
+    /// Source rows that a kernel reads at once.
+    group: usize,
+    /// Whether source rows are gathered for the kernels.
+    gather: bool,
 }
 
-pub static mut ST: Staging = Staging { gathered: [0; STAGING], turned: [0; STAGING] };
-impl Staging { const fn zz()->usize {0}
-    pub(super) fn new() -> Staging {
-        Staging { gathered: [0; STAGING], turned: [0; STAGING] }
+impl Cut {
+    const fn new(size: usize) -> Cut {
+        let gather = !matches!(size, 4 | 8);
+        let row_bytes = if size <= 2 { 256 } else { 512 };
+        let group = if size == 16 { 8 } else { 32 / size };
+        let cut = Cut { row_bytes, column_bytes: 256, group, gather };
+        assert!(cut.group * cut.row_bytes <= GATHERED);
+        assert!(cut.row_bytes / size * cut.pitch() <= TURNED);
+        // Whole blocks are whole kernels, and shares of a row are whole lines or more.
+        assert!((cut.column_bytes / size).is_multiple_of(cut.group) && cut.column_bytes >= CACHE_LINE);
+        cut
+    }
+
+    /// Distance of rows in the staging buffer: the room in front holds what is left of an unfinished line.
+    const fn pitch(&self) -> usize {
+        self.column_bytes + CACHE_LINE
     }
 }
 
-/// The shape of blocks for items of a size: bytes of a gathered row and of a transposed one.
-const fn block_bytes(size: usize) -> (usize, usize) {
-    match size {
-        1 => (64, 256),
-        2 => (128, 256),
-        4 => (256, 256),
-        8 => (256, 512),
-        _ => (512, 512),
+const GATHERED: usize = 8 << 10;
+const TURNED: usize = 80 << 10;
+
+/// The buffers between source and destination. Kernels read the first beyond what was gathered; of the second
+/// nothing is read that was not written before.
+#[repr(align(64))]
+pub(super) struct Staging {
+    gathered: [u8; GATHERED],
+    turned: MaybeUninit<[u8; TURNED]>,
+}
+
+impl Staging {
+    pub(super) fn new() -> Box<Staging> {
+        // Made on the heap: worker threads may have small stacks.
+        let mut staging: Box<MaybeUninit<Staging>> = Box::new_uninit();
+        // SAFETY: the first buffer is given its zeros here; the second needs no value.
+        unsafe {
+            (&raw mut (*staging.as_mut_ptr()).gathered).write_bytes(0, 1);
+            staging.assume_init()
+        }
     }
 }
 
@@ -87,7 +122,7 @@ pub(super) unsafe fn run<T: Item>(
         match isa {
             Isa::Portable => blocks(dst, src, plane, staging, isa, map),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            _ => blocks_avx2(dst, src, plane, staging, isa, map),
+            Isa::Avx2 => blocks_avx2(dst, src, plane, staging, isa, map),
         }
     }
 }
@@ -110,6 +145,8 @@ unsafe fn blocks_avx2<T: Item>(
     unsafe { blocks(dst, src, plane, staging, isa, map) }
 }
 
+/// Transposes a plane block by block, along destination rows first.
+///
 /// # Safety
 /// As [`run`].
 #[inline(always)]
@@ -121,144 +158,148 @@ unsafe fn blocks<T: Item>(
     isa: Isa,
     map: impl Fn(T) -> T + Copy,
 ) {
-    let (row_bytes, column_bytes) = unsafe { (RB, CB) };
-    let (row_bytes, column_bytes) = if row_bytes==0 {block_bytes(T::BYTES)} else {(row_bytes,column_bytes)};
-    let pf = unsafe{PF}!=0;
-    let direct = unsafe{DIRECT}!=0 && isa != Isa::Portable && T::BYTES < 16;
-    let pitch = column_bytes + CACHE_LINE;
-    let (most_rows, most_columns) = (row_bytes / T::BYTES, column_bytes / T::BYTES);
-    let _=staging; #[allow(static_mut_refs)] let (gathered,turned) = unsafe { (ST.gathered.as_mut_ptr(), ST.turned.as_mut_ptr().add(CACHE_LINE)) };
+    let cut = const { Cut::new(T::BYTES) };
+    let most_columns = cut.column_bytes / T::BYTES;
+    let most_rows = cut.row_bytes / T::BYTES;
     let mut row = 0;
-    // The first block ends where a line does.
-    let mut rows = (most_rows - src.addr() % CACHE_LINE.min(row_bytes) / T::BYTES).min(plane.rows);
+    // The first block ends where a source line does.
+    let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
     while row < plane.rows {
-        let mut column = 0;
-        while column < plane.columns {
+        for column in (0..plane.columns).step_by(most_columns) {
             let columns = most_columns.min(plane.columns - column);
             let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
-            let last = column + columns == plane.columns;
-            let ahead = if unsafe{PF}>1 && direct { let g=(unsafe{PF}-1)*(16/T::BYTES); if plane.columns-column > columns+g {from.wrapping_offset(g as isize * plane.src_stride)} else {std::ptr::null()} } else if !pf { std::ptr::null() } else if !last {
-                from.wrapping_offset(columns as isize * plane.src_stride)
-            } else if row + rows < plane.rows {
-                src.wrapping_add((row + rows) * T::BYTES)
-            } else { std::ptr::null() };
+            let (first, last) = (column == 0, column + columns == plane.columns);
+            // SAFETY: the block lies inside the plane and inside a cut; the shares of a destination row are
+            // put in order, all but the last of them `column_bytes` long.
             unsafe {
-                if direct && columns == most_columns && rows == most_rows {
-                    turn::<T>(from, plane.src_stride, columns, rows, turned, pitch, isa, ahead, plane.src_stride);
+                if cut.gather || isa == Isa::Portable || columns < most_columns || rows < most_rows {
+                    let beyond = plane.columns - column - columns;
+                    turn_gathered::<T>(from, plane.src_stride, rows, columns, beyond, staging, isa);
                 } else {
-                    let group = if T::BYTES == 16 { 8 } else { 32 / T::BYTES };
-                    let dist = unsafe { PAD };
-                    let width = rows * T::BYTES;
-                    for g in (0..columns).step_by(group) {
-                        let n = group.min(columns - g);
-                        for r in g..g + n {
-                            let p = from.wrapping_offset(r as isize * plane.src_stride);
-                            if dist > 0 && column + r + dist < plane.columns {
-                                let q = p.wrapping_offset(dist as isize * plane.src_stride);
-                                for at in (0..width).step_by(64) { super::x86::prefetch(q.wrapping_add(at)); }
-                            }
-                            RowLine { bytes: width }.run(gathered.add((r - g) * row_bytes), 0, p, 0, 1);
-                        }
-                        turn::<T>(gathered, row_bytes as isize, n, rows, turned.add(g * T::BYTES), pitch, isa, std::ptr::null(), 0);
-                    }
+                    let near = cut.group as isize * plane.src_stride;
+                    let ahead = if last { std::ptr::null() } else { from.wrapping_offset(near) };
+                    let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
+                    turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), ahead, isa);
                 }
                 for r in 0..rows {
-                    let run = turned.add(r * pitch);
-                    MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
-                    put(to.wrapping_offset(r as isize * plane.dst_stride), run, columns * T::BYTES, column == 0, last, plane.stream, isa);
+                    let run = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE + r * cut.pitch());
+                    if !plane.plain {
+                        MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
+                    }
+                    let to = to.wrapping_offset(r as isize * plane.dst_stride);
+                    put(to, run, columns * T::BYTES, plane.stream.then_some((first, last)), isa);
                 }
             }
-            column += columns;
         }
         row += rows;
         rows = most_rows.min(plane.rows - row);
     }
 }
 
-/// Copies `n` source rows of `bytes` bytes into the first buffer.
+/// Turns a block by way of the buffer of gathered rows, in which groups may be incomplete. `beyond` more
+/// source rows follow those of the block.
 ///
 /// # Safety
-/// The rows may be read, and `n` rows of `stride` bytes written.
+/// The block may be read and is no larger than a cut.
 #[inline(always)]
-unsafe fn gather(
-    gathered: *mut u8,
-    stride: usize,
-    src: *const u8,
-    src_stride: isize,
-    n: usize,
-    bytes: usize,
-    whole: usize,
+unsafe fn turn_gathered<T: Item>(
+    from: *const u8,
+    stride: isize,
+    rows: usize,
+    columns: usize,
+    beyond: usize,
+    staging: &mut Staging,
+    isa: Isa,
 ) {
-    // SAFETY: the caller's contract. The first case is the second with a length the compiler knows.
-    unsafe {
-        if bytes == whole {
-            RowLine { bytes: whole }.run(gathered, stride as isize, src, src_stride, n);
-        } else {
-            RowLine { bytes }.run(gathered, stride as isize, src, src_stride, n);
+    let cut = const { Cut::new(T::BYTES) };
+    let bytes = rows * T::BYTES;
+    let gathered = staging.gathered.as_mut_ptr();
+    let turned = staging.turned.as_mut_ptr().cast::<u8>();
+    for start in (0..columns).step_by(cut.group) {
+        let n = cut.group.min(columns - start);
+        // SAFETY: the rows of a group fit the first buffer, its columns the second, rounded up as well; every
+        // byte of the first has a value.
+        unsafe {
+            for k in 0..n {
+                let row = from.wrapping_offset((start + k) as isize * stride);
+                if start + k + ROWS_AHEAD < columns + beyond {
+                    prefetch_run(row.wrapping_offset(ROWS_AHEAD as isize * stride), bytes);
+                }
+                RowLine { bytes }.run(gathered.add(k * cut.row_bytes), 0, row, 0, 1);
+            }
+            let to = turned.add(CACHE_LINE + start * T::BYTES);
+            let from = (gathered.cast_const(), cut.row_bytes as isize);
+            turn::<T>(from, rows, n, (to, cut.pitch()), std::ptr::null(), isa);
         }
     }
 }
 
-/// Transposes `columns` gathered rows of `rows` items into `rows` rows of `columns` items.
+/// Asks for a run of bytes to be brought into the cache, where the processor can be asked.
+#[inline(always)]
+fn prefetch_run(run: *const u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for at in (0..bytes).step_by(CACHE_LINE) {
+        super::x86::prefetch(run.wrapping_add(at));
+    }
+    let _ = (run, bytes);
+}
+
+/// Transposes `columns` rows of `rows` items each into `rows` rows of `columns` items. The vector kernels
+/// round both extents up to whole groups, and prefetch rows that lie at `ahead` unless it is null.
 ///
 /// # Safety
-/// Both buffers have room for a block rounded up to whole kernels.
+/// The items may be read, and written at `to`, with the extents rounded up.
 #[inline(always)]
 unsafe fn turn<T: Item>(
-    from: *const u8,
-    from_stride: isize,
-    columns: usize,
+    from: (*const u8, isize),
     rows: usize,
-    to: *mut u8,
-    to_stride: usize,
-    isa: Isa,
+    columns: usize,
+    to: (*mut u8, usize),
     ahead: *const u8,
-    ahead_stride: isize,
+    isa: Isa,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use super::x86::{transpose_avx2, transpose_avx512};
+    if isa == Isa::Avx2 {
+        use super::x86::transpose;
         let bytes = rows * T::BYTES;
-        // SAFETY: the caller's contract; `isa` names what the processor has.
+        // SAFETY: the caller's contract is handed on.
         unsafe {
-            match (isa, T::BYTES) {
-                (Isa::Avx2, 1) => return transpose_avx2::<1, 16>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx2, 2) => return transpose_avx2::<2, 8>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx2, 4) => return transpose_avx2::<4, 4>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx2, 8) => return transpose_avx2::<8, 2>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx512, 1) => return transpose_avx512::<1, 16>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx512, 2) => return transpose_avx512::<2, 8>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx512, 4) => return transpose_avx512::<4, 4>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
-                (Isa::Avx512, 8) => return transpose_avx512::<8, 2>(from, from_stride, columns, bytes, to, to_stride, ahead, ahead_stride),
+            match T::BYTES {
+                1 => return transpose::<1, 16>(from, columns, bytes, to, ahead),
+                2 => return transpose::<2, 8>(from, columns, bytes, to, ahead),
+                4 => return transpose::<4, 4>(from, columns, bytes, to, ahead),
+                8 => return transpose::<8, 2>(from, columns, bytes, to, ahead),
                 _ => {}
             }
         }
     }
-    let _ = isa;
+    let _ = (ahead, isa);
     for row in 0..rows {
         for column in 0..columns {
-            // SAFETY: the item lies in the block.
+            let item = from.0.wrapping_offset(column as isize * from.1).wrapping_add(row * T::BYTES);
+            // SAFETY: the item lies in the block, on both sides.
             unsafe {
-                let item = from.offset(column as isize * from_stride + (row * T::BYTES) as isize).cast::<T>().read_unaligned();
-                to.add(row * to_stride + column * T::BYTES).cast::<T>().write_unaligned(item);
+                let item = item.cast::<T>().read_unaligned();
+                to.0.add(row * to.1 + column * T::BYTES).cast::<T>().write_unaligned(item);
             }
         }
     }
 }
 
-/// Writes a run of transposed items.
+/// Writes one block's share of a destination row; around the cache where `stream` tells whether it is the
+/// first and whether it is the last share.
 ///
 /// # Safety
-/// `bytes` bytes may be read, and written at `dst`.
+/// `bytes` bytes may be read, and written at `dst`. For streaming, as for the kernel.
 #[inline(always)]
-unsafe fn put(dst: *mut u8, run: *mut u8, bytes: usize, first: bool, last: bool, stream: bool, isa: Isa) {
+unsafe fn put(dst: *mut u8, run: *mut u8, bytes: usize, stream: Option<(bool, bool)>, isa: Isa) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa != Isa::Portable {
-        // SAFETY: the caller's contract; anything but `Portable` includes AVX2.
-        return unsafe { super::x86::stream_run(dst, run, bytes, first, last) };
+    if let (Some((first, last)), Isa::Avx2) = (stream, isa) {
+        // SAFETY: the caller's contract is handed on.
+        return unsafe { super::x86::stream_share(dst, run, bytes, first, last) };
     }
     let _ = (stream, isa);
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller's contract is handed on, for a line of one row.
     unsafe { RowLine { bytes }.run(dst, 0, run, 0, 1) }
 }

@@ -1,0 +1,235 @@
+"""What the benchmarks share: memory limits, cold caches, fio, tables.
+
+Both sides of every comparison run in one go, after their files were evicted from the page cache,
+under a real memory limit. Ratios are medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+GIB = 1 << 30
+MIB = 1 << 20
+ALLOWANCE = 200 * MIB
+"""What a process may occupy beside its budget."""
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """The options of every benchmark."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--directory", type=Path, default=Path("benchmarks/data"))
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="an eighth of the size, one round")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds = 1
+    options.directory.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+# -- memory limits -------------------------------------------------------------------------------
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[Callable[[], None] | None]:
+    """A control group with a memory limit; yields what a child calls to enter it.
+
+    Yields None, with a remark, where control groups cannot be made.
+    """
+    old = Path("/sys/fs/cgroup/memory")
+    root = old if old.is_dir() else Path("/sys/fs/cgroup")
+    file = "memory.limit_in_bytes" if old.is_dir() else "memory.max"
+    group = root / f"outcrop_bench_{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / file).write_text(str(limit))
+    except OSError as error:
+        print(f"no memory limit here ({error}); figures are without one", file=sys.stderr)
+        group.rmdir() if group.is_dir() else None
+        yield None
+        return
+    try:
+        yield lambda: (group / "cgroup.procs").write_text(str(os.getpid())) and None
+    finally:
+        for _ in range(50):
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.1)
+
+
+def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, str]:
+    """Runs a command under a memory limit; its seconds and what it printed."""
+    with memory_group(limit) as enter:
+        start = time.perf_counter()
+        done = subprocess.run(
+            command, preexec_fn=enter, stdout=subprocess.PIPE, text=True, **options
+        )
+        seconds = time.perf_counter() - start
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
+    return seconds, done.stdout
+
+
+PROLOGUE = """
+import json, sys, time
+import numpy as np
+import outcrop as oc
+
+def io():
+    fields = dict(line.split(": ") for line in open("/proc/self/io").read().splitlines())
+    return int(fields["read_bytes"]), int(fields["write_bytes"])
+
+def report(**extra):
+    run = oc.last_run()
+    after = io()
+    print(json.dumps({
+        "seconds": seconds, "read": run.bytes_read, "written": run.bytes_written,
+        "kernel_read": after[0] - before[0], "kernel_written": after[1] - before[1],
+        "peak_bytes": run.peak_bytes, "peak_rss": run.peak_rss, "overlap": run.overlap, **extra}))
+
+# The device profile is measured once per device, not inside a measurement.
+"""
+
+
+def outcrop(limit: int, budget: int, body: str, *args: str) -> dict[str, Any]:
+    """Runs Python statements with Outcrop in a child under a memory limit.
+
+    The statements measure between ``before = io(); start = ...`` and ``report()``; its dictionary
+    comes back.
+    """
+    script = PROLOGUE + f"oc.config(memory={budget})\n" + body
+    _, printed = limited(limit, [sys.executable, "-c", script, *args])
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return result
+
+
+MEASURED = """
+before = io(); start = time.perf_counter()
+{body}
+seconds = time.perf_counter() - start
+report()
+"""
+
+
+def measured(limit: int, budget: int, body: str, *args: str) -> dict[str, Any]:
+    """`outcrop` with the whole body measured."""
+    return outcrop(limit, budget, MEASURED.format(body=body), *args)
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def cold(*paths: Path) -> None:
+    """Writes files out and evicts them from the page cache."""
+    for path in paths:
+        files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+        for file in files:
+            fd = os.open(file, os.O_RDONLY)
+            os.fdatasync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+    os.sync()
+
+
+def remove(*paths: Path) -> None:
+    """Removes files and directories, if they are there, and lets the device settle."""
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
+    os.sync()
+
+
+def fio(file: Path, size: int, mode: str, block: int, depth: int) -> float:
+    """Bytes per second that fio moves with io_uring and direct I/O.
+
+    A file to be read is to be written with ``mode="write"`` first, in requests of 8 MiB: a file that
+    fio lays out by itself may lie in more pieces, and be slower to read.
+    """
+    if shutil.which("fio") is None:
+        raise SystemExit("fio is needed for this comparison, and is not installed")
+    command = [
+        *("fio", "--name=reference", f"--filename={file}", f"--size={size}", "--direct=1"),
+        *("--ioengine=io_uring", f"--iodepth={depth}", f"--bs={block}", f"--rw={mode}"),
+        *("--runtime=10", "--output-format=json"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    job = json.loads(done.stdout)["jobs"][0]
+    bandwidth: float = job["write" if mode == "write" else "read"]["bw_bytes"]
+    return bandwidth
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+class Claim:
+    """A table of measured against claimed, on the screen and as JSON."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name = name
+        self.options = options
+        self.rows: list[dict[str, Any]] = []
+        print(f"\n{name}" + (" (quick: sizes are no claims)" if options.quick else ""))
+
+    def row(
+        self, what: str, values: Sequence[float], floor: float, aim: float, *, low: bool, **more: Any
+    ) -> None:
+        """A ratio over the rounds. `low`: whether small is good."""
+        median = statistics.median(values)
+        kept = median <= floor if low else median >= floor
+        reached = median <= aim if low else median >= aim
+        verdict = "aim reached" if reached else "kept" if kept else "MISSED"
+        spread = f"{min(values):.3g} to {max(values):.3g}"
+        sign = "<=" if low else ">="
+        print(f"  {what:58s} {median:7.3f}  ({spread}), claimed {sign} {floor:g}, aim {aim:g}: {verdict}")
+        for key, value in more.items():
+            print(f"      {key}: {value}")
+        self.rows.append(
+            {"what": what, "values": list(values), "floor": floor, "aim": aim, "verdict": verdict, **more}
+        )
+
+    def note(self, text: str) -> None:
+        """A line that is no ratio."""
+        print(f"  {text}")
+        self.rows.append({"what": text})
+
+    def save(self) -> None:
+        """Writes the table as JSON."""
+        self.options.results.mkdir(parents=True, exist_ok=True)
+        result = {
+            "claim": self.name,
+            "date": time.strftime("%Y-%m-%d"),
+            "quick": self.options.quick,
+            "cores": os.cpu_count(),
+            "kernel": platform.release(),
+            "rows": self.rows,
+        }
+        path = self.options.results / f"{Path(sys.argv[0]).stem}.json"
+        path.write_text(json.dumps(result, indent=1, default=str) + "\n")
+
+
+def make_array(path: Path, rows: int, columns: int) -> None:
+    """A float64 Zarr array of this shape with 8 MiB tiles, unless it is there."""
+    import outcrop as oc
+
+    if path.exists() and oc.open(path).shape == (rows, columns):
+        return
+    remove(path)
+    function = oc.fromfunction(lambda i, j: (i * 31 + j * 17) % 1000003 * 1.25, (rows, columns))
+    function.save(path, tile=(1024, 1024))

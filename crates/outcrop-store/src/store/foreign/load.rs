@@ -1,0 +1,276 @@
+//! Reading: from a chunk's file to the pieces of a box.
+
+use super::codecs::Kind;
+use super::memory::{Place, blocks, read_range};
+use super::shards::{Extent, Shards, extents};
+use super::{ForeignArray, State, lock};
+use crate::error::{Error, Result};
+use crate::frame::{Budget, FRAME_ALIGN, charged};
+use crate::io::disk::DiskFile;
+use crate::io::{Access, Cancel};
+use crate::shape::{ArrayBox, Dims, Tuple};
+use crate::store::Mover;
+use crate::store::canvas::Strides;
+use crate::store::claim::still_there;
+use std::io;
+
+/// Why a chunk could not be loaded.
+pub(super) enum Trouble {
+    /// What is wrong with the chunk.
+    Damaged(String),
+    Failed(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Failed(error)
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(what: String) -> Trouble {
+        Trouble::Damaged(what)
+    }
+}
+
+/// A part of a chunk that has been decoded.
+pub(super) enum Piece<'a> {
+    /// Never written.
+    Fill,
+    /// Elements, the first of the piece's box first, with strides in bytes.
+    Elements(&'a [u8], &'a Strides),
+}
+
+/// Receives the pieces of a chunk, each with its box of the array.
+pub(super) type Sink<'a> = dyn FnMut(&ArrayBox, Piece) + 'a;
+
+impl ForeignArray {
+    /// Whether the array was replaced as a whole since it was opened. Its chunks are gone then, which
+    /// must not be taken for never written.
+    fn is_replaced(&self) -> bool {
+        !matches!(*lock(&self.state), State::Creating(..)) && !still_there(&self.dir, &self.info.path)
+    }
+
+    /// A chunk's file, or `None` where it was never written.
+    fn open_chunk(&self, coords: &[u64]) -> Result<Option<DiskFile>, Trouble> {
+        let key = self.key(coords);
+        let opened = match self.changed(coords) {
+            Some(dir) => self.disk.open_beneath(&self.disk.open_dir(&dir)?, &key, Access::Read),
+            None => self.disk.open_beneath(&self.dir, &key, Access::Read),
+        };
+        match opened {
+            Ok(file) => Ok(Some(file)),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                if self.is_replaced() {
+                    let what = "the array was replaced while it was read; open it again";
+                    return Err(Error::corrupt(&self.info.path, what).into());
+                }
+                Ok(None)
+            }
+            Err(Error::Io { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) =>
+            {
+                Err(Trouble::Damaged("is a link that leads out of the array; refused".into()))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Decodes what a box of the array has of a chunk, and hands it over piece by piece.
+    pub(super) fn visit(
+        &self,
+        mover: &mut Mover,
+        coords: &[u64],
+        region: &ArrayBox,
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
+        mover.cancel.check()?;
+        let chunk = self.grid.tile_box(coords);
+        let Some(common) = chunk.intersect(region) else { return Ok(()) };
+        let Some(file) = self.open_chunk(coords)? else {
+            sink(&common, Piece::Fill);
+            return Ok(());
+        };
+        let result = match &self.codecs.kind {
+            Kind::Whole(_) => self.visit_whole(mover, &file, &chunk, &common, sink),
+            Kind::Shards(shards) => self.visit_shard(mover, &file, shards, &chunk, &common, sink),
+        };
+        file.drop_cache();
+        result
+    }
+
+    fn visit_whole(
+        &self,
+        mover: &mut Mover,
+        file: &DiskFile,
+        chunk: &ArrayBox,
+        common: &ArrayBox,
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
+        let len = file.len()?;
+        let most = self.codecs.most_encoded() as u64;
+        if len > 2 * most + (1 << 20) {
+            return Err(Trouble::Damaged(format!("is too long: {len} bytes, where {most} are possible")));
+        }
+        let place = Place::new(mover, charged(len as usize))?;
+        let (disk, cancel) = (mover.disk, mover.cancel.clone());
+        // SAFETY: the memory is ours and has room for the file in whole blocks.
+        unsafe { read_range(disk, &mut mover.queue, &cancel, file, (0, len), place.start)? };
+        let _room = place.make_room(mover, self.codecs.decode_heap())?;
+        // SAFETY: that many bytes were read.
+        let encoded = unsafe { std::slice::from_raw_parts(place.start, len as usize) };
+        let elements = self.codecs.decode(encoded).map_err(|what| format!("is damaged: {what}"))?;
+        let strides = self.codecs.strides();
+        let inside = offset_of(common, chunk, &strides);
+        sink(common, Piece::Elements(&elements[inside..], &strides));
+        Ok(())
+    }
+
+    fn visit_shard(
+        &self,
+        mover: &mut Mover,
+        file: &DiskFile,
+        shards: &Shards,
+        chunk: &ArrayBox,
+        common: &ArrayBox,
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
+        let len = file.len()?;
+        let (disk, cancel) = (mover.disk, mover.cancel.clone());
+        let range = shards.index_range(len)?;
+        let (start, end) = blocks(range.0, range.1);
+        let place = Place::new(mover, (end - start) as usize)?;
+        let room = place.make_room(mover, 3 * shards.index_bytes)?;
+        // SAFETY: the memory is ours and has room for those blocks.
+        let index = unsafe {
+            let at = read_range(disk, &mut mover.queue, &cancel, file, range, place.start)?;
+            shards.decode_index(std::slice::from_raw_parts(place.start.add(at), shards.index_bytes))?
+        };
+        // From here on the index is part of what each extent asks room for.
+        drop((place, room));
+        let mut places = Vec::new();
+        for coords in shards.grid.tiles_of(&self.in_shard(chunk, common)) {
+            match shards.place(&index, &coords, len)? {
+                Some(place) => places.push(place),
+                None => {
+                    let inner = self.inner_box(shards, chunk, &coords);
+                    sink(&inner.intersect(common).expect("an inner chunk of the box"), Piece::Fill);
+                }
+            }
+        }
+        for extent in extents(places) {
+            cancel.check()?;
+            self.visit_extent(mover, file, shards, &extent, (chunk, common), sink)?;
+        }
+        Ok(())
+    }
+
+    fn visit_extent(
+        &self,
+        mover: &mut Mover,
+        file: &DiskFile,
+        shards: &Shards,
+        extent: &Extent,
+        (chunk, common): (&ArrayBox, &ArrayBox),
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
+        let (disk, cancel) = (mover.disk, mover.cancel.clone());
+        let (start, end) = blocks(extent.from, extent.to);
+        let memory = Place::new(mover, (end - start) as usize)?;
+        let range = (extent.from, extent.to);
+        // SAFETY: the memory is ours and has room for those blocks.
+        let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
+        let _room = memory.make_room(mover, shards.inner.decode_heap() + 3 * shards.index_bytes)?;
+        let strides = self.inner_strides(shards);
+        for place in &extent.places {
+            let (from, bytes) = (place.from - extent.from, place.to - place.from);
+            // SAFETY: these bytes were read.
+            let encoded =
+                unsafe { std::slice::from_raw_parts(memory.start.add(at + from as usize), bytes as usize) };
+            let elements = shards
+                .inner
+                .decode(encoded)
+                .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&place.coords)))?;
+            let inner = self.inner_box(shards, chunk, &place.coords);
+            let part = inner.intersect(common).expect("an inner chunk of the box");
+            let inside = offset_of(&part, &inner, &strides);
+            sink(&part, Piece::Elements(&elements[inside..], &strides));
+        }
+        Ok(())
+    }
+
+    /// Bytes that loading a part of a shard reads: those of its index, and of the inner chunks.
+    pub(super) fn shard_bytes(
+        &self,
+        shards: &Shards,
+        coords: &[u64],
+        region: &ArrayBox,
+    ) -> Result<u64, Trouble> {
+        let chunk = self.grid.tile_box(coords);
+        let Some(common) = chunk.intersect(region) else { return Ok(0) };
+        let Some(file) = self.open_chunk(coords)? else { return Ok(0) };
+        let len = file.len()?;
+        let range = shards.index_range(len)?;
+        let read = |from: u64, to: u64| {
+            let (start, end) = blocks(from, to);
+            end - start
+        };
+        // Planning has no mover, and no budget: the index is small.
+        let memory =
+            Budget::new(usize::MAX).frame(shards.index_bytes + 2 * FRAME_ALIGN, "the index of a shard")?;
+        let mut queue = self.disk.queue()?;
+        // SAFETY: the memory has room for the blocks around the index, and is used by nobody else.
+        let index = unsafe {
+            let at = read_range(&self.disk, &mut queue, &Cancel::default(), &file, range, memory.as_ptr())?;
+            shards.decode_index(&memory.bytes()[at..at + shards.index_bytes])?
+        };
+        let mut places = Vec::new();
+        for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
+            places.extend(shards.place(&index, &coords, len)?);
+        }
+        Ok(read(range.0, range.1) + extents(places).iter().map(|e| read(e.from, e.to)).sum::<u64>())
+    }
+
+    /// A box of the array in the coordinates of a shard: along its encoded axes, from its first
+    /// element.
+    fn in_shard(&self, chunk: &ArrayBox, region: &ArrayBox) -> ArrayBox {
+        let order = &self.codecs.order;
+        let start: Dims = order.iter().map(|&a| region.start[a] - chunk.start[a]).collect();
+        ArrayBox::new(start, order.iter().map(|&a| region.shape[a]).collect::<Dims>())
+    }
+
+    /// The box of an inner chunk in the array, where it may hang over.
+    pub(super) fn inner_box(&self, shards: &Shards, chunk: &ArrayBox, coords: &[u64]) -> ArrayBox {
+        let mut inner = chunk.clone();
+        for (i, &axis) in self.codecs.order.iter().enumerate() {
+            inner.start[axis] += coords[i] * shards.grid.tile[i];
+            inner.shape[axis] = shards.grid.tile[i];
+        }
+        inner
+    }
+
+    /// Strides in bytes, along the array's axes, of a decoded inner chunk.
+    pub(super) fn inner_strides(&self, shards: &Shards) -> Strides {
+        let inner = shards.inner.strides();
+        let mut strides = inner.clone();
+        for (i, &axis) in self.codecs.order.iter().enumerate() {
+            strides[axis] = inner[i];
+        }
+        strides
+    }
+
+    /// The error of a chunk that could not be loaded.
+    pub(super) fn failed(&self, coords: &[u64], trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Damaged(what) => {
+                Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
+            }
+            Trouble::Failed(error) => error,
+        }
+    }
+}
+
+/// Where a box begins in a dense block that holds another, in bytes.
+fn offset_of(inner: &ArrayBox, outer: &ArrayBox, strides: &Strides) -> usize {
+    (0..inner.ndim()).map(|a| (inner.start[a] - outer.start[a]) as usize * strides[a] as usize).sum()
+}

@@ -1,0 +1,108 @@
+"""The progress bar: bytes, rate and time left, on the terminal and nowhere else."""
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from outcrop._sizes import format_bytes
+from outcrop.cli.results import format_rate, format_seconds
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
+
+__all__ = ["Bar"]
+
+_PATIENCE = 0.3
+"""Seconds. What takes no longer gets no bar: it would only flicker."""
+
+
+class Bar:
+    """A progress function that draws a bar on stderr, and wipes it away at the end.
+
+    Parameters
+    ----------
+    label : str
+        What is being worked on.
+    begin : float
+        When the work began, by the monotonic clock.
+    """
+
+    def __init__(self, label: str, begin: float) -> None:
+        self._label = label
+        self._begin = begin
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how far the work is."""
+        if self._progress is None:
+            if time.monotonic() - self._begin < _PATIENCE:
+                return
+            self._progress = _make()
+            self._task = self._progress.add_task(self._label, total=total)
+            self._progress.start()
+        assert self._task is not None
+        self._progress.update(self._task, completed=done, total=total)
+
+
+def _make() -> "Progress":
+    # Late: rich takes longer to load than most commands to run.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.table import Column
+    from rich.text import Text
+
+    class Label(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+    class Bytes(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            total = int(task.total or 0)
+            return Text(f"{format_bytes(int(task.completed))} of {format_bytes(total)}")
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.speed
+            return Text("" if speed is None else format_rate(speed, 1), justify="right")
+
+    class Left(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            if task.finished:
+                # All bytes are on their way; what is left is to make them durable.
+                return Text("syncing", justify="right")
+            left = task.time_remaining
+            return Text("" if left is None else f"{format_seconds(left)} left", justify="right")
+
+    console = Console(stderr=True)
+    percent = TextColumn("{task.percentage:>3.0f}%")
+    columns: list[ProgressColumn] = [BarColumn(bar_width=None), percent]
+    # What a narrow terminal has no room for goes, the least useful first.
+    if console.width >= 36:
+        columns.append(Rate(Column(min_width=11, justify="right", no_wrap=True)))
+    if console.width >= 50:
+        columns.append(Left(Column(min_width=11, justify="right", no_wrap=True)))
+    if console.width >= 76:
+        columns.insert(2, Bytes(Column(justify="right", no_wrap=True)))
+    if console.width >= 60:
+        columns.insert(0, Label(Column(max_width=max(console.width // 4, 12), no_wrap=True)))
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        expand=True,
+        # Results go where they were sent to, also where that is not the bar's terminal.
+        redirect_stdout=False,
+    )

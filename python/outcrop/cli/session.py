@@ -1,0 +1,91 @@
+"""What the global options ask for, and what all verbs do with it."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import click
+
+from outcrop._sizes import format_bytes
+from outcrop.cli.progress import Bar
+from outcrop.cli.results import aligned, format_rate, format_seconds
+from outcrop.report import last_run
+
+__all__ = ["Session", "Work", "pass_session"]
+
+
+@dataclass
+class Work:
+    """A piece of long work. The verb fills in what came of it."""
+
+    name: str
+    progress: Callable[[int, int], None] | None
+    done: str = ""
+    """What was done, in one line; nothing is said where it is empty."""
+    nbytes: int = 0
+    """Bytes of the elements that were moved or looked at."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """How a command speaks.
+
+    Attributes
+    ----------
+    quiet : bool
+        Nothing is said that is neither the result asked for nor an error.
+    report : bool
+        The cost of each piece of work is printed.
+    """
+
+    quiet: bool = False
+    report: bool = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether a person looks on, who wants to see progress."""
+        return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    @contextmanager
+    def work(self, name: str) -> Iterator[Work]:
+        """Show the progress of what happens inside, and what it took at the end."""
+        begin = time.monotonic()
+        with Bar(name, begin) if self.watched else _Nothing() as progress:
+            work = Work(name, progress)
+            yield work
+        seconds = time.monotonic() - begin
+        if self.report:
+            click.echo(self._report(work, seconds), err=True)
+        elif self.watched and work.done:
+            rate = format_rate(work.nbytes, seconds)
+            click.echo(f"{work.done} in {format_seconds(seconds)}, {rate}", err=True)
+
+    def _report(self, work: Work, seconds: float) -> str:
+        facts = {"work": work.done or work.name}
+        if run := last_run():
+            facts |= {
+                "read": format_bytes(run.bytes_read),
+                "written": format_bytes(run.bytes_written),
+            }
+        # Longer than the run's own time by what makes the result durable.
+        facts |= {"seconds": f"{seconds:.3f}", "rate": format_rate(work.nbytes, seconds)}
+        if run:
+            facts["peak memory"] = (
+                f"{format_bytes(run.peak_bytes)} of the budget, "
+                f"{format_bytes(run.peak_rss)} resident"
+            )
+        return aligned(facts)
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+pass_session = click.make_pass_decorator(Session)
