@@ -83,8 +83,7 @@ def _listed(codecs: Any, text: str) -> list[dict[str, Any]]:
     items = codecs if isinstance(codecs, Sequence) else [codecs]
     if not all(isinstance(item, Mapping) for item in items):
         raise InvalidTypeError(
-            f"codecs: {text} is neither a list of JSON objects nor a short word such as "
-            f"{_EXAMPLES}"
+            f"codecs: {text} is neither a list of JSON objects nor a short word such as {_EXAMPLES}"
         )
     return [dict(item) for item in items]
 

@@ -3,9 +3,10 @@
 use crate::report::{Report, peak_rss};
 use crate::resident::Resident;
 use outcrop_store::frame::{Budget, Frame, charged};
-use outcrop_store::io::{Disk, EngineChoice};
-use outcrop_store::{Error, Result};
-use std::path::PathBuf;
+use outcrop_store::io::disk::{Tuning, device_of, parent_of};
+use outcrop_store::io::{Cancel, Disk, EngineChoice};
+use outcrop_store::{Error, Result, profile};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -24,6 +25,9 @@ pub struct Settings {
 
 /// The least budget that anything works with.
 pub const LEAST_MEMORY: usize = 256 << 10;
+
+/// Runs that move less do not wait for a device profile to be measured.
+const WORTH_MEASURING: u64 = 512 << 20;
 
 /// Everything that work on arrays shares.
 pub struct Runtime {
@@ -126,6 +130,26 @@ impl Runtime {
     /// Those of writing it out.
     pub fn release_something(&self) -> Result<bool> {
         self.resident().evict_one(self)
+    }
+
+    /// Sees to it that the request sizes that suit an array's device are known, before a run that
+    /// moves `bytes` bytes there. Where there is no profile yet, one is measured, quickly; small runs
+    /// are not worth that.
+    pub fn tune(&self, array: &Path, bytes: u64) {
+        let dir = parent_of(array);
+        let Ok(device) = device_of(dir) else { return };
+        if bytes < WORTH_MEASURING || self.disk.is_tuned(device) {
+            return;
+        }
+        let tuning = match profile::ensure(&self.disk, dir, &Cancel::default()) {
+            Ok(profile) => profile.tuning(),
+            Err(error) => {
+                // Such as a read-only directory: the defaults suit most devices.
+                log::debug!("{}: no device profile: {error}", dir.display());
+                Tuning::default()
+            }
+        };
+        self.disk.set_tuning(device, tuning);
     }
 
     /// Starts the account of a run.

@@ -90,6 +90,7 @@ fn move_box(
         runtime.set_last_run(meter.report());
         return Ok(());
     }
+    runtime.tune(&info.path, info.box_bytes(&canvas.region().shape));
     let threads = fitting(runtime, threads(runtime, staging, None), staging.least);
     let job = Move { operation, store, canvas, units, write };
     stream::run(runtime, &job, threads, watch).map(drop)

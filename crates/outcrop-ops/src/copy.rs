@@ -148,6 +148,9 @@ pub fn copy(
     check_pair(source.info(), region, target.info())?;
     crate::access::flush(runtime, source)?;
     runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
+    let bytes = target.info().nbytes();
+    runtime.tune(&source.info().path, bytes);
+    runtime.tune(&target.info().path, bytes);
     let plan = plan(runtime, source.as_ref(), region, target.as_ref())?;
     let threads = threads(runtime, plan.source.staging(plan.exact), Some(plan.target.staging(true)));
     log::debug!("copy in groups of {:?}, frames by {:?}", plan.groups.tile, plan.frames);

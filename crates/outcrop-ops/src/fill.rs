@@ -70,6 +70,7 @@ pub fn fill(
 ) -> Result<Report> {
     let whole = ArrayBox::whole(&target.info().shape);
     runtime.resident().forget(target, &whole);
+    runtime.tune(&target.info().path, target.info().nbytes());
     let boxes = units(target.as_ref(), &whole, PART);
     let mut threads = threads(runtime, NONE, Some(target.staging(true)));
     threads.loaders = Loaders::Caller;

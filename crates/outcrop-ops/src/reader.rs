@@ -125,6 +125,8 @@ impl Reader {
     pub fn new(runtime: &Arc<Runtime>, store: &Arc<dyn Store>, boxes: Vec<ArrayBox>) -> Result<Reader> {
         boxes.iter().try_for_each(|b| b.check_inside(&store.info().shape))?;
         crate::access::flush(runtime, store)?;
+        let bytes = boxes.iter().map(|b| store.info().box_bytes(&b.shape)).sum();
+        runtime.tune(&store.info().path, bytes);
         let exact = boxes.iter().all(|b| b.shape == store.info().tile);
         let choice = threads(runtime, store.staging(exact), None);
         runtime.make_room(choice.load_staging, "reading ahead")?;

@@ -51,6 +51,7 @@ impl Job for Verify<'_> {
 /// Those that prevent checking at all.
 pub fn verify(runtime: &Runtime, store: &Arc<dyn Store>, accept: bool, watch: &mut dyn Watch) -> Result<Vec<String>> {
     crate::access::flush(runtime, store)?;
+    runtime.tune(&store.info().path, store.info().nbytes());
     let job = Verify { store: store.as_ref(), findings: Mutex::default() };
     stream::run(runtime, &job, threads(runtime, store.staging(false), None), watch)?;
     let mut findings = job.findings.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use crate::watch::PyWatch;
 use outcrop_engine::{Runtime, Settings, Watch, memory};
 use outcrop_store::io::fault::Faults;
 use outcrop_store::io::{Cancel, EngineChoice};
-use outcrop_store::Error;
+use outcrop_store::{Error, profile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ pub fn doctor(py: Python<'_>, directory: PathBuf, quick: bool, progress: Option<
                 stop.cancel();
             }
         };
-        let _ = (quick, &directory); tick(0, 0); let _ = cancel; Err::<u32, _>(Error::Interrupted)
+        profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick).inspect(|p| profile::save(p))
     });
     let profile = measured.map_err(|e| watch.exception(py, e))?;
     serde_json::to_string(&profile).map_err(|e| to_python(py, Error::invalid(e.to_string())))

@@ -8,13 +8,13 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 import numpy as np
 from click.shell_completion import CompletionItem
 
-from outcrop._checks import check_dtype, check_shape
+from outcrop._checks import Order, check_dtype, check_order, check_shape
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.cli.values import parse_extents
@@ -33,7 +33,7 @@ class Description:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int = 0
-    order: Literal["C", "F"] = "C"
+    order: Order = "C"
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.shape)) or "()"
@@ -125,11 +125,7 @@ def _parse(text: str) -> Description:
     offset = given.get("offset", "0")
     if not (offset.isdecimal() and offset.isascii()):
         raise InvalidArgumentError(f"offset={offset!r} is not a number of bytes")
-    order = given.get("order", "C").upper()
-    if order != "C" and order != "F":
-        raise InvalidArgumentError(
-            f"order={order!r} is neither C (row-major) nor F (column-major)"
-        )
+    order = check_order(given.get("order", "C").upper())
     return Description(check_shape(shape, dtype), dtype, int(offset), order)
 
 

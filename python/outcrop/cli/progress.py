@@ -8,7 +8,7 @@ from outcrop._sizes import format_bytes
 from outcrop.cli.results import format_rate, format_seconds
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, TaskID
 
 __all__ = ["Bar"]
 

@@ -83,9 +83,7 @@ def _index(text: str) -> Any:
 class _Codecs(click.ParamType[Any]):
     name = "codecs"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The text, if something can be made of it."""
         try:
             expand_codecs(value, np.dtype("u1"), 3)

@@ -287,6 +287,11 @@ impl Disk {
         self.tuning.write().unwrap_or_else(PoisonError::into_inner).insert(device, tuning);
     }
 
+    /// Whether request sizes were set for the device with this number.
+    pub fn is_tuned(&self, device: u64) -> bool {
+        self.tuning.read().unwrap_or_else(PoisonError::into_inner).contains_key(&device)
+    }
+
     /// The request sizes for the device a file lies on.
     pub fn tuning(&self, file: impl AsFd) -> Tuning {
         let tuning = self.tuning.read().unwrap_or_else(PoisonError::into_inner);

@@ -473,7 +473,7 @@ impl Store for LinearArray {
             return Ok(0);
         }
         let end = self.layout.end();
-        Ok(self.layout.runs(region).intervals(BLOCK as u64).map(|i| i.len.min(end - i.offset)).sum())
+        Ok(self.layout.runs(region).intervals(BLOCK as u64).map(|i| i.len.min((end - i.offset).next_multiple_of(BLOCK as u64))).sum())
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

@@ -419,7 +419,7 @@ impl Store for TiledArray {
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let written = |c: &Dims| !matches!(self.recorded(self.grid.linear_index(c)), Some(None));
         let tiles = self.tiles_of(region).filter(written).count() as u64;
-        Ok(tiles * self.file_bytes() as u64)
+        Ok(tiles * (self.file_bytes() as u64).next_multiple_of(4096))
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

@@ -1,0 +1,200 @@
+"""``outcrop copy`` and ``outcrop convert``: from one array on disk to another."""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+import click
+
+from outcrop._checks import Order
+from outcrop._save import format_of
+from outcrop.array import Array
+from outcrop.cli.encoding import encoding_of
+from outcrop.cli.places import PLACE, Description, Place
+from outcrop.cli.session import Session, pass_session
+from outcrop.cli.values import BOX, CODECS, TILE
+
+__all__ = ["convert", "copy"]
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What the options say of the target. What is None stays as it is, where that is possible."""
+
+    format: str
+    tile: tuple[int, ...] | Literal["default"] | None = None
+    order: str | None = None
+    codecs: str | None = None
+    zarr_format: int | None = None
+
+
+_overwrite = click.option(
+    "--overwrite", is_flag=True, help="Replace an array that stands at DST, once DST is complete."
+)
+
+
+@click.command()
+@click.argument("source", metavar="SRC", type=PLACE)
+@click.argument("target", metavar="DST", type=PLACE)
+@_overwrite
+@pass_session
+def copy(session: Session, source: Place, target: Place, overwrite: bool) -> None:
+    """Copy an array as it is: same format, tiles, order, codecs.
+
+    Checksums are verified on the way. DST may be a directory, which gets a copy of the same name.
+    Of a raw file (SRC.raw:shape=1000x2000,dtype=f8) the described elements are copied, in
+    little-endian order and without what stands before them.
+    """
+    target = _undescribed(target)
+    array = source.open()
+    format = _plain_format(array)
+    into = Path(target.path)
+    # As cp does; but a directory that has the name of an array is going to be one.
+    if into.is_dir() and format_of_suffix(target.path) is None and not _is_array(into):
+        target = Place(str(into / source.name))
+    wanted = format_of_suffix(target.path)
+    if wanted is not None and wanted != format:
+        raise click.BadParameter(
+            f"{target.path!r} is a name for the format {wanted}, and a copy of {source.path!r} has "
+            f"the format {format}; 'outcrop convert' changes it",
+            param_hint="DST",
+        )
+    _write(session, "copied", array, source, target, _Wishes(format), overwrite)
+
+
+@click.command()
+@click.argument("source", metavar="SRC", type=PLACE)
+@click.argument("target", metavar="DST", type=PLACE)
+@click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024, or 'default'.")
+@click.option("--format", type=click.Choice(["zarr", "npy", "raw"]), help="Default: by suffix.")
+@click.option("--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major.")
+@click.option(
+    "--codecs",
+    type=CODECS,
+    help="Zarr: 'none', 'zstd[:LEVEL]', 'gzip[:LEVEL]', 'blosc[:NAME[:LEVEL[:SHUFFLE]]]' or JSON.",
+)
+@click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of Zarr.")
+@click.option("--box", type=BOX, help="Only this part, such as '0:100,:', as NumPy indexes.")
+@_overwrite
+@pass_session
+def convert(
+    session: Session,
+    source: Place,
+    target: Place,
+    tile: tuple[int, ...] | Literal["default"] | None,
+    format: str | None,
+    order: str | None,
+    codecs: str | None,
+    zarr_format: str | None,
+    box: tuple[Any, ...] | None,
+    overwrite: bool,
+) -> None:
+    """Convert between formats, tiles, orders and codecs, inside the memory budget.
+
+    The suffix of DST gives the format: .zarr (or none), .npy, and .raw, .bin or .dat for bare
+    elements. What no option mentions stays as it is, where the format of DST can hold it. A raw SRC
+    needs a description: page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
+    """
+    target = _undescribed(target)
+    format = format or format_of_suffix(target.path)
+    if format is None and not PurePath(target.path).suffix:
+        format = "zarr"
+    if format is None:
+        raise click.BadParameter(
+            f"the suffix of {target.path!r} does not say which format is wanted; "
+            "--format zarr, npy or raw does",
+            param_hint="DST",
+        )
+    version = int(zarr_format) if zarr_format else None
+    wishes = _Wishes(format, tile, order, codecs, version)
+    given = {"--tile": tile, "--codecs": codecs, "--zarr-format": version}
+    for option in [option for option, value in given.items() if value and format != "zarr"]:
+        raise click.UsageError(f"{option} is for Zarr arrays, and {target.path!r} will be {format}")
+    if order and format == "zarr":
+        raise click.UsageError("--order is for npy and raw files; tiles of Zarr are row-major")
+    array = source.open()
+    if box is not None:
+        array = array[box]
+    _write(session, "converted", array, source, target, wishes, overwrite)
+
+
+def _undescribed(target: Place) -> Place:
+    if target.description is not None:
+        raise click.BadParameter(
+            f"{str(target)!r}: only what is read is described; a raw file that is written has the "
+            "shape and dtype of SRC",
+            param_hint="DST",
+        )
+    return target
+
+
+def _plain_format(array: Array) -> str:
+    return "zarr" if array.format == "zarr-foreign" else str(array.format)
+
+
+def format_of_suffix(path: str) -> str | None:
+    """The format that a suffix stands for, None for suffixes that stand for none."""
+    known = format_of(path)
+    return known if known != "zarr" or PurePath(path).suffix.lower() == ".zarr" else None
+
+
+def _is_array(path: Path) -> bool:
+    return (path / "zarr.json").exists() or (path / ".zarray").exists()
+
+
+def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
+    """Arguments of `Array.save`."""
+    if wishes.format != "zarr":
+        return {"order": wishes.order or ("F" if array.layout == "column-major" else "C")}
+    old = encoding_of(array)
+    tile = wishes.tile
+    if tile is None and old is not None:
+        # Of a part smaller than a tile, the rest of the tile would be nothing but padding.
+        pairs = zip(array.tile, array.shape, strict=True)
+        tile = tuple(max(min(t, n), 1) for t, n in pairs) if _is_part(array) else array.tile
+    codecs: Any = wishes.codecs
+    version = wishes.zarr_format or (old.zarr_format if old else 3)
+    if codecs is None and old is not None:
+        codecs = old.codecs
+        if codecs and version != old.zarr_format:
+            raise click.UsageError(
+                f"Zarr {old.zarr_format} and Zarr {version} name codecs differently; "
+                "--codecs says which are wanted"
+            )
+        codecs = codecs or None
+    return {
+        "tile": None if tile == "default" else tile,
+        "codecs": codecs,
+        "zarr_format": version,
+    }
+
+
+def _is_part(array: Array) -> bool:
+    return not array._view.is_whole
+
+
+def _write(
+    session: Session,
+    verb: str,
+    array: Array,
+    source: Place,
+    target: Place,
+    wishes: _Wishes,
+    overwrite: bool,
+) -> None:
+    options = _options(array, wishes)
+    with session.work(target.name) as work:
+        result = array.save(
+            target.path,
+            format=wishes.format,
+            overwrite=overwrite,
+            progress=work.progress,
+            **options,
+        )
+        place = target
+        if wishes.format == "raw":
+            # Nobody could open it without knowing this.
+            order: Order = "F" if result.layout == "column-major" else "C"
+            place = Place(target.path, Description(result.shape, result.dtype, 0, order))
+        work.done = f"{verb} {source.path} to {place}"
+        work.nbytes = array.nbytes

@@ -1,0 +1,95 @@
+"""``outcrop doctor``: how fast a directory's disk is, and how it is used."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from outcrop._sizes import format_bytes
+from outcrop.cli.results import aligned, format_rate
+from outcrop.cli.session import Session, pass_session
+from outcrop.device import doctor as measure
+
+__all__ = ["doctor"]
+
+
+@click.command()
+@click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
+@click.option("--quick", is_flag=True, help="Measure for a second rather than twenty.")
+@click.option("--json", "as_json", is_flag=True, help="Print the device profile as JSON.")
+@pass_session
+def doctor(session: Session, directory: str, quick: bool, as_json: bool) -> None:
+    """Measure the disk of a directory, and say which I/O engine is used and why.
+
+    Temporary files are written, read and removed there. The device profile is kept in the user's
+    cache directory, for planning.
+    """
+    with session.work("measuring") as work:
+        profile = measure(directory, quick, progress=work.progress)
+    if as_json:
+        click.echo(json.dumps(profile, indent=2))
+    else:
+        click.echo(_text(profile))
+
+
+def _text(profile: Mapping[str, Any]) -> str:
+    device = profile.get("device") or {}
+    alignment = profile.get("alignment")
+    direct = "yes" if profile.get("direct") else "no: buffered, the page cache is emptied after use"
+    if profile.get("direct") and alignment:
+        direct += f", aligned to {format_bytes(alignment)}"
+    facts = {
+        "directory": str(profile.get("directory", "")),
+        "device": str(device.get("source", "")),
+        "file system": str(device.get("file_system", "")),
+        "engine": str(profile.get("engine", "")),
+    }
+    for number, reason in enumerate(profile.get("reasons", [])):
+        facts["not used" if number == 0 else " " * number] = reason
+    facts["direct I/O"] = direct
+    kept = _kept(profile)
+    facts["kept in"] = str(kept) if kept else "nowhere: the cache directory cannot be written"
+    return f"{aligned(facts)}\n\n{_table(profile)}"
+
+
+def _table(profile: Mapping[str, Any]) -> str:
+    reads = {point["request"]: point for point in profile.get("reads", [])}
+    writes = {point["request"]: point for point in profile.get("writes", [])}
+    rows = [["request", "reads", "depth", "writes", "depth"]]
+    for request in sorted(reads | writes):
+        row = [format_bytes(request)]
+        for points in (reads, writes):
+            point = points.get(request)
+            row += (
+                [format_rate(point["bytes_per_second"], 1), str(point["depth"])] if point else "--"
+            )
+        rows.append(row)
+    lines = _columns(rows)
+    if both := profile.get("both"):
+        lines += ["", f"reading and writing at once: {format_rate(both, 1)} together"]
+    return "\n".join(lines)
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+
+
+def _kept(profile: Mapping[str, Any]) -> Path | None:
+    """The file in the user's cache directory that holds the profile."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(os.environ.get("OUTCROP_CACHE") or Path(home, "outcrop"))
+    for path in sorted(cache.glob("profiles/*.json")):
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if found == profile:
+            return path
+    return None

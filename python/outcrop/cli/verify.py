@@ -1,0 +1,66 @@
+"""``outcrop verify``: whether arrays are what was written."""
+
+import math
+
+import click
+
+from outcrop._sizes import format_bytes
+from outcrop.cli.places import PLACE, Place, store_of
+from outcrop.cli.results import count
+from outcrop.cli.session import Session, pass_session
+from outcrop.errors import OutcropError
+
+__all__ = ["verify"]
+
+_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib")
+"""Codecs that find altered bytes."""
+
+
+@click.command()
+@click.argument("places", metavar="PATH...", type=PLACE, nargs=-1, required=True)
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Record tiles that another program has changed lawfully as they are now.",
+)
+@pass_session
+def verify(session: Session, places: tuple[Place, ...], accept: bool) -> int:
+    """Read whole arrays and compare every checksum.
+
+    Names every damaged tile on stderr. The exit status is 1 if there is one. The formats npy and
+    raw, and some codecs, have no checksums: of those, only what cannot be read is found.
+    """
+    failed = False
+    for place in places:
+        try:
+            damaged = _verify(session, place, accept)
+        except OutcropError as error:
+            # The others can still be looked at.
+            click.echo(f"outcrop: error: {error}", err=True)
+            failed = True
+            continue
+        failed = failed or damaged
+    return int(failed)
+
+
+def _verify(session: Session, place: Place, accept: bool) -> bool:
+    """Whether the array is damaged."""
+    array = place.open()
+    store = store_of(array).store
+    with session.work(place.name) as work:
+        damaged = store.verify(accept, work.progress)
+        work.done = f"verified {place}"
+        work.nbytes = array.nbytes
+    for line in damaged:
+        click.echo(f"{place.path}: {line}", err=True)
+    if damaged:
+        click.echo(f"outcrop: error: {place.path}: {count(len(damaged), 'damaged tile')}", err=True)
+    elif not session.quiet:
+        what = format_bytes(array.nbytes)
+        if array.layout == "tiled":
+            tiles = math.prod(-(-n // t) for n, t in zip(array.shape, array.tile, strict=True))
+            what = f"{count(tiles, 'tile')}, {what}"
+        checked = any(codec in store.codecs for codec in _CHECKSUMS)
+        verdict = "sound" if checked else "readable, but without checksums"
+        click.echo(f"{place.path}: {verdict}, {what}")
+    return bool(damaged)
