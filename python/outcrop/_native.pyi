@@ -28,7 +28,9 @@ class Store:
     def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
         """The box as a dense C-order array in native byte order, charged to the budget while it lives."""
 
-    def reader(self, boxes: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[NDArray[Any]]:
+    def reader(
+        self, boxes: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> Iterator[NDArray[Any]]:
         """Reads the boxes in this order, ahead of the consumer as far as the budget allows."""
 
     def write(self, start: Sequence[int], value: NDArray[Any]) -> None:
@@ -68,12 +70,18 @@ def create(
     overwrite: bool,
 ) -> Store: ...
 def copy(
-    source: Store, start: Sequence[int], shape: Sequence[int], target: Store, progress: Progress | None
+    source: Store,
+    start: Sequence[int],
+    shape: Sequence[int],
+    target: Store,
+    progress: Progress | None,
 ) -> None:
     """Copies a box of `source` to the whole of `target` (same shape and dtype), re-tiling as needed. Does not commit."""
 
 def fill(
-    target: Store, function: Callable[[tuple[int, ...], NDArray[Any]], None], progress: Progress | None
+    target: Store,
+    function: Callable[[tuple[int, ...], NDArray[Any]], None],
+    progress: Progress | None,
 ) -> None:
     """Calls function(start, out) for each tile in turn, writes behind. Does not commit."""
 

@@ -18,7 +18,9 @@ fn group_limit() -> Option<u64> {
     for line in read_to_string("/proc/self/cgroup").ok()?.lines() {
         // 0::/user.slice (version 2), or 7:memory:/user.slice (version 1)
         let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
         let (root, file) = match controllers {
             "" => ("/sys/fs/cgroup", "memory.max"),
             c if c.split(',').any(|c| c == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),

@@ -45,7 +45,8 @@ fn canvas_of(entry: &Entry) -> Canvas {
 fn store_entry(runtime: &Runtime, entry: &mut Entry) -> Result<()> {
     if entry.dirty {
         let cancel = Cancel::default();
-        let mut mover = Mover::new(runtime.disk(), runtime.budget(), entry.store.staging(true).least, &cancel)?;
+        let mut mover =
+            Mover::new(runtime.disk(), runtime.budget(), entry.store.staging(true).least, &cancel)?;
         entry.store.store(&mut mover, &canvas_of(entry))?;
         entry.dirty = false;
     }
@@ -107,7 +108,13 @@ impl Resident {
                 }
             }
             let frame = runtime.budget().frame(bytes, "a tile")?;
-            let entry = Entry { store: Arc::clone(store), region: grid.tile_box(coords), frame, dirty: false, used: 0 };
+            let entry = Entry {
+                store: Arc::clone(store),
+                region: grid.tile_box(coords),
+                frame,
+                dirty: false,
+                used: 0,
+            };
             if load {
                 let cancel = Cancel::default();
                 let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &cancel)?;

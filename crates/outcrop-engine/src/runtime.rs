@@ -156,7 +156,13 @@ impl Runtime {
     pub fn meter(&self, operation: &'static str) -> Meter<'_> {
         self.budget.reset_peak();
         let counters = self.disk.counters();
-        Meter { runtime: self, operation, read: counters.read(), written: counters.written(), start: Instant::now() }
+        Meter {
+            runtime: self,
+            operation,
+            read: counters.read(),
+            written: counters.written(),
+            start: Instant::now(),
+        }
     }
 
     /// The report of the last run, if there was one.

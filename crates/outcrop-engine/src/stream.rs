@@ -193,8 +193,10 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
     let pieces = job.pieces();
     let total: u64 = (0..pieces).map(|p| job.progress(p)).sum();
     let meter = runtime.meter(job.operation());
-    let largest: usize =
-        (0..pieces).map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum()).max().unwrap_or(0);
+    let largest: usize = (0..pieces)
+        .map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum())
+        .max()
+        .unwrap_or(0);
     runtime.make_room(threads.staging() + largest, job.operation())?;
     let run = Run {
         runtime,

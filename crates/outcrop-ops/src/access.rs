@@ -1,8 +1,8 @@
 //! Boxes to memory and back.
 
 use crate::movement::{NONE, threads, units};
-use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_engine::Runtime;
+use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_store::frame::Frame;
 use outcrop_store::io::Cancel;
 use outcrop_store::layout::Layout;
@@ -86,7 +86,11 @@ fn move_box(
         let meter = runtime.meter(operation);
         runtime.make_room(staging.least, operation)?;
         let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging.least, &Cancel::default())?;
-        if write { store.store(&mut mover, canvas)? } else { store.load(&mut mover, canvas)? }
+        if write {
+            store.store(&mut mover, canvas)?
+        } else {
+            store.load(&mut mover, canvas)?
+        }
         runtime.set_last_run(meter.report());
         return Ok(());
     }
@@ -135,12 +139,19 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
 ///
 /// # Errors
 /// As for [`read`]; [`Error::Invalid`] where the array is not writable.
-pub fn write(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &mut dyn Watch) -> Result<()> {
+pub fn write(
+    runtime: &Runtime,
+    store: &Arc<dyn Store>,
+    canvas: &Canvas,
+    watch: &mut dyn Watch,
+) -> Result<()> {
     let info = store.info();
     canvas.region().check_inside(&info.shape)?;
     if !info.writable {
         let path = info.path.display();
-        return Err(Error::invalid(format!("{path}: opened for reading; open it with mode=\"r+\" to write to it")));
+        return Err(Error::invalid(format!(
+            "{path}: opened for reading; open it with mode=\"r+\" to write to it"
+        )));
     }
     if canvas.region().is_empty() {
         return Ok(());
@@ -209,4 +220,3 @@ pub fn abort(runtime: &Runtime, store: &Arc<dyn Store>) {
     runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
     store.abort();
 }
-

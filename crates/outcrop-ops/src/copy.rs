@@ -159,7 +159,10 @@ pub fn copy(
 
 fn check_pair(source: &Info, region: &ArrayBox, target: &Info) -> Result<()> {
     if region.shape != target.shape {
-        return Err(Error::invalid(format!("a box {region} does not fill an array of shape {:?}", target.shape)));
+        return Err(Error::invalid(format!(
+            "a box {region} does not fill an array of shape {:?}",
+            target.shape
+        )));
     }
     if source.dtype != target.dtype {
         return Err(Error::invalid(format!("{} cannot be copied to {}", source.dtype, target.dtype)));

@@ -45,7 +45,8 @@ impl Job for Fill<'_> {
     fn store(&self, mover: &mut Mover, piece: u64, _: u64, frames: &Frames) -> Result<()> {
         let frame = frames.get(0).expect("given back after this");
         // SAFETY: the box was computed, and its frame is not written any more.
-        let canvas = unsafe { canvas_on(&frame, &self.boxes[piece as usize], self.target.info().dtype.size()) };
+        let canvas =
+            unsafe { canvas_on(&frame, &self.boxes[piece as usize], self.target.info().dtype.size()) };
         self.target.store(mover, &canvas)
     }
     fn frame_per_unit(&self) -> bool {

@@ -2,9 +2,9 @@
 
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{Loaders, Threads};
+use outcrop_store::layout::Layout;
 use outcrop_store::store::{Staging, Store};
 use outcrop_store::{ArrayBox, TileGrid};
-use outcrop_store::layout::Layout;
 
 /// Threads in each direction, where the budget allows. Each keeps a tile's worth of requests in
 /// flight, so that four reach the depth at which devices are fast.
@@ -29,7 +29,8 @@ pub(crate) fn threads(runtime: &Runtime, load: Staging, store: Option<Staging>) 
     for movers in 1..=MOVERS {
         for (load_staging, store_staging) in [(load.least, store.least), (load.wanted, store.wanted)] {
             let loaders = Loaders::Threads(movers);
-            let more = Threads { loaders, storers: storers(movers), load_staging, store_staging, room: limit };
+            let more =
+                Threads { loaders, storers: storers(movers), load_staging, store_staging, room: limit };
             if more.staging() <= limit / 4 {
                 choice = more;
             }

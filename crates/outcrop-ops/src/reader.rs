@@ -163,7 +163,8 @@ impl Reader {
         }
         let mut state = self.shared.lock();
         if !state.ready.contains_key(&self.given) {
-            state = self.shared.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
+            state =
+                self.shared.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
         }
         let Some(loaded) = state.ready.remove(&self.given) else { return Ok(Some(None)) };
         state.ahead = state.ahead.saturating_sub(1);

@@ -3,8 +3,8 @@
 use crate::movement::threads;
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{self, Frames, Job, Watch};
-use outcrop_store::store::{Finding, Mover, Store};
 use outcrop_store::Result;
+use outcrop_store::store::{Finding, Mover, Store};
 use std::sync::{Arc, Mutex, PoisonError};
 
 struct Verify<'a> {
@@ -49,7 +49,12 @@ impl Job for Verify<'_> {
 ///
 /// # Errors
 /// Those that prevent checking at all.
-pub fn verify(runtime: &Runtime, store: &Arc<dyn Store>, accept: bool, watch: &mut dyn Watch) -> Result<Vec<String>> {
+pub fn verify(
+    runtime: &Runtime,
+    store: &Arc<dyn Store>,
+    accept: bool,
+    watch: &mut dyn Watch,
+) -> Result<Vec<String>> {
     crate::access::flush(runtime, store)?;
     runtime.tune(&store.info().path, store.info().nbytes());
     let job = Verify { store: store.as_ref(), findings: Mutex::default() };

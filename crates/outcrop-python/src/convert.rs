@@ -13,10 +13,9 @@ pub fn numpy_name(dtype: DType) -> &'static str {
 
 /// An element type from a NumPy name or type string.
 pub fn dtype_of(py: Python<'_>, text: &str) -> PyResult<(DType, ByteOrder)> {
-    DType::from_name(text)
-        .map(|d| (d, ByteOrder::Little))
-        .or_else(|| DType::from_typestr(text))
-        .ok_or_else(|| crate::errors::to_python(py, Error::invalid(format!("dtype {text:?} is not supported"))))
+    DType::from_name(text).map(|d| (d, ByteOrder::Little)).or_else(|| DType::from_typestr(text)).ok_or_else(
+        || crate::errors::to_python(py, Error::invalid(format!("dtype {text:?} is not supported"))),
+    )
 }
 
 /// A tuple of extents.
@@ -42,7 +41,8 @@ pub unsafe fn canvas_of(array: &Bound<'_, PyUntypedArray>, start: &[u64], dtype:
     let order: String = array.dtype().getattr("str")?.extract()?;
     let fits = DType::from_typestr(&order) == Some((dtype, ByteOrder::Little)) && shape.len() == start.len();
     if !fits {
-        let message = format!("an array of {} dimensions and dtype {order} is no box of {dtype}", shape.len());
+        let message =
+            format!("an array of {} dimensions and dtype {order} is no box of {dtype}", shape.len());
         return Err(crate::errors::to_python(array.py(), Error::invalid(message)));
     }
     let strides = array.strides().iter().copied().collect();

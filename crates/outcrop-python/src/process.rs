@@ -120,7 +120,12 @@ pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
 
 #[pyfunction]
 #[pyo3(signature = (directory, quick, progress))]
-pub fn doctor(py: Python<'_>, directory: PathBuf, quick: bool, progress: Option<Py<PyAny>>) -> PyResult<String> {
+pub fn doctor(
+    py: Python<'_>,
+    directory: PathBuf,
+    quick: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
     let runtime = runtime(py)?;
     let mut watch = PyWatch::new(progress);
     let measured = py.detach(|| {
@@ -131,7 +136,7 @@ pub fn doctor(py: Python<'_>, directory: PathBuf, quick: bool, progress: Option<
                 stop.cancel();
             }
         };
-        profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick).inspect(|p| profile::save(p))
+        profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick).inspect(profile::save)
     });
     let profile = measured.map_err(|e| watch.exception(py, e))?;
     serde_json::to_string(&profile).map_err(|e| to_python(py, Error::invalid(e.to_string())))

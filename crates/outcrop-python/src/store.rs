@@ -47,7 +47,8 @@ impl Store {
         if self.pid != std::process::id() {
             return Err(to_python(py, Error::Forked));
         }
-        let closed = || to_python(py, Error::invalid(format!("{}: the array is closed", self.path.display())));
+        let closed =
+            || to_python(py, Error::invalid(format!("{}: the array is closed", self.path.display())));
         Ok((runtime(py)?, self.held().ok_or_else(closed)?))
     }
 }
@@ -285,8 +286,9 @@ pub fn create(
         (_, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, attributes },
         (_, None) => NewFormat::Zarr { tile, attributes },
     };
-    let inner =
-        run(py, &runtime, None, |_| store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite))?;
+    let inner = run(py, &runtime, None, |_| {
+        store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
+    })?;
     Ok(Store::new(inner, &path))
 }
 
@@ -303,12 +305,18 @@ pub fn copy(
     let region = box_of(py, &start, &shape)?;
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
-    run(py, &runtime, progress, |watch| outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch)).map(drop)
+    run(py, &runtime, progress, |watch| outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch))
+        .map(drop)
 }
 
 #[pyfunction]
 #[pyo3(signature = (target, function, progress))]
-pub fn fill(py: Python<'_>, target: &Store, function: Py<PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+pub fn fill(
+    py: Python<'_>,
+    target: &Store,
+    function: Py<PyAny>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
     let (runtime, to) = target.inner(py)?;
     let dtype = target.info.dtype;
     let mut raised = None;

@@ -69,7 +69,9 @@ pub enum Error {
         free: u64,
     },
     /// The budget is too small.
-    #[error("{purpose} needs {needed} bytes of memory, and the budget is {budget} bytes; the least that works is {needed} bytes (oc.config(memory=...), OUTCROP_MEMORY or --memory)")]
+    #[error(
+        "{purpose} needs {needed} bytes of memory, and the budget is {budget} bytes; the least that works is {needed} bytes (oc.config(memory=...), OUTCROP_MEMORY or --memory)"
+    )]
     Budget {
         /// What the memory was for.
         purpose: String,

@@ -212,7 +212,10 @@ impl TileGrid {
     /// The coordinates of every tile that shares an element with `region`, in row-major order.
     pub fn tiles_of(&self, region: &ArrayBox) -> BoxIndices {
         if region.is_empty() {
-            return BoxIndices::new(&ArrayBox { start: region.start.clone(), shape: SmallVec::from_elem(0, region.ndim().max(1)) });
+            return BoxIndices::new(&ArrayBox {
+                start: region.start.clone(),
+                shape: SmallVec::from_elem(0, region.ndim().max(1)),
+            });
         }
         let first: Dims = region.start.iter().zip(&self.tile).map(|(&s, &t)| s / t).collect();
         let count = (0..region.ndim()).map(|a| (region.end(a) - 1) / self.tile[a] - first[a] + 1).collect();

@@ -8,6 +8,25 @@
 - `progress`: the bar. `results`: lines and tables for people.
 """
 
-from outcrop.cli.app import main
+import sys
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give its exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Default: those of the process.
+    """
+    try:
+        # Loading takes a moment, in which a person may change their mind, too.
+        from outcrop.cli.app import run
+
+        return run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        print("outcrop: interrupted", file=sys.stderr)
+        return 130

@@ -28,7 +28,7 @@ from outcrop.cli.verify import verify
 from outcrop.config import config
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
-__all__ = ["main"]
+__all__ = ["run"]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,15 +58,13 @@ def group(
     OUTCROP_IO_ENGINE.
     """
     context.obj = Session(quiet, report)
-    given = {"memory": memory, "threads": threads, "scratch": scratch, "engine": engine}
-    for name, value in given.items():
-        if value is None:
-            continue
-        try:
-            config(**{name: value})
-        except (InvalidArgumentError, InvalidTypeError) as error:
-            message = str(error).removeprefix(f"{name}: ")
-            raise click.BadParameter(message, ctx=context, param_hint=f"--{name}") from None
+    try:
+        config(memory=memory, threads=threads, scratch=scratch, engine=engine)
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        # Messages begin with the name of the setting, or say that it is the environment's.
+        if str(error).startswith("environment"):
+            raise
+        raise click.UsageError(f"--{error}", ctx=context) from None
 
 
 for verb in (info, copy, convert, verify, doctor):
@@ -81,21 +79,15 @@ class _Stopped(KeyboardInterrupt):
         self.number = number
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and give its exit status.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Default: those of the process.
-    """
+def run(arguments: Sequence[str]) -> int:
+    """Run the command with these arguments and give its exit status."""
     _speak_plainly()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # One that is ignored (nohup) stays ignored.
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _stop)
     try:
-        status = _run(sys.argv[1:] if arguments is None else list(arguments))
+        status = _invoke(list(arguments))
         sys.stdout.flush()
     except click.exceptions.Exit as exit:
         return exit.exit_code
@@ -126,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(arguments: list[str]) -> int:
+def _invoke(arguments: list[str]) -> int:
     if instruction := os.environ.get("_OUTCROP_COMPLETE"):
         return shell_complete(group, {}, "outcrop", "_OUTCROP_COMPLETE", instruction)
     with group.make_context("outcrop", arguments) as context:

@@ -60,7 +60,7 @@ def _table(profile: Mapping[str, Any]) -> str:
     writes = {point["request"]: point for point in profile.get("writes", [])}
     rows = [["request", "reads", "depth", "writes", "depth"]]
     for request in sorted(reads | writes):
-        row = [format_bytes(request)]
+        row = [_request(request)]
         for points in (reads, writes):
             point = points.get(request)
             row += (
@@ -71,6 +71,11 @@ def _table(profile: Mapping[str, Any]) -> str:
     if both := profile.get("both"):
         lines += ["", f"reading and writing at once: {format_rate(both, 1)} together"]
     return "\n".join(lines)
+
+
+def _request(nbytes: int) -> str:
+    # Powers of two, which need no decimals.
+    return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

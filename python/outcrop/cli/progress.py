@@ -1,5 +1,6 @@
 """The progress bar: bytes, rate and time left, on the terminal and nowhere else."""
 
+import math
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ __all__ = ["Bar"]
 
 _PATIENCE = 0.3
 """Seconds. What takes no longer gets no bar: it would only flicker."""
+
+
+_SETTLED = 1.0
+"""Seconds after which the rate says something about the future."""
 
 
 class Bar:
@@ -50,14 +55,15 @@ class Bar:
         if self._progress is None:
             if time.monotonic() - self._begin < _PATIENCE:
                 return
-            self._progress = _make()
-            self._task = self._progress.add_task(self._label, total=total)
+            self._progress = _make(self._begin)
+            self._task = self._progress.add_task(self._label, completed=done, total=total)
             self._progress.start()
+            return
         assert self._task is not None
         self._progress.update(self._task, completed=done, total=total)
 
 
-def _make() -> "Progress":
+def _make(begin: float) -> "Progress":
     # Late: rich takes longer to load than most commands to run.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
@@ -73,18 +79,23 @@ def _make() -> "Progress":
             total = int(task.total or 0)
             return Text(f"{format_bytes(int(task.completed))} of {format_bytes(total)}")
 
+    def speed(task: Task) -> float:
+        # That of late; at the beginning, that of all the time.
+        return task.speed or task.completed / (time.monotonic() - begin)
+
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            speed = task.speed
-            return Text("" if speed is None else format_rate(speed, 1), justify="right")
+            return Text(format_rate(speed(task), 1))
 
     class Left(ProgressColumn):
         def render(self, task: Task) -> Text:
             if task.finished:
                 # All bytes are on their way; what is left is to make them durable.
-                return Text("syncing", justify="right")
-            left = task.time_remaining
-            return Text("" if left is None else f"{format_seconds(left)} left", justify="right")
+                return Text("syncing")
+            if not task.completed or time.monotonic() - begin < _SETTLED:
+                return Text("")
+            seconds = math.ceil((task.remaining or 0) / speed(task))
+            return Text(f"{format_seconds(seconds, whole=True)} left")
 
     console = Console(stderr=True)
     percent = TextColumn("{task.percentage:>3.0f}%")
@@ -95,7 +106,7 @@ def _make() -> "Progress":
     if console.width >= 50:
         columns.append(Left(Column(min_width=11, justify="right", no_wrap=True)))
     if console.width >= 76:
-        columns.insert(2, Bytes(Column(justify="right", no_wrap=True)))
+        columns.insert(2, Bytes(Column(min_width=22, justify="right", no_wrap=True)))
     if console.width >= 60:
         columns.insert(0, Label(Column(max_width=max(console.width // 4, 12), no_wrap=True)))
     return Progress(

@@ -42,7 +42,7 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def format_seconds(seconds: float) -> str:
+def format_seconds(seconds: float, *, whole: bool = False) -> str:
     """A time, as short as it can be read.
 
     Examples
@@ -51,6 +51,8 @@ def format_seconds(seconds: float) -> str:
     ('0.01 s', '9.9 s', '1:15', '2:03:04')
     """
     if seconds < 59.5:
+        if whole:
+            return f"{seconds:.0f} s"
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -89,7 +89,8 @@ impl FromStr for Faults {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Faults, String> {
-        let rules = text.split(';').filter(|r| !r.trim().is_empty()).map(parse_rule).collect::<Result<_, _>>()?;
+        let rules =
+            text.split(';').filter(|r| !r.trim().is_empty()).map(parse_rule).collect::<Result<_, _>>()?;
         Ok(Faults { rules, counts: Default::default(), total: AtomicU64::new(0) })
     }
 }
@@ -102,7 +103,11 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
     let operation = match operation {
         "any" => None,
         name => Some(
-            OPERATIONS.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("unknown operation {name:?}"))?.1,
+            OPERATIONS
+                .iter()
+                .find(|(n, _)| *n == name)
+                .ok_or_else(|| format!("unknown operation {name:?}"))?
+                .1,
         ),
     };
     let nth = nth.parse().map_err(|_| format!("bad count {nth:?}"))?;
@@ -114,7 +119,9 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
         "delay" => Action::Delay(Duration::from_millis(number.into())),
         "reorder" => Action::Reorder(number),
         "kill" => Action::Kill,
-        _ => Action::Fail(ERRORS.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("unknown action {name:?}"))?.1),
+        _ => Action::Fail(
+            ERRORS.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("unknown action {name:?}"))?.1,
+        ),
     };
     let always = match times {
         "once" => false,

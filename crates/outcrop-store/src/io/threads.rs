@@ -58,11 +58,17 @@ fn perform(r: &Request) -> io::Result<u32> {
     // SAFETY: the submitter keeps the file open until the completion is reaped.
     let fd = unsafe { BorrowedFd::borrow_raw(r.fd) };
     let moved = match r.direction {
-        // SAFETY: the submitter promises valid memory that nobody else touches.
-        Direction::Read => rustix::io::pread(fd, unsafe { std::slice::from_raw_parts_mut(r.memory, len) }, r.offset),
-        // SAFETY: the submitter promises valid memory that nobody writes.
-        Direction::Write => rustix::io::pwrite(fd, unsafe { std::slice::from_raw_parts(r.memory, len) }, r.offset),
-    }?;
+        Direction::Read => {
+            // SAFETY: the submitter promises valid memory that nobody else touches.
+            let memory = unsafe { std::slice::from_raw_parts_mut(r.memory, len) };
+            rustix::io::pread(fd, memory, r.offset)?
+        }
+        Direction::Write => {
+            // SAFETY: the submitter promises valid memory that nobody writes.
+            let memory = unsafe { std::slice::from_raw_parts(r.memory, len) };
+            rustix::io::pwrite(fd, memory, r.offset)?
+        }
+    };
     Ok(moved as u32)
 }
 

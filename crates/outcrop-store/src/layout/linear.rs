@@ -67,7 +67,13 @@ impl LinearLayout {
         parts
     }
 
-    fn split_into(&self, region: &ArrayBox, block: u64, fit: &dyn Fn(&Runs) -> bool, parts: &mut Vec<ArrayBox>) {
+    fn split_into(
+        &self,
+        region: &ArrayBox,
+        block: u64,
+        fit: &dyn Fn(&Runs) -> bool,
+        parts: &mut Vec<ArrayBox>,
+    ) {
         if region.is_empty() {
             return;
         }

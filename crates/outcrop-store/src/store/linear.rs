@@ -27,7 +27,9 @@ const SLAB: u64 = 8 << 20;
 enum State {
     Reading,
     /// Written in place, and locked.
-    InPlace { dirty: bool },
+    InPlace {
+        dirty: bool,
+    },
     Creating(Claim),
     Closed,
 }
@@ -89,7 +91,12 @@ impl LinearArray {
     ///
     /// # Errors
     /// As for [`open_npy`](Self::open_npy).
-    pub fn open_raw(disk: &Arc<Disk>, path: &Path, what: &raw::Description, writable: bool) -> Result<LinearArray> {
+    pub fn open_raw(
+        disk: &Arc<Disk>,
+        path: &Path,
+        what: &raw::Description,
+        writable: bool,
+    ) -> Result<LinearArray> {
         let file = open(disk, path, writable)?;
         let file_len = file.len()?;
         Self::in_file(disk, path, file, file_len, what, "raw", writable)
@@ -225,7 +232,8 @@ impl LinearArray {
                     unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
                     for (i, at) in some.iter().enumerate() {
                         // SAFETY: the block was read above; bytes behind the file's end are not used.
-                        let old = unsafe { std::slice::from_raw_parts(staging.wrapping_add(i * BLOCK), BLOCK) };
+                        let old =
+                            unsafe { std::slice::from_raw_parts(staging.wrapping_add(i * BLOCK), BLOCK) };
                         blocks.get_mut(at).expect("taken from its keys").complete(old);
                     }
                 }
@@ -252,14 +260,21 @@ impl LinearArray {
         self.write_seams(mover, blocks, false)
     }
 
-    fn load_part(&self, mover: &mut Mover, canvas: &Canvas, part: &ArrayBox, carry: &mut Carry) -> Result<()> {
+    fn load_part(
+        &self,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        part: &ArrayBox,
+        carry: &mut Carry,
+    ) -> Result<()> {
         let cancel = mover.cancel.clone();
         let runs = self.layout.runs(part);
         let block = self.file.block() as u64;
         let aligned = runs.first.is_multiple_of(block)
             && runs.run_bytes.is_multiple_of(block)
             && runs.strides.iter().all(|s| s.is_multiple_of(block));
-        let apart = runs.strides.last().is_none_or(|&s| s > runs.run_bytes + crate::layout::linear::READ_THROUGH);
+        let apart =
+            runs.strides.last().is_none_or(|&s| s > runs.run_bytes + crate::layout::linear::READ_THROUGH);
         let disk = mover.disk;
         if aligned
             && apart
@@ -344,7 +359,8 @@ impl LinearArray {
         let holder = |from: u64| places.partition_point(|&(o, _)| o <= from).saturating_sub(1);
         let in_one = holder(runs.first) == holder(last - 1);
         let ndim = part.ndim();
-        let to_array = |file_axis: usize| if self.layout.column_major { ndim - 1 - file_axis } else { file_axis };
+        let to_array =
+            |file_axis: usize| if self.layout.column_major { ndim - 1 - file_axis } else { file_axis };
         let axis = (0..ndim).map(to_array).find(|&a| part.shape[a] > 1);
         match axis {
             Some(axis) if !in_one => {
@@ -371,7 +387,11 @@ impl LinearArray {
         let pitch = pitch(&runs);
         let source = match direct {
             // Memory and file must be out of step with the blocks by the same amount.
-            Some(start) if runs.offsets().enumerate().all(|(i, at)| (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block)) => {
+            Some(start)
+                if runs.offsets().enumerate().all(|(i, at)| {
+                    (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block)
+                }) =>
+            {
                 Source { start, pitch: len, skewed: false }
             }
             _ => {
@@ -385,7 +405,9 @@ impl LinearArray {
                 }
                 let strides = self.file_strides(&run_box.shape);
                 let outer_box = ArrayBox::whole(&runs.counts);
-                for (i, (at, index)) in runs.offsets().zip(crate::shape::BoxIndices::new(&outer_box)).enumerate() {
+                for (i, (at, index)) in
+                    runs.offsets().zip(crate::shape::BoxIndices::new(&outer_box)).enumerate()
+                {
                     for a in 0..outer {
                         run_box.start[to_array(a)] = part.start[to_array(a)] + index[a];
                     }
@@ -411,7 +433,10 @@ impl LinearArray {
                     if a < b {
                         // SAFETY: the run is in memory from `memory` on; `a` and `b` lie inside it.
                         let bytes = unsafe {
-                            std::slice::from_raw_parts(memory.wrapping_add((a - at) as usize), (b - a) as usize)
+                            std::slice::from_raw_parts(
+                                memory.wrapping_add((a - at) as usize),
+                                (b - a) as usize,
+                            )
                         };
                         whole.extend(seams.put(a, bytes, end));
                     }
@@ -473,7 +498,12 @@ impl Store for LinearArray {
             return Ok(0);
         }
         let end = self.layout.end();
-        Ok(self.layout.runs(region).intervals(BLOCK as u64).map(|i| i.len.min((end - i.offset).next_multiple_of(BLOCK as u64))).sum())
+        Ok(self
+            .layout
+            .runs(region)
+            .intervals(BLOCK as u64)
+            .map(|i| i.len.min((end - i.offset).next_multiple_of(BLOCK as u64)))
+            .sum())
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
@@ -488,7 +518,9 @@ impl Store for LinearArray {
         // A box that needs no staging memory moves in one go.
         let runs = self.layout.runs(canvas.region());
         let straight = runs.run_bytes.is_multiple_of(BLOCK as u64)
-            && self.is_dense_in_file_order(canvas, canvas.region()).is_some_and(|p| (p as usize).is_multiple_of(BLOCK))
+            && self
+                .is_dense_in_file_order(canvas, canvas.region())
+                .is_some_and(|p| (p as usize).is_multiple_of(BLOCK))
             && runs.first.is_multiple_of(BLOCK as u64)
             && runs.strides.iter().all(|s| s.is_multiple_of(BLOCK as u64))
             && runs.strides.last().is_none_or(|&s| s > runs.run_bytes + crate::layout::linear::READ_THROUGH)
@@ -591,4 +623,3 @@ pub(super) fn read_only(info: &Info) -> Error {
     let path = info.path.display();
     Error::invalid(format!("{path}: opened for reading; open it with mode=\"r+\" to write to it"))
 }
-

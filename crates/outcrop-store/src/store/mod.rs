@@ -18,8 +18,8 @@ mod update;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::frame::{Budget, Frame, charged};
-use crate::io::{Cancel, Disk, IoQueue};
 use crate::io::disk::LentQueue;
+use crate::io::{Cancel, Disk, IoQueue};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, Dims, elements};
 pub use canvas::{Canvas, Patch};
@@ -170,7 +170,13 @@ impl<'a> Mover<'a> {
     /// [`Error::Budget`]; the operating system's.
     pub fn new(disk: &'a Disk, budget: &Arc<Budget>, staging: usize, cancel: &Cancel) -> Result<Mover<'a>> {
         let frame = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
-        Ok(Mover { disk, budget: Arc::clone(budget), queue: disk.queue()?, staging: frame, cancel: cancel.clone() })
+        Ok(Mover {
+            disk,
+            budget: Arc::clone(budget),
+            queue: disk.queue()?,
+            staging: frame,
+            cancel: cancel.clone(),
+        })
     }
 
     /// The queue, and the staging memory as start and length.
@@ -181,7 +187,11 @@ impl<'a> Mover<'a> {
         let (start, len) = self.staging.as_ref().map_or((std::ptr::null_mut(), 0), |f| (f.as_ptr(), f.len()));
         if len < least {
             let budget = self.budget.limit() as u64;
-            return Err(Error::Budget { purpose: "staging".into(), needed: budget + (least - len) as u64, budget });
+            return Err(Error::Budget {
+                purpose: "staging".into(),
+                needed: budget + (least - len) as u64,
+                budget,
+            });
         }
         Ok((&mut self.queue, start, len))
     }

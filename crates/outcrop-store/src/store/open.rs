@@ -1,14 +1,14 @@
 //! Finding out what stands at a path, and making something new there.
 
+use super::Store;
 use super::foreign::ForeignArray;
 use super::linear::LinearArray;
 use super::tiled::{METADATA_FILE, TiledArray};
-use super::Store;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::format::MAX_METADATA_BYTES;
 use crate::format::raw::Description;
 use crate::format::zarr::{self, ArrayMeta, KeyEncoding, Parsed};
-use crate::format::MAX_METADATA_BYTES;
 use crate::io::disk::Disk;
 use crate::shape::{Dims, default_tile};
 use std::io;
@@ -50,7 +50,8 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
         As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),
         As::Raw(description) => Ok(Arc::new(LinearArray::open_raw(disk, path, description, writable)?)),
         As::Found => {
-            let npy = path.extension().is_some_and(|e| e == "npy") || disk.read_prefix(path, 6)? == b"\x93NUMPY";
+            let npy =
+                path.extension().is_some_and(|e| e == "npy") || disk.read_prefix(path, 6)? == b"\x93NUMPY";
             if npy {
                 return Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?));
             }
@@ -156,7 +157,17 @@ pub fn create(
         }
         NewFormat::Foreign { zarr_format, codecs, tile, attributes } => {
             let tile = tile_or_default(tile);
-            Arc::new(ForeignArray::create(disk, path, shape, dtype, &tile, &codecs, zarr_format, attributes, overwrite)?)
+            Arc::new(ForeignArray::create(
+                disk,
+                path,
+                shape,
+                dtype,
+                &tile,
+                &codecs,
+                zarr_format,
+                attributes,
+                overwrite,
+            )?)
         }
         NewFormat::Npy { column_major } => {
             Arc::new(LinearArray::create(disk, path, shape, dtype, column_major, true, overwrite)?)
@@ -166,7 +177,6 @@ pub fn create(
         }
     })
 }
-
 
 /// Bytes of all files below a directory.
 ///

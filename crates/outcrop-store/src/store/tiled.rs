@@ -163,7 +163,9 @@ impl TiledArray {
         let recorded = self.recorded(position);
         let key = self.meta.tile_key(coords);
         let changed = match &*lock(&self.state) {
-            State::Updating(_, Some(c)) if c.tiles.contains(&position) => Some(c.update.dir().path().to_path_buf()),
+            State::Updating(_, Some(c)) if c.tiles.contains(&position) => {
+                Some(c.update.dir().path().to_path_buf())
+            }
             _ => None,
         };
         let opened = match changed {
@@ -178,7 +180,9 @@ impl TiledArray {
                 }
                 return Ok(Loaded::Flawed(Flaw::Stale(None, "is missing".into())));
             }
-            Err(Error::Io { source, .. }) if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) => {
+            Err(Error::Io { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) =>
+            {
                 let what = "is a link that leads out of the array; refused".into();
                 return Ok(Loaded::Flawed(Flaw::Damaged(what)));
             }
@@ -219,7 +223,9 @@ impl TiledArray {
         let stored = u32::from_le_bytes(stored.try_into().expect("four bytes"));
         let computed = crc32c(data);
         if stored != computed {
-            let what = format!("is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them");
+            let what = format!(
+                "is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them"
+            );
             return Ok(Loaded::Flawed(Flaw::Damaged(what)));
         }
         let stale = |what: &str| Ok(Loaded::Flawed(Flaw::Stale(Some(computed), what.into())));
@@ -229,7 +235,9 @@ impl TiledArray {
                 if self.is_replaced() {
                     return Err(self.replaced());
                 }
-                stale("is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it")
+                stale(
+                    "is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it",
+                )
             }
             _ => Ok(Loaded::Data),
         }
@@ -248,7 +256,10 @@ impl TiledArray {
         let what = match flaw {
             Flaw::Damaged(what) => format!("{} {what}", self.tile_name(coords)),
             Flaw::Stale(_, what) => {
-                format!("{} {what} (`outcrop verify --accept` records a lawful change)", self.tile_name(coords))
+                format!(
+                    "{} {what} (`outcrop verify --accept` records a lawful change)",
+                    self.tile_name(coords)
+                )
             }
         };
         Error::corrupt(&self.info.path, what)
@@ -381,7 +392,10 @@ fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileInde
             Ok(bytes) => bytes,
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 if meta.ours.is_some() {
-                    return Err(Error::corrupt(path, format!("its index of checksums, {INDEX_FILE}, is missing")));
+                    return Err(Error::corrupt(
+                        path,
+                        format!("its index of checksums, {INDEX_FILE}, is missing"),
+                    ));
                 }
                 return Ok((meta, None));
             }
@@ -394,7 +408,10 @@ fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileInde
             continue;
         }
         if !bound {
-            return Err(Error::corrupt(path, format!("{INDEX_FILE} is not the one that {METADATA_FILE} names")));
+            return Err(Error::corrupt(
+                path,
+                format!("{INDEX_FILE} is not the one that {METADATA_FILE} names"),
+            ));
         }
         let index = TileIndex::decode(&bytes, &grid).map_err(|e| e.at(path))?;
         return Ok((meta, Some(index)));
@@ -407,7 +424,8 @@ impl Store for TiledArray {
     }
 
     fn staging(&self, exact: bool) -> Staging {
-        let whole_tiles = (0..self.grid.shape.len()).all(|a| self.grid.shape[a].is_multiple_of(self.grid.tile[a]));
+        let whole_tiles =
+            (0..self.grid.shape.len()).all(|a| self.grid.shape[a].is_multiple_of(self.grid.tile[a]));
         let needed = if exact && whole_tiles { 0 } else { charged(self.file_bytes()) };
         Staging { least: needed, wanted: needed }
     }
@@ -491,7 +509,9 @@ impl Store for TiledArray {
         let coords = self.grid.coords(unit);
         match self.read_tile(mover, &coords, None) {
             Ok(Loaded::Data | Loaded::Fill) => Ok(Finding::Sound),
-            Ok(Loaded::Flawed(Flaw::Damaged(what))) => Ok(Finding::Damaged(format!("{} {what}", self.tile_name(&coords)))),
+            Ok(Loaded::Flawed(Flaw::Damaged(what))) => {
+                Ok(Finding::Damaged(format!("{} {what}", self.tile_name(&coords))))
+            }
             Ok(Loaded::Flawed(Flaw::Stale(crc, what))) => {
                 Ok(Finding::Stale(unit, crc, format!("{} {what}", self.tile_name(&coords))))
             }

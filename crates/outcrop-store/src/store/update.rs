@@ -46,7 +46,11 @@ pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDi
     // A lock of its own: that of `dir` would be shared with whoever duplicates it.
     let fd = disk.open_dir(array)?.into_fd();
     if !try_lock(&fd, array)? {
-        return if writable { Err(Error::Busy { path: array.into(), holder: holder(array) }) } else { Ok((dir, None)) };
+        return if writable {
+            Err(Error::Busy { path: array.into(), holder: holder(array) })
+        } else {
+            Ok((dir, None))
+        };
     }
     let decided = update.join(DECISION).exists();
     if decided {

@@ -20,9 +20,9 @@ mod x86;
 use lines::{Item, Line, MapLine, RowLine};
 use smallvec::SmallVec;
 
-/// Bytes from which a copy is written around the cache: where the destination would not stay in an L2
-/// cache anyway.
-const STREAM_BYTES: usize = 512 << 10;
+/// Bytes from which a copy is written around the cache, about what an L2 cache holds. Blocks of this size and
+/// more come from memory and go there; smaller ones may be at hand, and are soon used.
+const STREAM_BYTES: usize = 1 << 20;
 
 /// Bytes of a row from which it may be written around the cache: the incomplete lines at the ends of shorter
 /// rows cost more than that saves.

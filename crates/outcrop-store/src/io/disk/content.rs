@@ -1,0 +1,143 @@
+//! Bytes of files: transfers, ends that are not aligned, small files whole.
+
+use super::{Disk, DiskFile, Operation, classify, classify_moving, file::set_direct};
+use crate::error::{Error, Result};
+use crate::io::Direction;
+use crate::io::queue::{Cancel, IoQueue, Transfer};
+use std::io;
+use std::path::Path;
+
+impl Disk {
+    /// Writes bytes that need not be aligned, such as a file's end, through the page cache.
+    ///
+    /// The range must not share a block with any direct request in flight.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or the operating system's.
+    pub fn write_unaligned(&self, file: &DiskFile, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        let result = set_direct(file, false).and_then(|()| {
+            while done < bytes.len() {
+                let part = self
+                    .checkpoint(Operation::Write)
+                    .and_then(|()| Ok(rustix::io::pwrite(file, &bytes[done..], offset + done as u64)?));
+                match part {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(n) => done += n,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            // The kernel accounts for whole pages made dirty.
+            let pages = (offset + bytes.len() as u64).div_ceil(4096) - offset / 4096;
+            self.counters.add(Direction::Write, pages * 4096);
+            if file.is_direct() { set_direct(file, true) } else { Ok(()) }
+        });
+        let len = bytes.len();
+        result.map_err(|e| {
+            classify_moving(file.path(), len as u64, &format!("write {len} bytes at offset {offset}"), e)
+        })
+    }
+
+    /// Performs transfers on one file; see [`IoQueue::run`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] never: a file that is too short is an `UnexpectedEof` inside [`Error::Io`].
+    ///
+    /// # Safety
+    /// As for [`IoQueue::run`].
+    pub unsafe fn transfer(
+        &self,
+        queue: &mut IoQueue,
+        file: &DiskFile,
+        transfers: &mut dyn Iterator<Item = Transfer>,
+        direction: Direction,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let tuning = self.tuning(file);
+        let request = match direction {
+            Direction::Read => tuning.read_request,
+            Direction::Write => tuning.write_request,
+        };
+        // SAFETY: passed on from the caller.
+        unsafe { queue.run(transfers, request, tuning.depth, cancel) }.map_err(|e| e.at(file.path()))
+    }
+
+    /// Reads a small file whole, through the page cache.
+    ///
+    /// # Errors
+    /// The operating system's; [`Error::Corrupt`] where it has more than `limit` bytes.
+    pub fn read_small(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
+        use std::io::Read;
+        self.check_process()?;
+        let read = || -> io::Result<Vec<u8>> {
+            self.checkpoint(Operation::Open)?;
+            let file = std::fs::File::open(path)?;
+            let mut bytes = Vec::new();
+            self.checkpoint(Operation::Read)?;
+            file.take(limit + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        // As in the queue, a passing error is retried.
+        let mut result = read();
+        for _ in 0..3 {
+            match &result {
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EIO | libc::EINTR | libc::EAGAIN)) => {
+                    result = read()
+                }
+                _ => break,
+            }
+        }
+        let bytes = result.map_err(|e| classify(path, "read the file", e))?;
+        if bytes.len() as u64 > limit {
+            return Err(Error::corrupt(path, format!("more than {limit} bytes long, which cannot be")));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads the first `len` bytes of a file, or as many as it has, through the page cache.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn read_prefix(&self, path: &Path, len: usize) -> Result<Vec<u8>> {
+        use std::io::Read;
+        let read = || -> io::Result<Vec<u8>> {
+            self.checkpoint(Operation::Read)?;
+            let mut bytes = Vec::new();
+            std::fs::File::open(path)?.take(len as u64).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        read().map_err(|e| classify(path, "read the file's beginning", e))
+    }
+
+    /// Writes a small file anew and makes it durable, under a temporary name first.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or the operating system's.
+    pub fn write_small(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        use std::io::Write;
+        self.check_process()?;
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(".new");
+        let temporary = path.with_file_name(name);
+        let write = || -> io::Result<()> {
+            self.checkpoint(Operation::Create)?;
+            let mut file = std::fs::File::create(&temporary)?;
+            self.checkpoint(Operation::Write)?;
+            file.write_all(bytes)?;
+            self.checkpoint(Operation::Sync)?;
+            file.sync_all()?;
+            self.checkpoint(Operation::Rename)?;
+            std::fs::rename(&temporary, path)
+        };
+        let len = bytes.len();
+        let written =
+            write().map_err(|e| classify_moving(path, len as u64, &format!("write {len} bytes"), e));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        } else {
+            self.counters.add(Direction::Write, (bytes.len() as u64).next_multiple_of(4096));
+        }
+        written
+    }
+}

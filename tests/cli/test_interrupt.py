@@ -1,0 +1,60 @@
+"""Ctrl-C ends the work within a second and leaves nothing behind."""
+
+import os
+import signal
+import time
+
+import pytest
+
+
+def wait_for(condition, seconds=30):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("number", "message"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "Terminated")]
+)
+def test_a_signal_during_a_copy(start, slow, tmp_path, number, message):
+    process = start(*slow)
+    # Work has begun when the new array is being built.
+    wait_for(lambda: (tmp_path / ".slow.zarr.outcrop-new").exists())
+    time.sleep(0.2)
+    sent = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - sent < 1.5
+    assert (out, err.decode()) == (b"", f"outcrop: {message}\n")
+    assert process.returncode == 128 + number
+    assert os.listdir(tmp_path) == ["noise.npy"]
+
+
+def test_what_stood_there_stays(start, outcrop, slow, array, tmp_path):
+    array.rename(tmp_path / "slow.zarr")
+    process = start(*slow, "--overwrite")
+    wait_for(lambda: (tmp_path / ".slow.zarr.outcrop-new").exists())
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert sorted(os.listdir(tmp_path)) == ["noise.npy", "slow.zarr"]
+    assert "sound, 15 tiles" in outcrop("verify", "slow.zarr").stdout
+
+
+def test_an_ignored_signal_is_ignored(start, array):
+    def ignore():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = start("verify", "a.zarr")
+    assert process.wait() == 0
+    ignore()
+    try:
+        process = start("verify", *["a.zarr"] * 200)
+        wait_for(lambda: process.stdout.read(1))
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

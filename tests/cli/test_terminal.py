@@ -1,0 +1,114 @@
+"""On a terminal there is a progress bar, and one line is left of it; elsewhere there is neither."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import termios
+import time
+
+import pytest
+
+BAR = "━"
+
+
+def on_terminal(start, *arguments, width=100, env=None, until=None, **options):
+    """What a terminal receives from a command; Ctrl-C is pressed once `until` is there."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    own = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""}
+    streams = {"stderr": slave, "stdout": slave} | options
+    process = start(*arguments, env=own | (env or {}), **streams)
+    os.close(slave)
+    received, pressed = b"", None
+    while True:
+        try:
+            received += os.read(master, 65536)
+        except OSError:  # how Linux says that nobody has the other end any more
+            break
+        if until and pressed is None and until.encode() in received:
+            process.send_signal(signal.SIGINT)
+            pressed = time.monotonic()
+    if pressed is not None:
+        assert time.monotonic() - pressed < 1.5
+    os.close(master)
+    process.wait(timeout=30)
+    return process, received.decode()
+
+
+def screen(text):
+    """What is left on the screen: a bar wipes itself away."""
+    lines = [""]
+    for part in re.split(r"(\r|\n|\x1b\[[0-9;?]*[a-zA-Z])", text):
+        if part == "\n":
+            lines.append("")
+        elif part == "\x1b[2K":
+            lines[-1] = ""
+        elif match := re.fullmatch(r"\x1b\[(\d*)A", part):
+            for _ in range(int(match[1] or 1)):
+                lines.pop()
+        elif part != "\r" and not part.startswith("\x1b"):
+            lines[-1] += part
+    return [line for line in lines if line.strip()]
+
+
+def test_a_bar_and_one_line(start, slow):
+    process, received = on_terminal(start, *slow)
+    assert process.returncode == 0
+    assert BAR in received
+    for part in ("slow.zarr", "MiB of 128.0 MiB", "MiB/s", "left", "%"):
+        assert part in received
+    assert received.count("%") >= 5
+    (line,) = screen(received)
+    assert re.fullmatch(r"converted noise\.npy to slow\.zarr in \d+\.\d+ s, \d+\.\d [KM]iB/s", line)
+    assert received.endswith("\r\n")
+    assert received.count("\x1b[?25l") == received.count("\x1b[?25h"), "the cursor is back"
+
+
+def test_ctrl_c(start, slow, tmp_path):
+    process, received = on_terminal(start, *slow, until="%")
+    assert process.returncode == 130
+    assert screen(received) == ["outcrop: interrupted"]
+    assert received.count("\x1b[?25l") == received.count("\x1b[?25h")
+    assert os.listdir(tmp_path) == ["noise.npy"]
+
+
+@pytest.mark.parametrize("width", [70, 40, 20])
+def test_narrow_terminals(start, slow, width):
+    _, received = on_terminal(start, *slow, width=width, until="%")
+    bars = [line for line in re.split(r"[\r\n]", received) if BAR in line]
+    assert bars
+    for bar in bars:
+        assert len(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", bar)) <= width
+
+
+def test_without_colours(start, slow):
+    _, received = on_terminal(start, *slow, env={"NO_COLOR": "1"}, until="%")
+    assert BAR in received
+    assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;[0-9;]+)m", received)
+
+
+@pytest.mark.parametrize("how", ["quiet", "dumb", "piped"])
+def test_no_bar(start, slow, how, tmp_path):
+    if how == "piped":
+        with open(tmp_path / "stderr", "w+b") as stderr:
+            process, received = on_terminal(start, *slow, stderr=stderr)
+            stderr.seek(0)
+            received += stderr.read().decode()
+    else:
+        options = ["--quiet"] if how == "quiet" else []
+        env = {"TERM": "dumb"} if how == "dumb" else {}
+        process, received = on_terminal(start, *options, *slow, env=env)
+    assert process.returncode == 0
+    assert received == ""
+
+
+def test_results_go_where_they_are_sent(start, array, tmp_path):
+    with open(tmp_path / "out", "w+b") as out:
+        _, received = on_terminal(start, "verify", "a.zarr", stdout=out)
+        out.seek(0)
+        assert out.read().startswith(b"a.zarr: sound")
+    assert "sound" not in received
+    assert received.startswith("verified a.zarr in ")
