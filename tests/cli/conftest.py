@@ -31,12 +31,16 @@ def _interruptible() -> None:
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     def start(*arguments: Any, env: dict[str, str] | None = None, **options: Any) -> Any:
+        defaults = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "preexec_fn": _interruptible,
+        }
         return subprocess.Popen(
             [sys.executable, "-m", "outcrop", *map(str, arguments)],
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
             cwd=tmp_path,
             env=environment(tmp_path, **(env or {})),
-            preexec_fn=_interruptible,
+            **defaults | options,
         )
 
     return start

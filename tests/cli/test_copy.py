@@ -28,8 +28,8 @@ def test_a_copy_is_the_same(outcrop, array, tmp_path, plain):
 def test_the_copy_of_a_file_keeps_its_order(outcrop, tmp_path, plain):
     oc.asarray(plain).save(tmp_path / "f.npy", order="F")
     outcrop("copy", "f.npy", "g.npy")
-    assert (tmp_path / "f.npy").read_bytes()[128:] == (tmp_path / "g.npy").read_bytes()[-480000:]
-    assert oc.open(tmp_path / "g.npy").layout == "column-major"
+    np.testing.assert_array_equal(np.load(tmp_path / "g.npy"), plain)
+    assert np.load(tmp_path / "g.npy").flags.f_contiguous
     (tmp_path / "f.raw").write_bytes(b"head" + plain.tobytes("F"))
     outcrop("copy", "f.raw:shape=300x200,dtype=f8,offset=4,order=F", "g.raw")
     assert (tmp_path / "g.raw").read_bytes() == plain.tobytes("F")
@@ -120,9 +120,8 @@ def test_zarr_python_reads_the_codecs(outcrop, array, tmp_path, plain, version, 
 
 
 def test_codecs_as_json(outcrop, array, tmp_path, plain):
-    codecs = json.dumps(
-        [{"name": "transpose", "configuration": {"order": [1, 0]}}, {"name": "bytes"}]
-    )
+    transpose = {"name": "transpose", "configuration": {"order": [1, 0]}}
+    codecs = json.dumps([transpose, {"name": "bytes", "configuration": {"endian": "little"}}])
     outcrop("convert", "a.zarr", "b", "--codecs", codecs)
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "b", mode="r")[...], plain)
 

@@ -43,18 +43,12 @@ def test_what_stood_there_stays(start, outcrop, slow, array, tmp_path):
     assert "sound, 15 tiles" in outcrop("verify", "slow.zarr").stdout
 
 
-def test_an_ignored_signal_is_ignored(start, array):
+def test_nohup(start, slow, tmp_path):
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    process = start("verify", "a.zarr")
-    assert process.wait() == 0
-    ignore()
-    try:
-        process = start("verify", *["a.zarr"] * 200)
-        wait_for(lambda: process.stdout.read(1))
-        process.send_signal(signal.SIGHUP)
-        process.communicate(timeout=60)
-        assert process.returncode == 0
-    finally:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    process = start(*slow, preexec_fn=ignore)
+    wait_for(lambda: (tmp_path / ".slow.zarr.outcrop-new").exists())
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 0

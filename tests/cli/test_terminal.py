@@ -85,7 +85,7 @@ def test_narrow_terminals(start, slow, width):
 
 
 def test_without_colours(start, slow):
-    _, received = on_terminal(start, *slow, env={"NO_COLOR": "1"}, until="%")
+    _, received = on_terminal(start, *slow, env={"NO_COLOR": "1"}, until=BAR)
     assert BAR in received
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;[0-9;]+)m", received)
 

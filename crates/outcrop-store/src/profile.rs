@@ -61,21 +61,26 @@ pub struct Profile {
     pub quick: bool,
     /// Reads at random offsets, by request size.
     pub reads: Vec<Point>,
-    /// Writes one after the other into allocated space not written before, by request size.
+    /// Writes one after the other into a file's unwritten extents, on blocks that the device has used
+    /// before, by request size.
     pub writes: Vec<Point>,
     /// Bytes in a second, reads and writes together, of large requests in both directions at once.
     pub both: f64,
+    /// Bytes in a second of large writes to space that was just allocated. Where devices allocate on
+    /// the first write, this is less than [`writes`](Self::writes), and concerns what a run leaves.
+    pub first_writes: f64,
 }
 
 impl Profile {
     /// Request sizes and depth for this device: the smallest requests that reach 95 % of the best
-    /// bandwidth, and as many in flight as the more demanding direction needs.
+    /// bandwidth, and as many in flight as any size up to those needs. A queue has one depth for all
+    /// requests, and small ones, of which an untiled array has many, need the most.
     pub fn tuning(&self) -> Tuning {
         let mut tuning = Tuning::default();
-        let (read, write) = (smallest_sufficient(&self.reads), smallest_sufficient(&self.writes));
-        tuning.read_request = read.map_or(tuning.read_request, |p| p.request as usize);
-        tuning.write_request = write.map_or(tuning.write_request, |p| p.request as usize);
-        tuning.depth = read.into_iter().chain(write).map(|p| p.depth as usize).max().unwrap_or(tuning.depth);
+        let (reads, writes) = (up_to_sufficient(&self.reads), up_to_sufficient(&self.writes));
+        tuning.read_request = reads.last().map_or(tuning.read_request, |p| p.request as usize);
+        tuning.write_request = writes.last().map_or(tuning.write_request, |p| p.request as usize);
+        tuning.depth = reads.iter().chain(writes).map(|p| p.depth as usize).max().unwrap_or(tuning.depth);
         tuning
     }
 
@@ -98,7 +103,11 @@ impl Profile {
                 && points.windows(2).all(|w| w[0].request < w[1].request)
                 && points.iter().all(|p| p.request > 0 && p.depth > 0 && is_rate(p.bytes_per_second))
         };
-        self.version == VERSION && sound(&self.reads) && sound(&self.writes) && is_rate(self.both)
+        self.version == VERSION
+            && sound(&self.reads)
+            && sound(&self.writes)
+            && is_rate(self.both)
+            && is_rate(self.first_writes)
     }
 }
 
@@ -106,9 +115,11 @@ fn is_rate(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-fn smallest_sufficient(points: &[Point]) -> Option<Point> {
+/// The points up to the smallest request that is fast enough.
+fn up_to_sufficient(points: &[Point]) -> &[Point] {
     let best = points.iter().map(|p| p.bytes_per_second).fold(0.0, f64::max);
-    points.iter().copied().find(|p| p.bytes_per_second >= ENOUGH * best)
+    let found = points.iter().position(|p| p.bytes_per_second >= ENOUGH * best);
+    found.map_or(&[], |i| &points[..=i])
 }
 
 /// Seconds that each of many requests costs.
@@ -139,20 +150,28 @@ fn seconds_each(points: &[Point], request: u64) -> f64 {
 /// # Errors
 /// Those of [`measure`].
 pub fn ensure(disk: &Arc<Disk>, dir: &Path, cancel: &Cancel) -> Result<Profile> {
-    if let Some(profile) = load(dir)? {
+    ensure_in(cache::cache_dir().as_deref(), disk, dir, cancel)
+}
+
+fn ensure_in(cache: Option<&Path>, disk: &Arc<Disk>, dir: &Path, cancel: &Cancel) -> Result<Profile> {
+    let device = Device::of(dir)?;
+    if let Some(profile) = cache.and_then(|cache| cache::load_from(cache, &device)) {
         if profile.engine == disk.engine() {
             return Ok(profile);
         }
         log::debug!("the profile of {} is of the {} engine; measuring again", dir.display(), profile.engine);
     }
     let profile = measure(disk, dir, true, cancel, &mut |_, _| {})?;
-    save(&profile);
+    if let Some(cache) = cache {
+        cache::save_to(cache, &profile);
+    }
     Ok(profile)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::io::EngineChoice;
     use proptest::prelude::*;
 
     pub(super) fn points(figures: &[(u64, u32, f64)]) -> Vec<Point> {
@@ -181,14 +200,15 @@ mod tests {
             ]),
             writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
             both: 3.1e9,
+            first_writes: 2.2e9,
         }
     }
 
     #[test]
     fn the_smallest_sufficient_request_is_chosen() {
-        assert_eq!(made_up().tuning(), Tuning { read_request: 1 << 20, write_request: 8 << 20, depth: 16 });
+        assert_eq!(made_up().tuning(), Tuning { read_request: 1 << 20, write_request: 8 << 20, depth: 128 });
         let flat = Profile { reads: points(&[(4096, 1, 9.6e8), (65536, 4, 1e9)]), ..made_up() };
-        assert_eq!(flat.tuning(), Tuning { read_request: 4096, write_request: 8 << 20, depth: 4 });
+        assert_eq!(flat.tuning(), Tuning { read_request: 4096, write_request: 8 << 20, depth: 16 });
         let none = Profile { reads: Vec::new(), writes: Vec::new(), ..made_up() };
         assert_eq!(none.tuning(), Tuning::default());
         assert_eq!(none.read_seconds(4096, 10), 0.0);
@@ -205,6 +225,21 @@ mod tests {
         // Halfway in the logarithms: the geometric mean of the two costs.
         let (low, high) = (profile.read_seconds(4096, 1), profile.read_seconds(65536, 1));
         near(profile.read_seconds(16384, 1), (low * high).sqrt());
+    }
+
+    #[test]
+    fn a_device_is_measured_once_for_each_engine() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = dir.path().join("cache");
+        let ensured = |choice| {
+            let disk = Disk::new(choice).unwrap();
+            ensure_in(Some(&cache), &disk, dir.path(), &Cancel::default()).unwrap()
+        };
+        let first = ensured(EngineChoice::Auto);
+        assert_eq!(ensured(EngineChoice::Auto), first);
+        let other = ensured(EngineChoice::Threads);
+        assert_eq!(other.engine, "threads");
+        assert_eq!(ensured(EngineChoice::Threads), other);
     }
 
     proptest! {

@@ -1,7 +1,10 @@
 """The progress bar: bytes, rate and time left, on the terminal and nowhere else."""
 
 import math
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -48,19 +51,36 @@ class Bar:
         trace: TracebackType | None,
     ) -> None:
         if self._progress is not None:
-            self._progress.stop()
+            with _undisturbed():
+                self._progress.stop()
 
     def __call__(self, done: int, total: int) -> None:
         """Show how far the work is."""
         if self._progress is None:
             if time.monotonic() - self._begin < _PATIENCE:
                 return
-            self._progress = _make(self._begin)
-            self._task = self._progress.add_task(self._label, completed=done, total=total)
-            self._progress.start()
+            with _undisturbed():
+                self._progress = _make(self._begin)
+                self._task = self._progress.add_task(self._label, completed=done, total=total)
+                self._progress.start()
             return
         assert self._task is not None
         self._progress.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off Ctrl-C, so that no half of a bar is drawn that nothing wipes away."""
+    pending: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {s: signal.signal(s, lambda n, _: pending.append(n)) for s in numbers}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in pending:
+            signal.raise_signal(number)
 
 
 def _make(begin: float) -> "Progress":
@@ -85,7 +105,7 @@ def _make(begin: float) -> "Progress":
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(format_rate(speed(task), 1))
+            return Text(format_rate(speed(task), 1) if task.completed else "")
 
     class Left(ProgressColumn):
         def render(self, task: Task) -> Text:

@@ -54,7 +54,10 @@ def _verify(session: Session, place: Place, accept: bool) -> bool:
     for line in damaged:
         click.echo(f"{place.path}: {line}", err=True)
     if damaged:
-        click.echo(f"outcrop: error: {place.path}: {count(len(damaged), 'damaged tile')}", err=True)
+        verdict = f"{place.path}: {count(len(damaged), 'damaged tile')}"
+        if any("another program" in line for line in damaged):
+            verdict += "; if the changes are lawful, 'outcrop verify --accept' records them"
+        click.echo(f"outcrop: error: {verdict}", err=True)
     elif not session.quiet:
         what = format_bytes(array.nbytes)
         if array.layout == "tiled":

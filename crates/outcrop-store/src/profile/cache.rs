@@ -34,7 +34,8 @@ pub fn save(profile: &Profile) {
     }
 }
 
-fn cache_dir() -> Option<PathBuf> {
+/// Where profiles are kept, in a folder of their own; none where the system has no such place.
+pub(super) fn cache_dir() -> Option<PathBuf> {
     match std::env::var_os(OVERRIDE) {
         Some(dir) if !dir.is_empty() => Some(dir.into()),
         _ => Some(dirs::cache_dir()?.join("outcrop")),
@@ -54,7 +55,8 @@ fn file_of(cache: &Path, device: &Device) -> PathBuf {
     cache.join("profiles").join(name)
 }
 
-fn load_from(cache: &Path, device: &Device) -> Option<Profile> {
+/// As [`load`], from this cache.
+pub(super) fn load_from(cache: &Path, device: &Device) -> Option<Profile> {
     let file = file_of(cache, device);
     let profile = match read(&file) {
         Ok(profile) => profile,
@@ -80,7 +82,8 @@ fn read(file: &Path) -> io::Result<Profile> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-fn save_to(cache: &Path, profile: &Profile) {
+/// As [`save`], into this cache.
+pub(super) fn save_to(cache: &Path, profile: &Profile) {
     /// Two threads that save at once must not write into one temporary file.
     static SAVED: AtomicU64 = AtomicU64::new(0);
     let file = file_of(cache, &profile.device);

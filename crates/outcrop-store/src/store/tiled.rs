@@ -235,6 +235,10 @@ impl TiledArray {
                 if self.is_replaced() {
                     return Err(self.replaced());
                 }
+                if self.is_changed() {
+                    let what = "the array was changed by another process since it was opened; open it again";
+                    return Err(Error::corrupt(&self.info.path, what));
+                }
                 stale(
                     "is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it",
                 )
@@ -246,6 +250,14 @@ impl TiledArray {
     /// Whether the array was replaced as a whole since it was opened.
     fn is_replaced(&self) -> bool {
         !matches!(*lock(&self.state), State::Creating(_)) && !still_there(&self.dir, &self.info.path)
+    }
+
+    /// Whether another process has committed changes since the array was opened.
+    fn is_changed(&self) -> bool {
+        let now = std::fs::read(self.info.path.join(INDEX_FILE)).ok().and_then(|bytes| index::stamp(&bytes));
+        matches!(*lock(&self.state), State::Reading)
+            && now.is_some()
+            && now != self.meta.ours.map(|o| o.index_crc32c)
     }
 
     fn replaced(&self) -> Error {

@@ -1,0 +1,83 @@
+# Everything a newcomer needs: each verb sets up what it uses, once, in .venv and target.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-rust test-python bench lint docs build clean
+
+VENV := $(CURDIR)/.venv
+BIN := $(VENV)/bin
+CORE := python/outcrop/_native.abi3.so
+SOURCES := Cargo.toml Cargo.lock pyproject.toml \
+	$(shell find crates -name Cargo.toml -o -path '*/src/*.rs')
+# The same interpreter for every build, or pyo3 would be compiled anew for each. maturin wants to
+# be told of one environment only.
+export PYO3_PYTHON := $(BIN)/python
+export VIRTUAL_ENV := $(VENV)
+unexport CONDA_PREFIX
+
+help:
+	@echo 'make demo    a tour of what Outcrop does, in less than a minute once it is built'
+	@echo 'make test    all tests'
+	@echo 'make lint    formatting, lints and types'
+	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
+	@echo 'make docs    API documentation in docs/_build'
+	@echo 'make build   the package in .venv, nothing else'
+	@echo 'make clean   removes all that these make'
+
+demo: build
+	@$(BIN)/python examples/tour.py $(ARGS)
+
+test: test-rust test-python
+
+test-rust: $(VENV)/.ready
+	cargo test --workspace --locked
+
+test-python: build
+	$(BIN)/python -m pytest -q $(ARGS)
+
+bench: build
+	@for claim in $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py)); do \
+		echo "== $$claim"; $(BIN)/python "$$claim" $(ARGS); \
+	done
+
+lint: build
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+docs: build $(VENV)/.docs
+	rm -rf docs/_build
+	cargo doc --workspace --no-deps --locked
+	mkdir -p docs/_build
+	cp -r "$${CARGO_TARGET_DIR:-target}/doc" docs/_build/rust
+	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop
+	@echo 'docs/_build/python/index.html and docs/_build/rust/outcrop_store/index.html'
+
+build: $(CORE)
+
+# The environment, with everything but the package itself.
+$(VENV)/.ready: pyproject.toml scripts/prerequisites.sh
+	@python=$$(sh scripts/prerequisites.sh); echo "setting up .venv with $$python"; \
+	[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 \
+		|| "$$python" -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --group docs
+	@touch $@
+
+$(CORE): $(VENV)/.ready $(SOURCES)
+	@sh scripts/prerequisites.sh >/dev/null
+	$(BIN)/maturin develop --release --locked
+	@touch $@
+
+clean:
+	rm -rf target .venv docs/_build dist $(CORE)
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find python tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
