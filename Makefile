@@ -54,7 +54,7 @@ docs: build $(VENV)/.docs
 	cargo doc --workspace --no-deps --locked
 	mkdir -p docs/_build
 	cp -r "$${CARGO_TARGET_DIR:-target}/doc" docs/_build/rust
-	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop
+	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop '!outcrop.cli'
 	@echo 'docs/_build/python/index.html and docs/_build/rust/outcrop_store/index.html'
 
 build: $(CORE)
@@ -74,7 +74,7 @@ $(VENV)/.docs: $(VENV)/.ready
 
 $(CORE): $(VENV)/.ready $(SOURCES)
 	@sh scripts/prerequisites.sh >/dev/null
-	$(BIN)/maturin develop --release --locked
+	PIP_QUIET=1 $(BIN)/maturin develop --release --locked
 	@touch $@
 
 clean:

@@ -29,7 +29,7 @@ def doctor(
     quick : bool
         Whether to measure less, in a few seconds.
     progress : callable, optional
-        Called with bytes done and bytes in all.
+        Called with the number of measurements done and of all.
 
     Returns
     -------

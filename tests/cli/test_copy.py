@@ -59,6 +59,19 @@ def test_the_copy_of_a_foreign_array_keeps_its_codecs(outcrop, tmp_path, plain, 
     ]
 
 
+def test_shards_stay_shards(outcrop, tmp_path, plain):
+    theirs = zarr.create_array(
+        tmp_path / "z", shape=plain.shape, chunks=(10, 20), shards=(100, 100), dtype="f8"
+    )
+    theirs[...] = plain
+    outcrop("copy", "z", "y")
+    outcrop("convert", "z", "x", "--box", "5:50,:70")
+    for name, key in ("y", np.s_[:]), ("x", np.s_[5:50, :70]):
+        copy = zarr.open_array(tmp_path / name, mode="r")
+        assert (copy.chunks, copy.shards) == ((10, 20), (100, 100))
+        np.testing.assert_array_equal(copy[...], plain[key])
+
+
 def test_a_copy_into_a_directory(outcrop, array, tmp_path):
     (tmp_path / "backup").mkdir()
     outcrop("copy", "a.zarr", "backup")
@@ -67,6 +80,15 @@ def test_a_copy_into_a_directory(outcrop, array, tmp_path):
     assert "backup/a.zarr: exists already" in done.stderr
     outcrop("copy", "--overwrite", "a.zarr", "backup")
     assert names(tmp_path / "backup") == ["a.zarr"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_copy_into_a_group(outcrop, array, tmp_path, plain, version):
+    group = zarr.create_group(tmp_path / "group", zarr_format=version)
+    outcrop("copy", "a.zarr", "group")
+    if version == 3:
+        np.testing.assert_array_equal(group["a.zarr"][...], plain)
+    assert "exists already" in outcrop("copy", "a.zarr", "group/a.zarr", status=1).stderr
 
 
 def test_overwriting_itself(outcrop, array, tmp_path, plain):

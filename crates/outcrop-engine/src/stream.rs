@@ -133,6 +133,9 @@ impl<F: FnMut(u64, u64) -> bool> Watch for F {
     }
 }
 
+/// Bytes of frames that keep loaders and storers busy, where pieces are small.
+const AHEAD: usize = 128 << 20;
+
 /// How often the caller's thread looks around.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -202,7 +205,8 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         runtime,
         job,
         pieces,
-        room: threads.room.max(largest),
+        // More frames than keep every thread busy would only be filled sooner than they can be emptied.
+        room: threads.room.min(AHEAD.max(3 * largest)).max(largest),
         held: Arc::default(),
         state: Mutex::default(),
         changed: Condvar::new(),
@@ -220,7 +224,7 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
     std::thread::scope(|scope| {
         for mut mover in storers {
             let run = &run;
-            scope.spawn(move || run.serve(&mut mover, Run::store_one));
+            start(scope, run, "outcrop-store", move || run.serve(&mut mover, Run::store_one));
         }
         if threads.loaders == Loaders::Caller {
             let mut mover = loaders.pop().expect("one was made");
@@ -230,7 +234,7 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         } else {
             for mut mover in loaders {
                 let run = &run;
-                scope.spawn(move || run.serve(&mut mover, Run::load_one));
+                start(scope, run, "outcrop-load", move || run.serve(&mut mover, Run::load_one));
             }
         }
         let mut state = run.lock();
@@ -250,6 +254,18 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
     report.overlap = state.overlap;
     runtime.set_last_run(report.clone());
     Ok(report)
+}
+
+/// Starts a thread of a run; where the system gives none, the run fails.
+fn start<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    run: &Run<'_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) {
+    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
+        run.fail(Error::io(std::path::Path::new("."), "start a thread", error));
+    }
 }
 
 impl Run<'_> {

@@ -20,7 +20,7 @@ const PART: u64 = 4 << 20;
 /// What a request costs beside its bytes, in bytes that could be moved in the time.
 const REQUEST: f64 = 16384.0;
 /// Extents of a group that are tried along one axis, at most.
-const TRIED: usize = 24;
+const TRIED: usize = 40;
 
 /// A copy that is planned.
 struct Plan<'a> {
@@ -225,12 +225,15 @@ fn plan<'a>(
     let mut candidates = Vec::new();
     let whole: Dims = (0..ndim).map(|a| t.shape[a].div_ceil(unit[a]).max(1)).collect();
     let bytes = (t.dtype.size() as u64) * unit.iter().product::<u64>();
-    extents(&whole, 0, &mut Dims::new(), bytes, (room / 2) as u64, &mut candidates);
+    // Where tiles are free as soon as each is stored, the next group comes in while the last goes out,
+    // and nearly two of them need not fit.
+    let most = if frames == Cut::Target { room / 5 * 3 } else { room / 2 };
+    extents(&whole, 0, &mut Dims::new(), bytes, most as u64, &mut candidates);
     for multiples in candidates {
         let group: Dims = (0..ndim).map(|a| (unit[a] * multiples[a]).min(t.shape[a].max(1))).collect();
         plan.groups = TileGrid::new(&t.shape, &group)?;
         let memory = memory(&plan);
-        if memory > room / 2 {
+        if memory > most {
             continue;
         }
         let cost = cost(&plan);
@@ -260,8 +263,8 @@ fn extents(whole: &[u64], axis: usize, chosen: &mut Dims, bytes: u64, room: u64,
         if n == whole[axis] {
             break;
         }
-        // Small steps first, then powers of two, and the whole.
-        n = if n < 4 { n + 1 } else { n * 2 }.min(whole[axis]);
+        // Small steps first, then halves of powers of two, and the whole.
+        n = if n < 4 { n + 1 } else { n + (1 << (n.ilog2() - 1)) }.min(whole[axis]);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::block::array_over;
 use crate::errors::to_python;
 use outcrop_ops::reader::Reader;
-use outcrop_store::DType;
+use outcrop_store::{DType, Error};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,11 +13,12 @@ use std::time::Duration;
 pub struct BoxReader {
     reader: Mutex<Option<Reader>>,
     dtype: DType,
+    pid: u32,
 }
 
 impl BoxReader {
     pub fn new(reader: Reader, dtype: DType) -> BoxReader {
-        BoxReader { reader: Mutex::new(Some(reader)), dtype }
+        BoxReader { reader: Mutex::new(Some(reader)), dtype, pid: std::process::id() }
     }
 }
 
@@ -28,6 +29,9 @@ impl BoxReader {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.pid != std::process::id() {
+            return Err(to_python(py, Error::Forked));
+        }
         loop {
             let next = py.detach(|| {
                 let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,6 +45,7 @@ impl BoxReader {
             match next.map_err(|e| to_python(py, e))? {
                 None => return Ok(None),
                 Some(Some((region, frame))) => {
+                    frame.share_with_children();
                     return array_over(py, Arc::new(frame), &region.shape, self.dtype).map(Some);
                 }
                 Some(None) => py.check_signals()?,
@@ -51,6 +56,12 @@ impl BoxReader {
 
 impl Drop for BoxReader {
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // Its threads are the parent's, and will never end here; nor will who holds the lock.
+            let reader = std::mem::replace(&mut self.reader, Mutex::new(None));
+            std::mem::forget(reader);
+            return;
+        }
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         if reader.is_some() {
             Python::attach(|py| py.detach(|| drop(reader)));

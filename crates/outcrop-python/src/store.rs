@@ -149,6 +149,7 @@ impl Store {
             // SAFETY: the frame was made for this box, and nobody else knows it.
             let canvas = unsafe { Canvas::new(region, dtype.size(), [patch]) };
             access::read(&runtime, &inner, &canvas, watch)?;
+            frame.share_with_children();
             Ok(frame)
         })?;
         array_over(py, Arc::new(frame), &shape, dtype)

@@ -4,7 +4,8 @@
 //! 1. `used + cached <= limit` at every moment: memory is charged before it is mapped.
 //! 2. A [`Frame`] is charged from its creation to its drop, whoever holds it.
 //! 3. Frames are not inherited over `fork`: a child that inherited half-written frames with I/O in
-//!    flight would see them change, or copy them when the parent writes.
+//!    flight would see them change, or copy them when the parent writes. Results that a user holds
+//!    are: see [`Frame::share_with_children`].
 
 use crate::error::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,10 +30,19 @@ pub fn charged(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(FRAME_ALIGN)
 }
 
-/// An anonymous mapping, unmapped on drop.
+/// Frames from this size to [`HUGE`] are cut from slabs, for the same reason. (Measured, reads of
+/// 256 KiB: 2.3 GB/s into huge pages, 1.4 GB/s into small ones.)
+const SLABBED: usize = 64 << 10;
+
+/// Slabs have about this size where the budget has room.
+const SLAB: usize = 16 << 20;
+
+/// An anonymous mapping, unmapped on drop; or a piece of one, whose pages are given back on drop.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    /// The mapping that this is a piece of.
+    slab: Option<Arc<Mapping>>,
     /// The process that has the memory; in a forked child something else may lie there.
     pid: u32,
 }
@@ -58,6 +69,12 @@ impl Mapping {
                 let _ = unsafe { munmap(from as *mut c_void, to - from) };
             }
         }
+        let mapping = Mapping {
+            start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"),
+            len,
+            slab: None,
+            pid: std::process::id(),
+        };
         // SAFETY: the range is the part of our own mapping that was kept.
         unsafe {
             madvise(start as *mut c_void, len, Advice::LinuxDontFork)?;
@@ -66,16 +83,38 @@ impl Mapping {
                 let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
             }
         }
-        let start = NonNull::new(start as *mut u8).expect("mmap never returns address 0");
-        Ok(Mapping { start, len, pid: std::process::id() })
+        Ok(mapping)
+    }
+
+    /// `count` pieces of `len` bytes each.
+    fn slab(len: usize, count: usize) -> io::Result<Vec<Mapping>> {
+        let slab = Arc::new(Mapping::new(len * count)?);
+        let piece = |i: usize| Mapping {
+            // SAFETY: `i` is below `count`, so that the piece lies inside the slab.
+            start: unsafe { slab.start.add(i * len) },
+            len,
+            slab: Some(Arc::clone(&slab)),
+            pid: slab.pid,
+        };
+        Ok((0..count).map(piece).collect())
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if self.pid == std::process::id() {
-            // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
-            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        if self.pid != std::process::id() {
+            return;
+        }
+        let start = self.start.as_ptr().cast();
+        match &self.slab {
+            None => {
+                // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
+                let _ = unsafe { munmap(start, self.len) };
+            }
+            Some(_) => {
+                // SAFETY: the range is this piece of the slab, and nothing refers to it any more.
+                let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
+            }
         }
     }
 }
@@ -164,14 +203,32 @@ impl Budget {
             }
             None => {
                 drop(state.make_room(self.limit));
+                let spare = self.limit - state.used - state.cached_bytes;
+                // A slab takes at most an eighth of the budget: what is cut has one size for good.
+                let count = (SLAB.min(self.limit / 8).min(spare) / len).max(1);
+                let made = if (SLABBED..HUGE).contains(&len) && count > 1 {
+                    // Under the lock, so that nobody else takes the room that was found.
+                    Mapping::slab(len, count).map(|mut pieces| {
+                        let mapping = pieces.pop();
+                        state.cached_bytes += len * pieces.len();
+                        state.cached.entry(len).or_default().append(&mut pieces);
+                        mapping.expect("a slab has pieces")
+                    })
+                } else {
+                    Mapping::new(len)
+                };
                 drop(state);
-                Mapping::new(len).map_err(|source| {
+                made.map_err(|source| {
                     self.give_back(len, None);
                     Error::OutOfMemory { bytes: len as u64, source }
                 })?
             }
         };
-        Ok(Some(Frame { mapping: Some(mapping), budget: Arc::clone(self) }))
+        Ok(Some(Frame {
+            mapping: Some(mapping),
+            budget: Arc::clone(self),
+            inherited: AtomicBool::new(false),
+        }))
     }
 
     /// A frame, or an error that names `purpose` and the least budget.
@@ -255,6 +312,7 @@ impl Drop for Charge {
 pub struct Frame {
     mapping: Option<Mapping>,
     budget: Arc<Budget>,
+    inherited: AtomicBool,
 }
 
 impl Frame {
@@ -271,6 +329,19 @@ impl Frame {
     /// Where the frame starts, a multiple of [`FRAME_ALIGN`].
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping().start.as_ptr()
+    }
+
+    /// Lets children forked from now on have a copy, as of any other memory: for results in which no
+    /// more I/O takes place.
+    pub fn share_with_children(&self) {
+        self.advise_on_fork(Advice::LinuxDoFork);
+        self.inherited.store(true, Ordering::Relaxed);
+    }
+
+    fn advise_on_fork(&self, advice: Advice) {
+        let mapping = self.mapping();
+        // SAFETY: the range is ours, and the advice changes nothing in this process.
+        let _ = unsafe { madvise(mapping.start.as_ptr().cast(), mapping.len, advice) };
     }
 
     /// Returns the memory from `offset` on, rounded up to whole blocks, to the system until it is
@@ -302,6 +373,14 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
+        if self.mapping().pid != std::process::id() {
+            // In a forked child the budget is a copy of the parent's, locked perhaps for ever.
+            std::mem::forget(self.mapping.take());
+            return;
+        }
+        if *self.inherited.get_mut() {
+            self.advise_on_fork(Advice::LinuxDontFork);
+        }
         let mapping = self.mapping.take();
         self.budget.give_back(mapping.as_ref().map_or(0, |m| m.len), mapping);
     }
@@ -351,5 +430,20 @@ mod tests {
         assert!(frame.bytes()[..2 * FRAME_ALIGN].iter().all(|&b| b == 7));
         frame.bytes_mut().fill(8);
         assert!(frame.bytes().iter().all(|&b| b == 8));
+    }
+
+    #[test]
+    fn small_frames_are_cut_from_slabs_inside_the_budget() {
+        let budget = Budget::new(64 << 20);
+        let mut frames: Vec<Frame> = (0..100).map(|_| budget.frame(256 << 10, "some").unwrap()).collect();
+        for (i, frame) in frames.iter_mut().enumerate() {
+            frame.bytes_mut().fill(i as u8);
+        }
+        assert!(frames.iter().enumerate().all(|(i, f)| f.bytes().iter().all(|&b| b == i as u8)));
+        assert_eq!(budget.used(), 100 * (256 << 10));
+        drop(frames);
+        // What was cut small does not stand in the way of something large.
+        assert!(budget.frame(64 << 20, "all").is_ok());
+        assert_eq!((budget.used(), budget.lock().cached_bytes), (0, 64 << 20));
     }
 }

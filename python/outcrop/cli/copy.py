@@ -9,7 +9,7 @@ import click
 from outcrop._checks import Order
 from outcrop._save import format_of
 from outcrop.array import Array
-from outcrop.cli.encoding import encoding_of
+from outcrop.cli.encoding import encoding_of, is_array
 from outcrop.cli.places import PLACE, Description, Place
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.values import BOX, CODECS, TILE
@@ -50,7 +50,7 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
     format = _plain_format(array)
     into = Path(target.path)
     # As cp does; but a directory that has the name of an array is going to be one.
-    if into.is_dir() and format_of_suffix(target.path) is None and not _is_array(into):
+    if into.is_dir() and format_of_suffix(target.path) is None and not is_array(into):
         target = Place(str(into / source.name))
     wanted = format_of_suffix(target.path)
     if wanted is not None and wanted != format:
@@ -138,10 +138,6 @@ def format_of_suffix(path: str) -> str | None:
     return known if known != "zarr" or PurePath(path).suffix.lower() == ".zarr" else None
 
 
-def _is_array(path: Path) -> bool:
-    return (path / "zarr.json").exists() or (path / ".zarray").exists()
-
-
 def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
     """Arguments of `Array.save`."""
     if wishes.format != "zarr":
@@ -149,16 +145,16 @@ def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
     old = encoding_of(array)
     tile = wishes.tile
     if tile is None and old is not None:
-        # Of a part smaller than a tile, the rest of the tile would be nothing but padding.
-        pairs = zip(array.tile, array.shape, strict=True)
-        tile = tuple(max(min(t, n), 1) for t, n in pairs) if _is_part(array) else array.tile
+        # That of a part is cut down to the part, as the rest would be padding; but there are
+        # codecs that depend on it.
+        tile = array.tile if old.codecs is None else _whole_tile(array)
     codecs: Any = wishes.codecs
     version = wishes.zarr_format or (old.zarr_format if old else 3)
     if codecs is None and old is not None:
         codecs = old.codecs
         if codecs and version != old.zarr_format:
             raise click.UsageError(
-                f"Zarr {old.zarr_format} and Zarr {version} name codecs differently; "
+                f"codecs have other names in Zarr {version} than in Zarr {old.zarr_format}; "
                 "--codecs says which are wanted"
             )
         codecs = codecs or None
@@ -169,8 +165,10 @@ def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
     }
 
 
-def _is_part(array: Array) -> bool:
-    return not array._view.is_whole
+def _whole_tile(array: Array) -> tuple[int, ...]:
+    """The tile of what an array is a part of, along the axes that are left."""
+    axes = array._view.axes
+    return tuple(array._source.tile[axis] for axis in axes if isinstance(axis, int))
 
 
 def _write(

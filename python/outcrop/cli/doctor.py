@@ -27,7 +27,7 @@ def doctor(session: Session, directory: str, quick: bool, as_json: bool) -> None
     Temporary files are written, read and removed there. The device profile is kept in the user's
     cache directory, for planning.
     """
-    with session.work("measuring") as work:
+    with session.work("measuring", steps=True) as work:
         profile = measure(directory, quick, progress=work.progress)
     if as_json:
         click.echo(json.dumps(profile, indent=2))

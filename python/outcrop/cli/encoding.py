@@ -8,7 +8,7 @@ from typing import Any
 from outcrop.array import Array
 from outcrop.errors import CorruptArrayError
 
-__all__ = ["Encoding", "encoding_of"]
+__all__ = ["Encoding", "encoding_of", "is_array"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,13 @@ def encoding_of(array: Array) -> Encoding | None:
     meta = _read(array.path / ".zarray")
     compressor = meta.get("compressor")
     return Encoding(2, [*(meta.get("filters") or []), *([compressor] if compressor else [])])
+
+
+def is_array(path: Path) -> bool:
+    """Whether a directory is a Zarr array, of whatever kind, and not a group or something else."""
+    if (path / "zarr.json").exists():
+        return _read(path / "zarr.json").get("node_type") != "group"
+    return (path / ".zarray").exists()
 
 
 def _read(path: Path) -> dict[str, Any]:

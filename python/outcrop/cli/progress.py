@@ -33,11 +33,14 @@ class Bar:
         What is being worked on.
     begin : float
         When the work began, by the monotonic clock.
+    steps : bool
+        Whether progress is counted in steps rather than in bytes.
     """
 
-    def __init__(self, label: str, begin: float) -> None:
+    def __init__(self, label: str, begin: float, *, steps: bool = False) -> None:
         self._label = label
         self._begin = begin
+        self._steps = steps
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -60,7 +63,7 @@ class Bar:
             if time.monotonic() - self._begin < _PATIENCE:
                 return
             with _undisturbed():
-                self._progress = _make(self._begin)
+                self._progress = _make(self._begin, self._steps)
                 self._task = self._progress.add_task(self._label, completed=done, total=total)
                 self._progress.start()
             return
@@ -83,7 +86,7 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _make(begin: float) -> "Progress":
+def _make(begin: float, steps: bool) -> "Progress":
     # Late: rich takes longer to load than most commands to run.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
@@ -110,8 +113,8 @@ def _make(begin: float) -> "Progress":
     class Left(ProgressColumn):
         def render(self, task: Task) -> Text:
             if task.finished:
-                # All bytes are on their way; what is left is to make them durable.
-                return Text("syncing")
+                # What is left is to make the result durable.
+                return Text("finishing")
             if not task.completed or time.monotonic() - begin < _SETTLED:
                 return Text("")
             seconds = math.ceil((task.remaining or 0) / speed(task))
@@ -121,11 +124,11 @@ def _make(begin: float) -> "Progress":
     percent = TextColumn("{task.percentage:>3.0f}%")
     columns: list[ProgressColumn] = [BarColumn(bar_width=None), percent]
     # What a narrow terminal has no room for goes, the least useful first.
-    if console.width >= 36:
+    if console.width >= 36 and not steps:
         columns.append(Rate(Column(min_width=11, justify="right", no_wrap=True)))
     if console.width >= 50:
         columns.append(Left(Column(min_width=11, justify="right", no_wrap=True)))
-    if console.width >= 76:
+    if console.width >= 76 and not steps:
         columns.insert(2, Bytes(Column(min_width=22, justify="right", no_wrap=True)))
     if console.width >= 60:
         columns.insert(0, Label(Column(max_width=max(console.width // 4, 12), no_wrap=True)))

@@ -50,10 +50,18 @@ class Session:
         return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     @contextmanager
-    def work(self, name: str) -> Iterator[Work]:
-        """Show the progress of what happens inside, and what it took at the end."""
+    def work(self, name: str, *, steps: bool = False) -> Iterator[Work]:
+        """Show the progress of what happens inside, and what it took at the end.
+
+        Parameters
+        ----------
+        name : str
+            What is being worked on.
+        steps : bool
+            Whether progress is counted in steps rather than in bytes.
+        """
         begin = time.monotonic()
-        with Bar(name, begin) if self.watched else _Nothing() as progress:
+        with Bar(name, begin, steps=steps) if self.watched else _Nothing() as progress:
             work = Work(name, progress)
             yield work
         seconds = time.monotonic() - begin

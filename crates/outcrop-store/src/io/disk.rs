@@ -221,6 +221,11 @@ impl Disk {
         self.faults().map_or(Ok(()), |faults| faults.check(operation))
     }
 
+    /// The same for an operation that moves `len` bytes: how many of them it is to move.
+    fn checkpoint_moving(&self, operation: Operation, len: usize) -> io::Result<usize> {
+        self.faults().map_or(Ok(len), |faults| faults.check_moving(operation, len))
+    }
+
     /// An error in a process that was forked from the one that made this.
     ///
     /// # Errors

@@ -161,13 +161,23 @@ impl Faults {
     /// # Errors
     /// The error that the rule names.
     pub fn check(&self, operation: Operation) -> io::Result<()> {
+        self.check_moving(operation, 0).map(drop)
+    }
+
+    /// The same for operations that move `len` bytes without an engine: how many they are to move.
+    ///
+    /// # Errors
+    /// The error that the rule names.
+    pub fn check_moving(&self, operation: Operation, len: usize) -> io::Result<usize> {
         match self.next(operation) {
             Some(Action::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(Action::Delay(time)) => {
                 std::thread::sleep(time);
-                Ok(())
+                Ok(len)
             }
-            _ => Ok(()),
+            Some(Action::Short(bytes)) => Ok(len.min(bytes.max(1) as usize)),
+            Some(Action::Zero) => Ok(0),
+            Some(Action::Reorder(_) | Action::Kill) | None => Ok(len),
         }
     }
 }

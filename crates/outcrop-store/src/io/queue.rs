@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often an `EIO` is retried.
-const MAX_RETRIES: u32 = 3;
+pub(super) const MAX_RETRIES: u32 = 3;
 /// How often a request is resubmitted after `EINTR` or `EAGAIN`.
-const MAX_AGAIN: u32 = 1000;
+pub(super) const MAX_AGAIN: u32 = 1000;
 
 /// A flag that stops work in progress.
 #[derive(Clone, Default, Debug)]

@@ -105,6 +105,8 @@ impl Update {
 impl Drop for Update {
     fn drop(&mut self) {
         if !self.finished && self.pid == std::process::id() {
+            // First, so that an end in between leaves no decision about tiles that are gone.
+            let _ = std::fs::remove_file(self.dir.path().join(DECISION));
             let _ = std::fs::remove_dir_all(self.dir.path());
         }
     }

@@ -3,7 +3,7 @@
 use super::{Disk, DiskFile, Operation, classify, classify_moving, file::set_direct};
 use crate::error::{Error, Result};
 use crate::io::Direction;
-use crate::io::queue::{Cancel, IoQueue, Transfer};
+use crate::io::queue::{Cancel, IoQueue, MAX_AGAIN, MAX_RETRIES, Transfer};
 use std::io;
 use std::path::Path;
 
@@ -17,21 +17,25 @@ impl Disk {
     pub fn write_unaligned(&self, file: &DiskFile, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         let result = set_direct(file, false).and_then(|()| {
-            while done < bytes.len() {
-                let part = self
-                    .checkpoint(Operation::Write)
-                    .and_then(|()| Ok(rustix::io::pwrite(file, &bytes[done..], offset + done as u64)?));
-                match part {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(n) => done += n,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => return Err(e),
+            let written = (|| {
+                while done < bytes.len() {
+                    let moved = patiently(|| {
+                        let len = self.checkpoint_moving(Operation::Write, bytes.len() - done)?;
+                        Ok(rustix::io::pwrite(file, &bytes[done..done + len], offset + done as u64)?)
+                    })?;
+                    if moved == 0 {
+                        return Err(io::ErrorKind::WriteZero.into());
+                    }
+                    done += moved;
                 }
-            }
+                Ok(())
+            })();
             // The kernel accounts for whole pages made dirty.
-            let pages = (offset + bytes.len() as u64).div_ceil(4096) - offset / 4096;
+            let pages = (offset + done as u64).div_ceil(4096) - offset / 4096;
             self.counters.add(Direction::Write, pages * 4096);
-            if file.is_direct() { set_direct(file, true) } else { Ok(()) }
+            // Also after an error: whoever goes on with the file expects it to be as it was.
+            let restored = if file.is_direct() { set_direct(file, true) } else { Ok(()) };
+            written.and(restored)
         });
         let len = bytes.len();
         result.map_err(|e| {
@@ -70,25 +74,15 @@ impl Disk {
     pub fn read_small(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
         use std::io::Read;
         self.check_process()?;
-        let read = || -> io::Result<Vec<u8>> {
+        let read = patiently(|| {
             self.checkpoint(Operation::Open)?;
             let file = std::fs::File::open(path)?;
             let mut bytes = Vec::new();
             self.checkpoint(Operation::Read)?;
             file.take(limit + 1).read_to_end(&mut bytes)?;
             Ok(bytes)
-        };
-        // As in the queue, a passing error is retried.
-        let mut result = read();
-        for _ in 0..3 {
-            match &result {
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EIO | libc::EINTR | libc::EAGAIN)) => {
-                    result = read()
-                }
-                _ => break,
-            }
-        }
-        let bytes = result.map_err(|e| classify(path, "read the file", e))?;
+        });
+        let bytes = read.map_err(|e| classify(path, "read the file", e))?;
         if bytes.len() as u64 > limit {
             return Err(Error::corrupt(path, format!("more than {limit} bytes long, which cannot be")));
         }
@@ -101,13 +95,13 @@ impl Disk {
     /// The operating system's.
     pub fn read_prefix(&self, path: &Path, len: usize) -> Result<Vec<u8>> {
         use std::io::Read;
-        let read = || -> io::Result<Vec<u8>> {
+        let read = patiently(|| {
             self.checkpoint(Operation::Read)?;
             let mut bytes = Vec::new();
             std::fs::File::open(path)?.take(len as u64).read_to_end(&mut bytes)?;
             Ok(bytes)
-        };
-        read().map_err(|e| classify(path, "read the file's beginning", e))
+        });
+        read.map_err(|e| classify(path, "read the file's beginning", e))
     }
 
     /// Writes a small file anew and makes it durable, under a temporary name first.
@@ -123,7 +117,10 @@ impl Disk {
         let write = || -> io::Result<()> {
             self.checkpoint(Operation::Create)?;
             let mut file = std::fs::File::create(&temporary)?;
-            self.checkpoint(Operation::Write)?;
+            patiently(|| match self.checkpoint_moving(Operation::Write, bytes.len())? {
+                0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
+                _ => Ok(()),
+            })?;
             file.write_all(bytes)?;
             self.checkpoint(Operation::Sync)?;
             file.sync_all()?;
@@ -139,5 +136,22 @@ impl Disk {
             self.counters.add(Direction::Write, (bytes.len() as u64).next_multiple_of(4096));
         }
         written
+    }
+}
+
+/// Repeats what may pass as often as the queue does: an interruption, an `EIO`.
+fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let (mut agains, mut retries) = (MAX_AGAIN, MAX_RETRIES);
+    loop {
+        let result = attempt();
+        let left = match result.as_ref().err().and_then(io::Error::raw_os_error) {
+            Some(libc::EINTR | libc::EAGAIN) => &mut agains,
+            Some(libc::EIO) => &mut retries,
+            _ => return result,
+        };
+        if *left == 0 {
+            return result;
+        }
+        *left -= 1;
     }
 }

@@ -1,0 +1,169 @@
+"""A process that is killed leaves the old array or the new one, whole, and nothing else for long."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+Verify = Callable[[Path], list[str]]
+Leftovers = Callable[[Path], list[str]]
+
+KILLS = int(os.environ.get("OUTCROP_KILLS", "30"))
+SEED = int(os.environ.get("OUTCROP_SEED", "0")) or random.SystemRandom().randrange(2**32)
+
+# Imports once, and forks for every line that it reads: a process to be killed costs little then.
+# It has not used the core before, so its children have nothing to inherit.
+NURSERY = """
+import os, sys, warnings
+import outcrop as oc
+from outcrop import _native
+from outcrop.errors import OutcropWarning
+warnings.simplefilter("ignore", OutcropWarning)
+source, target, work, rule = None, None, None, None
+def copy():
+    oc.open("source.zarr").save("target.zarr", tile=(100, 130))
+def replace():
+    oc.open("source.zarr").save("target.zarr", tile=(100, 130), overwrite=True)
+def npy():
+    oc.open("source.zarr").save("target.npy", overwrite=True)
+def update():
+    with oc.open("target.zarr", "r+") as array:
+        array[...] = oc.open("source.zarr")
+for line in sys.stdin:
+    work, rule = line.split()
+    pid = os.fork()
+    if pid == 0:
+        oc.config(memory="4MiB")
+        if rule != "none":
+            _native.inject_faults(rule)
+        os.write(1, b"%d\\n" % os.getpid())
+        globals()[work]()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+SHAPE = (700, 650)
+VALUES = np.random.default_rng(3).random(SHAPE)
+OLD = np.random.default_rng(4).random(SHAPE)
+
+
+class Nursery:
+    def __init__(self, directory: Path) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", NURSERY],
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def run(self, work: str, rule: str = "none", kill_after: float | None = None) -> int:
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        self.child.stdin.write(f"{work} {rule}\n")
+        pid = int(self.child.stdout.readline())
+        if kill_after is not None:
+            time.sleep(kill_after)
+            # It may be gone, but not its number: nobody has waited ... or its end was just noticed.
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        return int(self.child.stdout.readline())
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    oc.asarray(VALUES).save(tmp_path / "source.zarr", tile=(64, 64))
+    nursery = Nursery(tmp_path)
+    yield nursery
+    assert nursery.child.stdin is not None
+    nursery.child.stdin.close()
+    assert nursery.child.wait(30) == 0
+    if nursery.child.stdout is not None:
+        nursery.child.stdout.close()
+
+
+def reset(directory: Path, work: str) -> tuple[Path, bool]:
+    """The state before the work; where its result will be, and whether something is there now."""
+    target = directory / ("target.npy" if work == "npy" else "target.zarr")
+    if work == "copy":
+        if target.exists():
+            subprocess.run(["rm", "-r", target], check=True)
+        return target, False
+    oc.asarray(OLD).save(target, **({} if work == "npy" else {"tile": (100, 130)}), overwrite=True)
+    return target, True
+
+
+def check(
+    directory: Path, work: str, target: Path, was_there: bool, status: int, verify: Verify
+) -> str:
+    if not target.exists():
+        assert not was_there
+        assert status == -signal.SIGKILL
+        return "absent"
+    assert verify(target) == []
+    found = oc.open(target).compute()
+    is_new, is_old = np.array_equal(found, VALUES), was_there and np.array_equal(found, OLD)
+    assert is_new or is_old, "a mix"
+    assert is_new or status == -signal.SIGKILL
+    return "new" if is_new else "old"
+
+
+@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update"])
+def test_killed_at_a_random_moment(
+    tmp_path: Path, nursery: Nursery, verify: Verify, leftovers: Leftovers, work: str
+) -> None:
+    chance = random.Random(f"{SEED} {work}")
+    print(f"OUTCROP_SEED={SEED}")
+    reset(tmp_path, work)
+    start = time.perf_counter()
+    assert nursery.run(work) == 0
+    # A little longer than the work takes, so that its very end is met as well.
+    duration = 1.3 * (time.perf_counter() - start)
+    outcomes = []
+    for _ in range(max(KILLS // 2, 1)):
+        target, was_there = reset(tmp_path, work)
+        status = nursery.run(work, kill_after=chance.uniform(0, duration))
+        outcomes.append(check(tmp_path, work, target, was_there, status, verify))
+        if outcomes[-1] == "new" and work == "copy":
+            continue  # the next run has nothing to do
+        if chance.random() < 0.3:
+            assert nursery.run(work) == 0
+            assert leftovers(tmp_path) == []
+            assert check(tmp_path, work, target, True, 0, verify) == "new"
+    print(work, outcomes)
+    target, _ = reset(tmp_path, work)
+    assert nursery.run(work) == 0
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update"])
+def test_killed_at_an_operation(
+    tmp_path: Path, nursery: Nursery, verify: Verify, leftovers: Leftovers, work: str
+) -> None:
+    """At every step of a commit, and at some steps before."""
+    for kind in ("sync", "rename", "remove", "create", "write"):
+        for nth in (1, 2, 3, 4, 7, 20, 50):
+            target, was_there = reset(tmp_path, work)
+            status = nursery.run(work, f"{kind}:{nth}:kill:once")
+            outcome = check(tmp_path, work, target, was_there, status, verify)
+            if status == 0:
+                break
+            if not (outcome == "new" and work == "copy"):
+                assert nursery.run(work) == 0, (kind, nth)
+            else:
+                # Even a run that has nothing to do sees to what is left.
+                assert nursery.run(work) != 0
+            assert leftovers(tmp_path) == [], (kind, nth)
+            assert check(tmp_path, work, target, True, 0, verify) == "new"
