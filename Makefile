@@ -38,9 +38,10 @@ test-python: build
 	$(BIN)/python -m pytest -q $(ARGS)
 
 bench: build
-	@for claim in $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py)); do \
+	@for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$claim"; $(BIN)/python "$$claim" $(ARGS); \
 	done
+	@$(BIN)/python benchmarks/report.py
 
 lint: build
 	cargo fmt --check

@@ -190,7 +190,14 @@ class Claim:
         print(f"\n{name}" + (" (quick: sizes are no claims)" if options.quick else ""))
 
     def row(
-        self, what: str, values: Sequence[float], floor: float, aim: float, *, low: bool, **more: Any
+        self,
+        what: str,
+        values: Sequence[float],
+        floor: float,
+        aim: float,
+        *,
+        low: bool,
+        **more: Any,
     ) -> None:
         """A ratio over the rounds. `low`: whether small is good."""
         median = statistics.median(values)
@@ -199,11 +206,20 @@ class Claim:
         verdict = "aim reached" if reached else "kept" if kept else "MISSED"
         spread = f"{min(values):.3g} to {max(values):.3g}"
         sign = "<=" if low else ">="
-        print(f"  {what:58s} {median:7.3f}  ({spread}), claimed {sign} {floor:g}, aim {aim:g}: {verdict}")
+        print(
+            f"  {what:58s} {median:7.3f}  ({spread}), claimed {sign} {floor:g}, aim {aim:g}: {verdict}"
+        )
         for key, value in more.items():
             print(f"      {key}: {value}")
         self.rows.append(
-            {"what": what, "values": list(values), "floor": floor, "aim": aim, "verdict": verdict, **more}
+            {
+                "what": what,
+                "values": list(values),
+                "floor": floor,
+                "aim": aim,
+                "verdict": verdict,
+                **more,
+            }
         )
 
     def note(self, text: str) -> None:

@@ -1,6 +1,18 @@
 """Copying a Zarr array costs no more than `cp -r` and `sync`; reading runs at the device's speed."""
 
-from common import ALLOWANCE, GIB, MIB, Claim, arguments, cold, fio, limited, make_array, measured, remove
+from common import (
+    ALLOWANCE,
+    GIB,
+    MIB,
+    Claim,
+    arguments,
+    cold,
+    fio,
+    limited,
+    make_array,
+    measured,
+    remove,
+)
 
 options = arguments(__doc__)
 rows = 16384 // (8 if options.quick else 1)
@@ -20,7 +32,9 @@ for _ in range(options.rounds):
     cp, _ = limited(limit, ["sh", "-c", f"cp -r {source} {reference} && sync"])
     remove(reference)
     cold(source)
-    run = measured(limit, budget, "oc.open(sys.argv[1]).save(sys.argv[2])", str(source), str(target))
+    run = measured(
+        limit, budget, "oc.open(sys.argv[1]).save(sys.argv[2])", str(source), str(target)
+    )
     copies.append(run["seconds"] / cp)
     runs.append(run)
     cold(source)
@@ -29,12 +43,18 @@ for _ in range(options.rounds):
     cold(scratch)
     sequential = fio(scratch, size, "read", MIB, 32)
     reads.append(size / verify["seconds"] / sequential)
-    print(f"    cp + sync {cp:.2f} s, copy {run['seconds']:.2f} s, verify {verify['seconds']:.2f} s, "
-          f"fio {sequential / 1e9:.2f} GB/s")
+    print(
+        f"    cp + sync {cp:.2f} s, copy {run['seconds']:.2f} s, verify {verify['seconds']:.2f} s, "
+        f"fio {sequential / 1e9:.2f} GB/s"
+    )
 claim.row("time of copy / time of cp -r + sync", copies, 1.0, 0.8, low=True)
 claim.row("rate of reading and verifying / fio sequential 1 MiB x 32", reads, 0.85, 0.95, low=False)
 for key, kernel in (("read", "kernel_read"), ("written", "kernel_written")):
-    claim.row(f"bytes {key}: kernel / reported", [r[kernel] / r[key] for r in runs], 1.01, 1.001, low=True)
-claim.row("peak RSS / (budget + 200 MiB)", [r["peak_rss"] / limit for r in runs], 1.0, 1.0, low=True)
+    claim.row(
+        f"bytes {key}: kernel / reported", [r[kernel] / r[key] for r in runs], 1.01, 1.001, low=True
+    )
+claim.row(
+    "peak RSS / (budget + 200 MiB)", [r["peak_rss"] / limit for r in runs], 1.0, 1.0, low=True
+)
 claim.save()
 remove(reference, target, scratch)

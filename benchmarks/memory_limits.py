@@ -26,11 +26,21 @@ for budget in (64 * MIB, 256 * MIB, 1024 * MIB):
         rss.append(run["peak_rss"] / limit)
         read.append(run["kernel_read"] / run["read"])
         written.append(run["kernel_written"] / run["written"])
-        print(f"    {budget // MIB} MiB, {name}: {run['seconds']:.2f} s, RSS {run['peak_rss'] / MIB:.0f} MiB, "
-              f"read {run['read'] / GIB:.3f} GiB (kernel x {read[-1]:.4f}), "
-              f"written {run['written'] / GIB:.3f} GiB (kernel x {written[-1]:.4f})")
+        print(
+            f"    {budget // MIB} MiB, {name}: {run['seconds']:.2f} s, RSS {run['peak_rss'] / MIB:.0f} MiB, "
+            f"read {run['read'] / GIB:.3f} GiB (kernel x {read[-1]:.4f}), "
+            f"written {run['written'] / GIB:.3f} GiB (kernel x {written[-1]:.4f})"
+        )
     claim.row(f"{budget // MIB} MiB: peak RSS / (budget + 200 MiB)", rss, 1.0, 1.0, low=True)
-    claim.row(f"{budget // MIB} MiB: bytes read, kernel / reported", [max(read)], 1.01, 1.001, low=True)
-    claim.row(f"{budget // MIB} MiB: bytes written, kernel / reported", [max(written)], 1.01, 1.001, low=True)
+    claim.row(
+        f"{budget // MIB} MiB: bytes read, kernel / reported", [max(read)], 1.01, 1.001, low=True
+    )
+    claim.row(
+        f"{budget // MIB} MiB: bytes written, kernel / reported",
+        [max(written)],
+        1.01,
+        1.001,
+        low=True,
+    )
 claim.save()
 remove(npy, tiled)

@@ -6,7 +6,9 @@ options = arguments(__doc__)
 side = 65536 // (4 if options.quick else 1)
 raw, tiles = (options.directory / name for name in ("boxes.raw", "copy.zarr"))
 size = side * side
-claim = Claim(f"Boxes of {side} x {side // 4} B of a row-major u8 file of {size / GIB:g} GiB", options)
+claim = Claim(
+    f"Boxes of {side} x {side // 4} B of a row-major u8 file of {size / GIB:g} GiB", options
+)
 if not raw.exists() or raw.stat().st_size != size:
     body = (
         "before = io(); start = time.perf_counter()\n"
@@ -41,9 +43,13 @@ for _ in range(options.rounds):
     reference = max(fio(raw, size, "randread", 16384, depth) for depth in (64, 256))
     rate = 2 * side * width / run["seconds"]
     boxes.append(rate / reference)
-    print(f"    boxes {rate / 1e9:.2f} GB/s (the first {side * width / run['first'] / 1e9:.2f}), "
-          f"fio random 16 KiB {reference / 1e9:.2f} GB/s")
-claim.row("rate of boxes / best of fio random 16 KiB, depth 64 and 256", boxes, 0.8, 0.95, low=False)
+    print(
+        f"    boxes {rate / 1e9:.2f} GB/s (the first {side * width / run['first'] / 1e9:.2f}), "
+        f"fio random 16 KiB {reference / 1e9:.2f} GB/s"
+    )
+claim.row(
+    "rate of boxes / best of fio random 16 KiB, depth 64 and 256", boxes, 0.8, 0.95, low=False
+)
 
 rows = 16384 // (8 if options.quick else 1)
 make_array(tiles, rows, 32768)
@@ -67,6 +73,8 @@ for _ in range(options.rounds):
     cold(raw)
     reference = fio(raw, size, "randread", MIB, 32)
     random.append(run["count"] / run["seconds"] / reference)
-    print(f"    tiles {run['count'] / run['seconds'] / 1e9:.2f} GB/s, fio random 1 MiB {reference / 1e9:.2f} GB/s")
+    print(
+        f"    tiles {run['count'] / run['seconds'] / 1e9:.2f} GB/s, fio random 1 MiB {reference / 1e9:.2f} GB/s"
+    )
 claim.row("rate of random 8 MiB tiles / fio random 1 MiB x 32", random, 0.85, 0.95, low=False)
 claim.save()

@@ -31,7 +31,7 @@ def _interruptible() -> None:
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     def start(*arguments: Any, env: dict[str, str] | None = None, **options: Any) -> Any:
-        defaults = {
+        defaults: dict[str, Any] = {
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "preexec_fn": _interruptible,

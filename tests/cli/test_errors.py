@@ -4,8 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+Run = Callable[..., Any]
 
 USAGE = [
     (["nonsense"], "no such command 'nonsense'"),
@@ -59,7 +64,7 @@ FAILURES = [
 
 
 @pytest.fixture
-def surroundings(array, tmp_path):
+def surroundings(array: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text\n")
     shutil.copytree(array, tmp_path / "there.zarr")
     shutil.copytree(array, tmp_path / "damaged.zarr")
@@ -68,7 +73,7 @@ def surroundings(array, tmp_path):
     (tmp_path / "docs.zarr" / "letter").touch()
 
 
-def check(outcrop, tmp_path, arguments, message, status):
+def check(outcrop: Run, tmp_path: Path, arguments: list[str], message: str, status: int) -> None:
     before = sorted(os.listdir(tmp_path))
     done = outcrop(*arguments, status=status)
     assert done.stdout == ""
@@ -79,21 +84,25 @@ def check(outcrop, tmp_path, arguments, message, status):
 
 
 @pytest.mark.parametrize(("arguments", "message"), USAGE, ids=lambda v: None)
-def test_mistakes(outcrop, array, tmp_path, arguments, message):
+def test_mistakes(
+    outcrop: Run, array: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     check(outcrop, tmp_path, arguments, message, 2)
 
 
 @pytest.mark.parametrize(("arguments", "message"), FAILURES, ids=lambda v: None)
-def test_failures(outcrop, surroundings, tmp_path, arguments, message):
+def test_failures(
+    outcrop: Run, surroundings: None, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     check(outcrop, tmp_path, arguments, message, 1)
 
 
-def test_the_environment_is_blamed_for_its_own(outcrop, array):
+def test_the_environment_is_blamed_for_its_own(outcrop: Run, array: Path) -> None:
     done = outcrop("info", "a.zarr", env={"OUTCROP_MEMORY": "lots"}, status=1)
     assert done.stderr.startswith("outcrop: error: environment variable OUTCROP_MEMORY")
 
 
-def test_without_a_verb_there_is_help(outcrop):
+def test_without_a_verb_there_is_help(outcrop: Run) -> None:
     assert "Commands:" in outcrop(status=2).stderr
     assert "Commands:" in outcrop("--help").stdout
     for verb in ("info", "copy", "convert", "verify", "doctor"):
@@ -101,7 +110,7 @@ def test_without_a_verb_there_is_help(outcrop):
     assert outcrop("--version").stdout.startswith("outcrop ")
 
 
-def test_a_reader_that_leaves(start, array):
+def test_a_reader_that_leaves(start: Run, array: Path) -> None:
     process = start("info", *["a.zarr"] * 50)
     process.stdout.close()
     process.stdout = None
@@ -110,14 +119,14 @@ def test_a_reader_that_leaves(start, array):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_output_that_cannot_be_written(start, array):
+def test_output_that_cannot_be_written(start: Run, array: Path) -> None:
     with open("/dev/full", "w") as full:
         process = start("info", "a.zarr", stdout=full)
         assert process.communicate()[1].startswith(b"outcrop: error: ")
     assert process.returncode == 1
 
 
-def test_start_up_is_lean(array, tmp_path):
+def test_start_up_is_lean(array: Path, tmp_path: Path) -> None:
     # Whatever a command loads without need costs every user of it, every time.
     code = "import sys; from outcrop.cli import main; main(['info', 'a.zarr']); print(*sys.modules)"
     done = subprocess.run(

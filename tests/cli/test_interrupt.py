@@ -3,11 +3,16 @@
 import os
 import signal
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+Run = Callable[..., Any]
 
-def wait_for(condition, seconds=30):
+
+def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
     limit = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < limit
@@ -17,7 +22,9 @@ def wait_for(condition, seconds=30):
 @pytest.mark.parametrize(
     ("number", "message"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "Terminated")]
 )
-def test_a_signal_during_a_copy(start, slow, tmp_path, number, message):
+def test_a_signal_during_a_copy(
+    start: Run, slow: list[str], tmp_path: Path, number: signal.Signals, message: str
+) -> None:
     process = start(*slow)
     # Work has begun when the new array is being built.
     wait_for(lambda: (tmp_path / ".slow.zarr.outcrop-new").exists())
@@ -31,7 +38,9 @@ def test_a_signal_during_a_copy(start, slow, tmp_path, number, message):
     assert os.listdir(tmp_path) == ["noise.npy"]
 
 
-def test_what_stood_there_stays(start, outcrop, slow, array, tmp_path):
+def test_what_stood_there_stays(
+    start: Run, outcrop: Run, slow: list[str], array: Path, tmp_path: Path
+) -> None:
     array.rename(tmp_path / "slow.zarr")
     process = start(*slow, "--overwrite")
     wait_for(lambda: (tmp_path / ".slow.zarr.outcrop-new").exists())
@@ -43,8 +52,8 @@ def test_what_stood_there_stays(start, outcrop, slow, array, tmp_path):
     assert "sound, 15 tiles" in outcrop("verify", "slow.zarr").stdout
 
 
-def test_nohup(start, slow, tmp_path):
-    def ignore():
+def test_nohup(start: Run, slow: list[str], tmp_path: Path) -> None:
+    def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     process = start(*slow, preexec_fn=ignore)

@@ -6,15 +6,28 @@ import pty
 import re
 import signal
 import struct
+import subprocess
 import termios
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+Run = Callable[..., Any]
 
 BAR = "━"
 
 
-def on_terminal(start, *arguments, width=100, env=None, until=None, **options):
+def on_terminal(
+    start: Run,
+    *arguments: Any,
+    width: int = 100,
+    env: dict[str, str] | None = None,
+    until: str | None = None,
+    **options: Any,
+) -> tuple[subprocess.Popen[bytes], str]:
     """What a terminal receives from a command; Ctrl-C is pressed once `until` is there."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
@@ -38,7 +51,7 @@ def on_terminal(start, *arguments, width=100, env=None, until=None, **options):
     return process, received.decode()
 
 
-def screen(text):
+def screen(text: str) -> list[str]:
     """What is left on the screen: a bar wipes itself away."""
     lines = [""]
     for part in re.split(r"(\r|\n|\x1b\[[0-9;?]*[a-zA-Z])", text):
@@ -54,7 +67,7 @@ def screen(text):
     return [line for line in lines if line.strip()]
 
 
-def test_a_bar_and_one_line(start, slow):
+def test_a_bar_and_one_line(start: Run, slow: list[str]) -> None:
     process, received = on_terminal(start, *slow)
     assert process.returncode == 0
     assert BAR in received
@@ -67,7 +80,7 @@ def test_a_bar_and_one_line(start, slow):
     assert received.count("\x1b[?25l") == received.count("\x1b[?25h"), "the cursor is back"
 
 
-def test_ctrl_c(start, slow, tmp_path):
+def test_ctrl_c(start: Run, slow: list[str], tmp_path: Path) -> None:
     process, received = on_terminal(start, *slow, until="%")
     assert process.returncode == 130
     assert screen(received) == ["outcrop: interrupted"]
@@ -76,7 +89,7 @@ def test_ctrl_c(start, slow, tmp_path):
 
 
 @pytest.mark.parametrize("width", [70, 40, 20])
-def test_narrow_terminals(start, slow, width):
+def test_narrow_terminals(start: Run, slow: list[str], width: int) -> None:
     _, received = on_terminal(start, *slow, width=width, until="%")
     bars = [line for line in re.split(r"[\r\n]", received) if BAR in line]
     assert bars
@@ -84,14 +97,14 @@ def test_narrow_terminals(start, slow, width):
         assert len(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", bar)) <= width
 
 
-def test_without_colours(start, slow):
+def test_without_colours(start: Run, slow: list[str]) -> None:
     _, received = on_terminal(start, *slow, env={"NO_COLOR": "1"}, until=BAR)
     assert BAR in received
     assert not re.search(r"\x1b\[[0-9;]*(3[0-9]|38;[0-9;]+)m", received)
 
 
 @pytest.mark.parametrize("how", ["quiet", "dumb", "piped"])
-def test_no_bar(start, slow, how, tmp_path):
+def test_no_bar(start: Run, slow: list[str], how: str, tmp_path: Path) -> None:
     if how == "piped":
         with open(tmp_path / "stderr", "w+b") as stderr:
             process, received = on_terminal(start, *slow, stderr=stderr)
@@ -105,7 +118,7 @@ def test_no_bar(start, slow, how, tmp_path):
     assert received == ""
 
 
-def test_results_go_where_they_are_sent(start, array, tmp_path):
+def test_results_go_where_they_are_sent(start: Run, array: Path, tmp_path: Path) -> None:
     with open(tmp_path / "out", "w+b") as out:
         _, received = on_terminal(start, "verify", "a.zarr", stdout=out)
         out.seek(0)
@@ -113,7 +126,7 @@ def test_results_go_where_they_are_sent(start, array, tmp_path):
     assert received == ""
 
 
-def test_measurements_are_no_bytes(start):
+def test_measurements_are_no_bytes(start: Run) -> None:
     _, received = on_terminal(start, "doctor", until="%")
     assert "measuring" in received
     assert "byte" not in received

@@ -1,19 +1,25 @@
 """``outcrop verify`` names what is damaged."""
 
 import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from numpy.typing import NDArray
 
 import outcrop as oc
 
+Run = Callable[..., Any]
 
-def flip(path):
+
+def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[1234] ^= 4
     path.write_bytes(content)
 
 
-def test_sound_arrays(outcrop, array, tmp_path, plain):
+def test_sound_arrays(outcrop: Run, array: Path, tmp_path: Path, plain: NDArray[Any]) -> None:
     oc.asarray(plain).save(tmp_path / "a.npy")
     done = outcrop("verify", "a.zarr", "a.npy")
     sound, readable = done.stdout.splitlines()
@@ -23,7 +29,7 @@ def test_sound_arrays(outcrop, array, tmp_path, plain):
     assert outcrop("--quiet", "verify", "a.zarr").stdout == ""
 
 
-def test_every_damaged_tile_is_named(outcrop, array):
+def test_every_damaged_tile_is_named(outcrop: Run, array: Path) -> None:
     flip(array / "c" / "1" / "2")
     (array / "c" / "3" / "0").write_bytes(b"short")
     (array / "c" / "4" / "1").unlink()
@@ -36,7 +42,7 @@ def test_every_damaged_tile_is_named(outcrop, array):
     assert last == f"outcrop: error: {array}: 3 damaged tiles"
 
 
-def test_swapped_tiles(outcrop, array):
+def test_swapped_tiles(outcrop: Run, array: Path) -> None:
     a, b, c = array / "c" / "0" / "0", array / "c" / "0" / "1", array / "spare"
     a.rename(c)
     b.rename(a)
@@ -46,7 +52,7 @@ def test_swapped_tiles(outcrop, array):
     assert "(0, 1)" in lines[1]
 
 
-def test_all_are_looked_at(outcrop, array, tmp_path):
+def test_all_are_looked_at(outcrop: Run, array: Path, tmp_path: Path) -> None:
     shutil.copytree(array, tmp_path / "b.zarr")
     flip(array / "c" / "0" / "0")
     done = outcrop("verify", "a.zarr", "none", "b.zarr", status=1)
@@ -54,7 +60,7 @@ def test_all_are_looked_at(outcrop, array, tmp_path):
     assert "none: there is no array here" in done.stderr
 
 
-def test_lawful_changes_are_accepted(outcrop, array, plain):
+def test_lawful_changes_are_accepted(outcrop: Run, array: Path, plain: NDArray[Any]) -> None:
     zarr = pytest.importorskip("zarr")
     zarr.open_array(array, mode="r+")[:10] = -1
     assert "--accept" in outcrop("verify", array, status=1).stderr

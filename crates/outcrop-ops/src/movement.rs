@@ -16,6 +16,17 @@ pub(crate) const NONE: Staging = Staging { least: 0, wanted: 0 };
 /// Threads for loads and stores with these needs: as many as leave three quarters of the budget for
 /// frames, at least one each.
 pub(crate) fn threads(runtime: &Runtime, load: Staging, store: Option<Staging>) -> Threads {
+    threads_beside(runtime, 0, load, store)
+}
+
+/// The same, also leaving at least so many bytes for frames. What the least budget has to hold must
+/// not grow with the budget.
+pub(crate) fn threads_beside(
+    runtime: &Runtime,
+    frames: usize,
+    load: Staging,
+    store: Option<Staging>,
+) -> Threads {
     let limit = runtime.budget().limit();
     let storers = |n: usize| if store.is_some() { n } else { 0 };
     let store = store.unwrap_or(NONE);
@@ -31,7 +42,7 @@ pub(crate) fn threads(runtime: &Runtime, load: Staging, store: Option<Staging>) 
             let loaders = Loaders::Threads(movers);
             let more =
                 Threads { loaders, storers: storers(movers), load_staging, store_staging, room: limit };
-            if more.staging() <= limit / 4 {
+            if more.staging() <= (limit / 4).min(limit.saturating_sub(frames)) {
                 choice = more;
             }
         }

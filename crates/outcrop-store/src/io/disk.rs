@@ -11,7 +11,7 @@ mod file;
 mod names;
 
 pub use file::{Access, DiskDir, DiskFile};
-pub use names::{device_of, free_space, parent_of};
+pub use names::{device_of, free_space, parent_of, remove_tree};
 
 use super::fault::{FaultEngine, Faults, Operation};
 use super::queue::IoQueue;

@@ -10,7 +10,7 @@
 //! reader sees the old array or the new one.
 
 use crate::error::{Error, Result};
-use crate::io::disk::{Disk, parent_of};
+use crate::io::disk::{Disk, parent_of, remove_tree};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,8 @@ pub struct Claim {
     target: PathBuf,
     overwrite: bool,
     lock: Option<OwnedFd>,
+    /// Given up so that a process without descriptors can still clean up.
+    spare: Option<OwnedFd>,
 }
 
 /// What is built.
@@ -64,8 +66,9 @@ impl Claim {
         staged.push(name);
         staged.push(".outcrop-new");
         let path = target.with_file_name(staged);
-        let lock = lock_new_directory(disk, &path)?;
-        let claim = Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock) };
+        let (lock, spare) = lock_new_directory(disk, &path)?;
+        let claim =
+            Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock), spare: Some(spare) };
         // Looked at under the lock, so that a leftover is removed even where the run that left it
         // behind had published already.
         claim.check_target(kind)?;
@@ -140,19 +143,34 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.lock.is_some() && self.disk.check_process().is_ok() {
-            let _ = std::fs::remove_dir_all(&self.path);
+            self.spare = None;
+            let _ = remove_tree(&self.path);
         }
     }
 }
 
-/// Makes a directory and locks it; one that is there and not locked is removed first.
-fn lock_new_directory(disk: &Disk, path: &Path) -> Result<OwnedFd> {
+/// Makes a directory and locks it; one that is there and not locked is removed first. The second
+/// descriptor is a duplicate of the lock.
+fn lock_new_directory(disk: &Disk, path: &Path) -> Result<(OwnedFd, OwnedFd)> {
     for _ in 0..100 {
         match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777)) {
             Ok(()) => {
                 // Another process may take it for a leftover before it is locked; then it is theirs.
-                if let Some(lock) = lock_directory(path)? {
-                    return Ok(lock);
+                let locked = lock_directory(path).and_then(|lock| {
+                    let copy = |lock: OwnedFd| {
+                        let spare = lock.try_clone().map_err(|e| Error::io(path, "lock", e))?;
+                        Ok((lock, spare))
+                    };
+                    lock.map(copy).transpose()
+                });
+                match locked {
+                    Ok(Some(locks)) => return Ok(locks),
+                    Ok(None) => {}
+                    Err(error) => {
+                        // Empty still, or it is no longer ours.
+                        let _ = std::fs::remove_dir(path);
+                        return Err(error);
+                    }
                 }
             }
             Err(rustix::io::Errno::EXIST) => match lock_directory(path)? {

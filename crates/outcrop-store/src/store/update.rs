@@ -15,7 +15,7 @@
 
 use super::claim::{holder, try_lock};
 use crate::error::{Error, Result};
-use crate::io::disk::{Disk, DiskDir};
+use crate::io::disk::{Disk, DiskDir, remove_tree};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,8 @@ pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDi
 
 /// An update being prepared, by the array's only writer.
 pub(super) struct Update {
-    dir: DiskDir,
+    /// Present until drop.
+    dir: Option<DiskDir>,
     finished: bool,
     pid: u32,
 }
@@ -76,12 +77,18 @@ impl Update {
     pub(super) fn begin(disk: &Disk, array: &Path) -> Result<Update> {
         let path = array.join(DIRECTORY);
         std::fs::create_dir(&path).map_err(|e| Error::io(&path, "make the directory", e))?;
-        Ok(Update { dir: disk.open_dir(&path)?, finished: false, pid: std::process::id() })
+        match disk.open_dir(&path) {
+            Ok(dir) => Ok(Update { dir: Some(dir), finished: false, pid: std::process::id() }),
+            Err(error) => {
+                let _ = std::fs::remove_dir(&path);
+                Err(error)
+            }
+        }
     }
 
     /// Where the new tiles go.
     pub(super) fn dir(&self) -> &DiskDir {
-        &self.dir
+        self.dir.as_ref().expect("present until drop")
     }
 
     /// Carries the update out. `metadata`: further files, written last, in this order.
@@ -90,13 +97,13 @@ impl Update {
     /// The operating system's. Before the decision nothing has changed; after it, the next opening
     /// finishes what is left.
     pub(super) fn commit(&mut self, disk: &Disk, array: &Path, metadata: &[(&str, Vec<u8>)]) -> Result<()> {
-        let path = self.dir.path().to_path_buf();
-        disk.sync_file_system(self.dir.as_fd(), &path)?;
+        let path = self.dir().path().to_path_buf();
+        disk.sync_file_system(self.dir().as_fd(), &path)?;
         for (name, bytes) in metadata {
             disk.write_small(&path.join(name), bytes)?;
         }
         disk.write_small(&path.join(DECISION), b"")?;
-        disk.sync(self.dir.as_fd(), &path)?;
+        disk.sync(self.dir().as_fd(), &path)?;
         self.finished = true;
         carry_out(disk, array, &path)
     }
@@ -106,8 +113,11 @@ impl Drop for Update {
     fn drop(&mut self) {
         if !self.finished && self.pid == std::process::id() {
             // First, so that an end in between leaves no decision about tiles that are gone.
-            let _ = std::fs::remove_file(self.dir.path().join(DECISION));
-            let _ = std::fs::remove_dir_all(self.dir.path());
+            let path = self.dir().path().to_path_buf();
+            let _ = std::fs::remove_file(path.join(DECISION));
+            // Closed before, so that a process without descriptors can do this.
+            self.dir = None;
+            let _ = remove_tree(&path);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Disk, Operation, classify, classify_moving};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_ALIGN;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -211,7 +211,8 @@ impl Disk {
 
     fn open_at(&self, dir: Option<&DiskDir>, name: &Path, path: PathBuf, flags: OFlags) -> Result<DiskFile> {
         self.check_process()?;
-        let flags = flags | OFlags::CLOEXEC;
+        // Without waiting: what stands here may be a named pipe.
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o666);
         let open = |flags: OFlags| -> io::Result<OwnedFd> {
             match dir {
@@ -222,6 +223,14 @@ impl Disk {
         let opened = self.checkpoint(Operation::Open).and_then(|()| match open(flags | OFlags::DIRECT) {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(flags).map(|fd| (fd, false)),
             other => other.map(|fd| (fd, true)),
+        });
+        let opened = opened.and_then(|(fd, flagged)| {
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
+            match kind {
+                FileType::RegularFile | FileType::BlockDevice => Ok((fd, flagged)),
+                FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+                _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
+            }
         });
         let (fd, flagged) = opened.map_err(|e| classify(&path, "open the file", e))?;
         let block = if flagged { self.direct_block(&fd) } else { None };
@@ -257,7 +266,15 @@ fn flags_of(access: Access) -> OFlags {
 fn open_resolved_beneath(dir: &DiskDir, name: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(&dir.fd, name, flags, mode, resolve) {
+    let mut opened = rustix::fs::openat2(&dir.fd, name, flags, mode, resolve);
+    // The kernel cannot say where `..` in a link leads while something is renamed; asked again, it can.
+    for _ in 0..1000 {
+        if !matches!(opened, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)) {
+            break;
+        }
+        opened = rustix::fs::openat2(&dir.fd, name, flags, mode, resolve);
+    }
+    match opened {
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
             // No openat2 here: no symbolic link at all on the way, then.
             let mut partial = PathBuf::new();

@@ -97,7 +97,7 @@ impl Disk {
     /// The operating system's.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let removed = self.checkpoint(Operation::Remove).and_then(|()| match path.symlink_metadata() {
-            Ok(m) if m.is_dir() => std::fs::remove_dir_all(path),
+            Ok(m) if m.is_dir() => remove_tree(path),
             Ok(_) => std::fs::remove_file(path),
             Err(e) => Err(e),
         });
@@ -143,4 +143,25 @@ pub fn parent_of(path: &Path) -> &Path {
 /// The operating system's.
 pub fn device_of(path: &Path) -> Result<u64> {
     Ok(rustix::fs::stat(path).map_err(|e| classify(path, "inspect", e.into()))?.st_dev)
+}
+
+/// Removes a directory with everything in it; with a single descriptor, where the process has run out
+/// of them.
+///
+/// # Errors
+/// The operating system's.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {}
+        other => return other,
+    }
+    // Listed to its end first, so that a directory is closed before the next is opened.
+    for entry in std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()? {
+        if entry.file_type()?.is_dir() {
+            remove_tree(&entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    std::fs::remove_dir(path)
 }
