@@ -16,7 +16,7 @@ import multiprocessing, os, sys, threading, time, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 import outcrop as oc
-oc.config(memory="16MiB")
+oc.config(memory="48MiB")
 def child(work):
     pid = os.fork()
     if pid == 0:

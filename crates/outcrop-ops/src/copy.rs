@@ -5,10 +5,10 @@
 //! the possible groups, the one with the least estimated cost is taken: long runs in row-major and
 //! column-major files, few source tiles that several groups need.
 
-use crate::movement::{threads, units};
+use crate::movement::{threads_beside, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::report::Report;
-use outcrop_engine::stream::{self, Frames, Job, Watch};
+use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_store::frame::charged;
 use outcrop_store::layout::{Layout, LinearLayout};
 use outcrop_store::store::{Canvas, Info, Mover, Patch, Store};
@@ -33,7 +33,6 @@ struct Plan<'a> {
     groups: TileGrid,
     /// Boxes with a frame each, as a tiling of the target in which groups are whole.
     frames: Cut,
-    exact: bool,
 }
 
 /// How groups are cut into frames.
@@ -151,8 +150,7 @@ pub fn copy(
     let bytes = target.info().nbytes();
     runtime.tune(&source.info().path, bytes);
     runtime.tune(&target.info().path, bytes);
-    let plan = plan(runtime, source.as_ref(), region, target.as_ref())?;
-    let threads = threads(runtime, plan.source.staging(plan.exact), Some(plan.target.staging(true)));
+    let (plan, threads) = plan(runtime, source.as_ref(), region, target.as_ref())?;
     log::debug!("copy in groups of {:?}, frames by {:?}", plan.groups.tile, plan.frames);
     stream::run(runtime, &plan, threads, watch)
 }
@@ -178,7 +176,7 @@ fn plan<'a>(
     source: &'a dyn Store,
     region: &ArrayBox,
     target: &'a dyn Store,
-) -> Result<Plan<'a>> {
+) -> Result<(Plan<'a>, Threads)> {
     let (s, t) = (source.info(), target.info());
     let frames = match (s.layout, t.layout) {
         (_, Layout::Tiled) => Cut::Target,
@@ -201,11 +199,7 @@ fn plan<'a>(
         itemsize: s.dtype.size(),
         groups: TileGrid::new(&t.shape, &unit)?,
         frames,
-        exact,
     };
-    let staging = threads(runtime, source.staging(exact), Some(target.staging(true))).staging();
-    let limit = runtime.budget().limit();
-    let room = limit.saturating_sub(staging);
     let memory = |plan: &Plan| -> usize {
         if plan.groups.tiles() == 0 {
             return 0;
@@ -214,10 +208,13 @@ fn plan<'a>(
         plan.parts(&plan.group(0)).iter().map(|part| charged(plan.frame_bytes(part))).sum()
     };
     let least = memory(&plan);
+    let threads = threads_beside(runtime, least, source.staging(exact), Some(target.staging(true)));
+    let limit = runtime.budget().limit();
+    let room = limit.saturating_sub(threads.staging());
     if least > room {
         return Err(Error::Budget {
             purpose: "copying between these tiles".into(),
-            needed: (staging + least) as u64,
+            needed: (threads.staging() + least) as u64,
             budget: limit as u64,
         });
     }
@@ -243,7 +240,7 @@ fn plan<'a>(
         }
     }
     plan.groups = TileGrid::new(&t.shape, &best.2)?;
-    Ok(plan)
+    Ok((plan, threads))
 }
 
 /// Multiples of the unit along each axis whose product stays in the room.
