@@ -60,7 +60,7 @@ def outcome() -> Outcome:
 
 @pytest.fixture
 def quick_dir(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where there is one: a sync that costs nothing, for thousands of them."""
+    """A directory in memory where there is one: a sync costs nothing there."""
     shared = Path("/dev/shm")
     if os.access(shared, os.W_OK):
         with TemporaryDirectory(dir=shared, prefix="outcrop-test-") as name:

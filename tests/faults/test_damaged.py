@@ -116,7 +116,9 @@ def test_a_damaged_tile_is_named(
     first = "(2, 1)|(0, 1)" if damage is swap else "(2, 1)"
     first = first.replace("(", r"\(").replace(")", r"\)")
     for key in (..., np.s_[35, 20], np.s_[32:48, 16:32], np.s_[::-3, ::2]):
-        with pytest.raises(oc.CorruptArrayError, match=rf"a\.zarr: tile ({first}).*{DAMAGE[damage]}"):
+        with pytest.raises(
+            oc.CorruptArrayError, match=rf"a\.zarr: tile ({first}).*{DAMAGE[damage]}"
+        ):
             array[key].compute()
     with pytest.raises(oc.CorruptArrayError, match=r"a\.zarr: tile"):
         array.save(stored.with_name("b.npy"))

@@ -86,7 +86,8 @@ assert not [n for n in os.listdir() if "outcrop" in n]
 """,
         stored,
     )
-    np.testing.assert_array_equal(oc.open(stored / "b.zarr").compute(), VALUES)
+    with oc.config(memory="16MiB"):
+        np.testing.assert_array_equal(oc.open(stored / "b.zarr").compute(), VALUES)
 
 
 def test_a_result_is_inherited(stored: Path) -> None:

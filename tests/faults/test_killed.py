@@ -1,4 +1,4 @@
-"""A process that is killed leaves the old array or the new one, whole, and nothing else for long."""
+"""A process that is killed leaves the old array or the new one, whole, and no more for long."""
 
 import os
 import random
@@ -107,7 +107,7 @@ def reset(directory: Path, work: str) -> tuple[Path, bool]:
         if target.exists():
             subprocess.run(["rm", "-r", target], check=True)
         return target, False
-    oc.asarray(OLD).save(target, **({} if work == "npy" else {"tile": (100, 130)}), overwrite=True)
+    oc.asarray(OLD).save(target, tile=None if work == "npy" else (100, 130), overwrite=True)
     return target, True
 
 

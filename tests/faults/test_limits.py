@@ -18,7 +18,7 @@ import ctypes, json, os, resource, struct, sys, warnings
 import numpy as np
 
 def forbid(*rules, architecture=0xC000003E):
-    '''A seccomp filter: (system call, argument or None, mask, errno); everything else is allowed.'''
+    '''A seccomp filter: (system call, argument or None, mask, errno); all else is allowed.'''
     def op(code, k, jt=0, jf=0):
         return struct.pack("HBBI", code, jt, jf, k)
     program = [op(0x20, 4), op(0x15, architecture, 1, 0), op(0x06, 0x7FFF0000)]
@@ -387,13 +387,13 @@ def test_a_budget_below_the_least_names_the_least(tmp_path: Path) -> None:
     values = np.random.default_rng(0).random((600, 600))
     for tile, name, target in [(600, "a.zarr", "b.npy"), (600, "a.zarr", "c.zarr")]:
         oc.asarray(values).save(tmp_path / name, tile=tile, overwrite=True)
-        options = {} if target == "b.npy" else {"tile": 500}
+        to_tile = None if target == "b.npy" else 500
         with oc.config(memory="300KiB"), pytest.raises(oc.BudgetError) as caught:
-            oc.open(tmp_path / name).save(tmp_path / target, **options)
+            oc.open(tmp_path / name).save(tmp_path / target, tile=to_tile)
         named = re.search(r"the least that works is (\d+) bytes", str(caught.value))
         assert named, str(caught.value)
         with oc.config(memory=int(named[1]) - 4096), pytest.raises(oc.BudgetError):
-            oc.open(tmp_path / name).save(tmp_path / target, **options)
+            oc.open(tmp_path / name).save(tmp_path / target, tile=to_tile)
         with oc.config(memory=int(named[1])):
-            oc.open(tmp_path / name).save(tmp_path / target, **options)
+            oc.open(tmp_path / name).save(tmp_path / target, tile=to_tile)
         np.testing.assert_array_equal(oc.open(tmp_path / target).compute(), values)

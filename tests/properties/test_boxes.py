@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ BUDGETS = ("256KiB", "300KiB", "512KiB", "1MiB")
 
 # Each example makes files; what fails is small enough as it is.
 several = settings(
-    max_examples=40,
+    max_examples=80,
     deadline=None,
     database=None,
     print_blob=True,
@@ -108,13 +108,13 @@ def write(path: Path, values: NDArray[Any], layout: str, data: st.DataObject) ->
         array[...] = values
         return oc.open(path / "a.zarr")
     if layout.startswith("npy"):
-        ordered = np.asfortranarray(values) if layout.endswith("F") else values
+        ordered = np.array(values, order="F" if layout.endswith("F") else "C")
         big = data.draw(st.booleans(), label="big-endian")
         np.save(path / "a.npy", ordered.astype(ordered.dtype.newbyteorder(">" if big else "=")))
         return oc.open(path / "a.npy")
     offset = data.draw(st.sampled_from([0, 1, 7, 4096, 5000]), label="offset")
     big = data.draw(st.booleans(), label="big-endian")
-    order = "F" if layout.endswith("F") else "C"
+    order: Literal["C", "F"] = "F" if layout.endswith("F") else "C"
     kind = values.dtype.newbyteorder(">" if big else "<")
     trailer = data.draw(st.sampled_from([b"", b"end"]), label="trailer")
     content = bytes(offset) + values.astype(kind).tobytes(order) + trailer
@@ -126,11 +126,6 @@ def same(found: NDArray[Any], expected: NDArray[Any]) -> None:
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(expected).tobytes()
-
-
-def needs_more(error: oc.BudgetError, budget: str) -> bool:
-    """Whether a refusal is one that the budget deserves: results and tiles have to fit."""
-    return budget != "1MiB" or "MiB" in str(error)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -199,7 +194,8 @@ def test_assigning(layout: str, data: st.DataObject) -> None:
         oc.config(memory="64MiB")
         same(oc.open(path, **reopen).compute(), expected)
         if path.suffix == ".npy":
-            same(np.load(path), expected)
+            stored = np.load(path)
+            same(stored.astype(stored.dtype.newbyteorder("=")), expected)
 
 
 @pytest.mark.parametrize("target", ["zarr", "npy", "npy-F", "raw"])
@@ -271,4 +267,4 @@ else:
     ended = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
-    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.returncode == 0, ended.stderr

@@ -6,8 +6,7 @@
 //! here.
 
 use crate::runtime::Runtime;
-use outcrop_store::frame::Frame;
-use outcrop_store::io::Cancel;
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Result, TileGrid};
 use std::collections::HashMap;
@@ -27,6 +26,9 @@ struct Entry {
 #[derive(Default)]
 pub struct Resident {
     tiles: HashMap<Key, Entry>,
+    /// Staging memory with which each of the tiles can move, whatever else fills the budget. There as
+    /// long as tiles are.
+    staging: Option<Frame>,
     clock: u64,
 }
 
@@ -42,12 +44,10 @@ fn canvas_of(entry: &Entry) -> Canvas {
     unsafe { Canvas::new(entry.region.clone(), itemsize, [patch]) }
 }
 
-fn store_entry(runtime: &Runtime, entry: &mut Entry) -> Result<()> {
+fn store_entry(runtime: &Runtime, entry: &mut Entry, staging: &mut Option<Frame>) -> Result<()> {
     if entry.dirty {
-        let cancel = Cancel::default();
-        let mut mover =
-            Mover::new(runtime.disk(), runtime.budget(), entry.store.staging(true).least, &cancel)?;
-        entry.store.store(&mut mover, &canvas_of(entry))?;
+        let canvas = canvas_of(entry);
+        Mover::lend(runtime.disk(), runtime.budget(), staging, |mover| entry.store.store(mover, &canvas))?;
         entry.dirty = false;
     }
     Ok(())
@@ -99,15 +99,29 @@ impl Resident {
         let key = (identity(store), grid.linear_index(coords));
         self.clock += 1;
         if !self.tiles.contains_key(&key) {
-            let staging = store.staging(true).least;
             let bytes = store.tile_frame();
-            // Room for the tile, and for the staging memory with which it and its like move.
-            while runtime.budget().used() + bytes + staging > runtime.budget().limit() {
+            let staging = store.staging(true).least;
+            loop {
+                // Room for the tile, and for the staging memory with which it and its like move.
+                let there = self.staging.as_ref().map_or(0, Frame::len);
+                let more = if staging > there { charged(staging) } else { 0 };
+                if runtime.budget().used() + bytes + more <= runtime.budget().limit() {
+                    break;
+                }
                 if !self.evict_one(runtime)? {
                     break;
                 }
             }
-            let frame = runtime.budget().frame(bytes, "a tile")?;
+            if staging > self.staging.as_ref().map_or(0, Frame::len) {
+                self.staging = Some(runtime.budget().frame(staging, "moving a tile")?);
+            }
+            let frame = match runtime.budget().frame(bytes, "a tile") {
+                Ok(frame) => frame,
+                Err(error) => {
+                    self.tidy();
+                    return Err(error);
+                }
+            };
             let entry = Entry {
                 store: Arc::clone(store),
                 region: grid.tile_box(coords),
@@ -116,9 +130,14 @@ impl Resident {
                 used: 0,
             };
             if load {
-                let cancel = Cancel::default();
-                let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &cancel)?;
-                store.load(&mut mover, &canvas_of(&entry))?;
+                let canvas = canvas_of(&entry);
+                let loaded = Mover::lend(runtime.disk(), runtime.budget(), &mut self.staging, |mover| {
+                    store.load(mover, &canvas)
+                });
+                if let Err(error) = loaded {
+                    self.tidy();
+                    return Err(error);
+                }
             }
             self.tiles.insert(key, entry);
         }
@@ -135,9 +154,17 @@ impl Resident {
     pub fn evict_one(&mut self, runtime: &Runtime) -> Result<bool> {
         let Some((&key, _)) = self.tiles.iter().min_by_key(|(_, e)| e.used) else { return Ok(false) };
         let entry = self.tiles.get_mut(&key).expect("found above");
-        store_entry(runtime, entry)?;
+        store_entry(runtime, entry, &mut self.staging)?;
         self.tiles.remove(&key);
+        self.tidy();
         Ok(true)
+    }
+
+    /// Without tiles, no staging memory.
+    fn tidy(&mut self) {
+        if self.tiles.is_empty() {
+            self.staging = None;
+        }
     }
 
     /// Whether a tile that shares an element with a box is here.
@@ -155,12 +182,13 @@ impl Resident {
         let mut changed: Vec<&mut Entry> =
             self.tiles.iter_mut().filter(|((of, _), e)| *of == id && e.dirty).map(|(_, e)| e).collect();
         changed.sort_by_key(|e| e.region.start.to_vec());
-        changed.into_iter().try_for_each(|entry| store_entry(runtime, entry))
+        changed.into_iter().try_for_each(|entry| store_entry(runtime, entry, &mut self.staging))
     }
 
     /// Forgets the tiles of an array that lie inside a box, changed or not.
     pub fn forget(&mut self, store: &Arc<dyn Store>, region: &ArrayBox) {
         let id = identity(store);
         self.tiles.retain(|(of, _), e| *of != id || !region.contains(&e.region));
+        self.tidy();
     }
 }

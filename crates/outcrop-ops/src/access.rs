@@ -1,6 +1,6 @@
 //! Boxes to memory and back.
 
-use crate::movement::{NONE, threads, units};
+use crate::movement::{threads, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_store::frame::Frame;
@@ -209,7 +209,7 @@ pub fn flush(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
 pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
     flush(runtime, store)?;
     runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
-    let staging = if store.is_pending() { store.staging(true).least } else { NONE.least };
+    let staging = if store.is_pending() { store.commit_staging() } else { 0 };
     runtime.make_room(staging, "commit")?;
     let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &Cancel::default())?;
     store.commit(&mut mover)

@@ -72,7 +72,9 @@ pub fn fill(
     let whole = ArrayBox::whole(&target.info().shape);
     runtime.resident().forget(target, &whole);
     runtime.tune(&target.info().path, target.info().nbytes());
-    let boxes = units(target.as_ref(), &whole, PART);
+    // Several at once must fit, and what the function makes beside them.
+    let part = PART.min(runtime.budget().limit() as u64 / 8);
+    let boxes = units(target.as_ref(), &whole, part);
     let mut threads = threads(runtime, NONE, Some(target.staging(true)));
     threads.loaders = Loaders::Caller;
     threads.room = (runtime.budget().limit() / 2).saturating_sub(threads.staging());

@@ -6,7 +6,7 @@
 //! - [`frame`]: aligned memory inside a budget.
 //! - [`io`]: the I/O engines and the files they work on.
 //! - [`layout`]: from a box of an array to extents of a file.
-//! - [`format`]: metadata of Zarr, `.npy` and raw files, as pure functions of bytes.
+//! - [`mod@format`]: metadata of Zarr, `.npy` and raw files, as pure functions of bytes.
 //! - [`store`]: arrays that can be loaded from, stored to and committed.
 //! - [`profile`]: the measured speed of a directory's device.
 

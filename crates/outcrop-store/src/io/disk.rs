@@ -3,7 +3,7 @@
 //! Everything that touches the operating system's files goes through a [`Disk`], so that faults can
 //! be injected everywhere and bytes are counted once.
 //!
-//! - [`file`]: open files and directories. [`content`]: their bytes. [`names`]: renaming, removing,
+//! - `file`: open files and directories. `content`: their bytes. `names`: renaming, removing,
 //!   durability.
 
 mod content;

@@ -5,8 +5,8 @@
 //! - A request that moved fewer bytes than needed is resubmitted from where it stopped, rounded down
 //!   to a whole block so that direct I/O stays aligned. A read that ends at `need` bytes or later is
 //!   complete: the last block of a file is asked for whole, and is shorter.
-//! - `EINTR` and `EAGAIN` mean that nothing happened: resubmitted, as often as [`MAX_AGAIN`] times.
-//! - `EIO` of a read or write of the same place may pass: retried [`MAX_RETRIES`] times.
+//! - `EINTR` and `EAGAIN` mean that nothing happened: resubmitted, as often as `MAX_AGAIN` times.
+//! - `EIO` of a read or write of the same place may pass: retried `MAX_RETRIES` times.
 //!   (A failed sync is another matter and never retried; see [`super::disk`].)
 //! - A read of 0 bytes before `need` is the end of a file that should be longer; a write of 0 bytes
 //!   would repeat for ever. Both are errors at once.

@@ -79,7 +79,7 @@ const FULL: Plan = Plan {
 /// long as it runs. `progress` is called with the steps done and the steps there are.
 ///
 /// # Errors
-/// [`Error::NoSpace`] where less than 40 MiB are free, [`Error::Interrupted`], or the operating
+/// [`crate::Error::NoSpace`] where less than 40 MiB are free, [`crate::Error::Interrupted`], or the operating
 /// system's, such as where the directory cannot be written.
 pub fn measure(
     disk: &Arc<Disk>,

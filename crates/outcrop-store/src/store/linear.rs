@@ -19,7 +19,7 @@ use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, checked_nbytes};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 const LEAST_STAGING: usize = 64 << 10;
 const WANTED_STAGING: usize = 4 << 20;
@@ -45,6 +45,10 @@ pub struct LinearArray {
     swap: usize,
     file: DiskFile,
     seams: Mutex<Seams>,
+    /// Held alone while waiting blocks are completed from the file and written, and together by those
+    /// who write blocks whole. Two threads that each read, complete and write one block would lose
+    /// what one of them has; and an old piece must not be written after the whole block is.
+    flushing: RwLock<()>,
     state: Mutex<State>,
 }
 
@@ -156,6 +160,7 @@ impl LinearArray {
             swap,
             file,
             seams: Mutex::default(),
+            flushing: RwLock::default(),
             state: Mutex::new(state),
         }
     }
@@ -258,6 +263,10 @@ impl Store for LinearArray {
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
         if canvas.region().is_empty() { Ok(()) } else { self.store_box(mover, canvas) }
+    }
+
+    fn commit_staging(&self) -> usize {
+        LEAST_STAGING
     }
 
     fn commit(&self, mover: &mut Mover) -> Result<()> {

@@ -115,6 +115,11 @@ pub trait Store: Send + Sync {
     /// [`Error::NoSpace`]; the operating system's; [`Error::Interrupted`].
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
 
+    /// The staging memory that [`commit`](Self::commit) needs.
+    fn commit_staging(&self) -> usize {
+        0
+    }
+
     /// Makes everything stored durable and visible.
     ///
     /// # Errors
@@ -169,14 +174,25 @@ impl<'a> Mover<'a> {
     /// # Errors
     /// [`Error::Budget`]; the operating system's.
     pub fn new(disk: &'a Disk, budget: &Arc<Budget>, staging: usize, cancel: &Cancel) -> Result<Mover<'a>> {
-        let frame = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
-        Ok(Mover {
-            disk,
-            budget: Arc::clone(budget),
-            queue: disk.queue()?,
-            staging: frame,
-            cancel: cancel.clone(),
-        })
+        let staging = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
+        Ok(Mover { disk, budget: Arc::clone(budget), queue: disk.queue()?, staging, cancel: cancel.clone() })
+    }
+
+    /// A mover that does `work` with staging memory that is there already.
+    ///
+    /// # Errors
+    /// Those of `work`; the operating system's.
+    pub fn lend<T>(
+        disk: &Disk,
+        budget: &Arc<Budget>,
+        staging: &mut Option<Frame>,
+        work: impl FnOnce(&mut Mover) -> Result<T>,
+    ) -> Result<T> {
+        let mut mover = Mover::new(disk, budget, 0, &Cancel::default())?;
+        mover.staging = staging.take();
+        let result = work(&mut mover);
+        *staging = mover.staging.take();
+        result
     }
 
     /// The queue, and the staging memory as start and length.

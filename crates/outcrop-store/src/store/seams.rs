@@ -77,10 +77,6 @@ impl Seams {
         self.waiting.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// Takes a piece of a block; gives the block back when `file_len` or the block's end is reached
     /// without a gap.
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8], file_len: u64) -> Option<(u64, Seam)> {
@@ -107,9 +103,16 @@ impl Seams {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Puts a block back that could not be written.
+    /// Puts blocks back that could not be written. What has come since is newer.
     pub(super) fn restore(&mut self, blocks: BTreeMap<u64, Seam>) {
-        self.waiting.extend(blocks);
+        for (at, mut seam) in blocks {
+            if let Some(newer) = self.waiting.get(&at) {
+                for &(from, to) in &newer.filled {
+                    seam.put(from as usize, &newer.bytes()[from as usize..to as usize]);
+                }
+            }
+            self.waiting.insert(at, seam);
+        }
     }
 }
 
@@ -124,7 +127,7 @@ mod tests {
         assert!(seams.put(4096 + 150, &[2; 3946], 1 << 20).is_none());
         let (at, seam) = seams.put(4096, &[3; 100], 1 << 20).unwrap();
         assert_eq!((at, seam.bytes()[99], seam.bytes()[100], seam.bytes()[4095]), (4096, 3, 1, 2));
-        assert!(seams.is_empty());
+        assert_eq!(seams.len(), 0);
     }
 
     #[test]

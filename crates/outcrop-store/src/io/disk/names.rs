@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use rustix::fs::RenameFlags;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl Disk {
     /// Makes everything written to the file system of `dir` durable, in one call.
@@ -155,12 +155,15 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
         Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {}
         other => return other,
     }
-    // Listed to its end first, so that a directory is closed before the next is opened.
-    for entry in std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()? {
-        if entry.file_type()?.is_dir() {
-            remove_tree(&entry.path())?;
+    // Listed to its end first: an entry keeps its directory open.
+    let listed: Vec<(PathBuf, bool)> = std::fs::read_dir(path)?
+        .map(|entry| entry.and_then(|e| Ok((e.path(), e.file_type()?.is_dir()))))
+        .collect::<io::Result<_>>()?;
+    for (below, is_dir) in listed {
+        if is_dir {
+            remove_tree(&below)?;
         } else {
-            std::fs::remove_file(entry.path())?;
+            std::fs::remove_file(below)?;
         }
     }
     std::fs::remove_dir(path)

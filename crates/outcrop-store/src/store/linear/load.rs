@@ -1,6 +1,6 @@
 //! From a file's runs to memory.
 
-use super::{LEAST_STAGING, LinearArray, lock};
+use super::{LEAST_STAGING, LinearArray};
 use crate::error::Result;
 use crate::io::{Direction, Transfer};
 use crate::layout::Runs;
@@ -20,7 +20,7 @@ impl LinearArray {
     /// Loads the canvas's box: straight where the runs fit the memory as they are, else through the
     /// staging memory, in parts.
     pub(super) fn load_box(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        if !lock(&self.seams).is_empty() {
+        if self.info.writable {
             self.flush_seams(mover)?;
         }
         if let Some(start) = self.straight(canvas, canvas.region()) {

@@ -9,6 +9,7 @@ use crate::store::Mover;
 use crate::store::canvas::Canvas;
 use crate::store::seams::{BLOCK, Seam, Seams};
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 struct Source {
     start: *mut u8,
@@ -70,8 +71,9 @@ impl LinearArray {
         written
     }
 
-    /// Writes every waiting block.
+    /// Writes every waiting block; when this returns, nothing waits and no flush is under way.
     pub(super) fn flush_seams(&self, mover: &mut Mover) -> Result<()> {
+        let _alone = self.flushing.write().unwrap_or_else(PoisonError::into_inner);
         let blocks = lock(&self.seams).take_all();
         self.write_seams(mover, blocks, false)
     }
@@ -128,6 +130,7 @@ impl LinearArray {
                 Source { start: staging, pitch, skewed: pitch > len }
             }
         };
+        let together = self.flushing.read().unwrap_or_else(PoisonError::into_inner);
         let mut whole = BTreeMap::new();
         let mut writes = Vec::new();
         {
@@ -161,6 +164,7 @@ impl LinearArray {
         // before this returns.
         unsafe { disk.transfer(queue, &self.file, &mut writes.into_iter(), Direction::Write, &cancel)? };
         self.write_seams(mover, whole, true)?;
+        drop(together);
         if lock(&self.seams).len() > Seams::MOST {
             self.flush_seams(mover)?;
         }
