@@ -301,7 +301,8 @@ def test_no_space(small_disk: Path, leftovers: Callable[[Path], list[str]]) -> N
 
     def function(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         calls.append(1)
-        return i + j
+        result: np.ndarray = i + j
+        return result
 
     for name in ("b.zarr", "b.npy"):
         with pytest.raises(oc.StorageFullError, match=r"\d+ bytes are needed, \d+ are free"):

@@ -257,7 +257,7 @@ impl TiledArray {
         let now = std::fs::read(self.info.path.join(INDEX_FILE)).ok().and_then(|bytes| index::stamp(&bytes));
         matches!(*lock(&self.state), State::Reading)
             && now.is_some()
-            && now != self.meta.ours.map(|o| o.index_crc32c)
+            && (now != self.meta.ours.map(|o| o.index_crc32c) || update::is_under_way(&self.info.path))
     }
 
     fn replaced(&self) -> Error {

@@ -61,6 +61,11 @@ pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDi
     Ok((dir, writable.then_some(Writer(fd))))
 }
 
+/// Whether a decided change of the array is being carried out.
+pub(super) fn is_under_way(array: &Path) -> bool {
+    array.join(DIRECTORY).join(DECISION).exists()
+}
+
 /// An update being prepared, by the array's only writer.
 pub(super) struct Update {
     /// Present until drop.
