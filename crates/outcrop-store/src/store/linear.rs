@@ -199,7 +199,9 @@ impl LinearArray {
         };
         let format = if npy { "npy" } else { "raw" };
         let target = claim.target().to_path_buf();
-        Ok(Self::assemble(disk, &target, file, &what, format, true, State::Creating(claim)))
+        let mut array = Self::assemble(disk, &target, file, &what, format, true, State::Creating(claim));
+        array.seams = Mutex::new(Seams::of_new_file(len));
+        Ok(array)
     }
 
     /// Offset of the block that holds the first element.

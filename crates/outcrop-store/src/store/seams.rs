@@ -67,9 +67,33 @@ impl Seam {
 #[derive(Default)]
 pub(super) struct Seams {
     waiting: BTreeMap<u64, Seam>,
+    /// Of a new file, a bit for every block that was written; the others hold zeros, and need not be
+    /// read to be completed. Absent for a file that was there before.
+    written: Option<Vec<u64>>,
 }
 
 impl Seams {
+    /// The seams of a new file of `len` bytes.
+    pub(super) fn of_new_file(len: u64) -> Seams {
+        let words = len.div_ceil(64 * BLOCK as u64) as usize;
+        Seams { waiting: BTreeMap::new(), written: Some(vec![0; words]) }
+    }
+
+    /// Notes that the blocks in a range are written.
+    pub(super) fn mark(&mut self, from: u64, to: u64) {
+        if let Some(bits) = &mut self.written {
+            for block in from / BLOCK as u64..to.div_ceil(BLOCK as u64) {
+                bits[(block / 64) as usize] |= 1 << (block % 64);
+            }
+        }
+    }
+
+    /// Whether the file may hold anything but zeros in the block at an offset.
+    pub(super) fn is_written(&self, at: u64) -> bool {
+        let block = at / BLOCK as u64;
+        self.written.as_ref().is_none_or(|bits| bits[(block / 64) as usize] >> (block % 64) & 1 == 1)
+    }
+
     /// Blocks that may wait before they are flushed: 4 MiB.
     pub(super) const MOST: usize = 1024;
 

@@ -37,8 +37,13 @@ impl LinearArray {
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
         let written = (|| {
             if !whole {
-                // As many old blocks at once as the staging memory holds.
-                let offsets: Vec<u64> = blocks.keys().copied().collect();
+                let mut offsets: Vec<u64> = blocks.keys().copied().collect();
+                {
+                    let seams = lock(&self.seams);
+                    offsets.retain(|&at| seams.is_written(at));
+                }
+                // As many old blocks at once as the staging memory holds. A block that was not written
+                // yet is completed with zeros, which it has where nothing was put.
                 for some in offsets.chunks(room / BLOCK) {
                     let mut reads = some.iter().enumerate().map(|(i, &at)| {
                         let need = (end - at).min(BLOCK as u64) as usize;
@@ -59,6 +64,10 @@ impl LinearArray {
                 .map(|(&at, seam)| Transfer::write(&self.file, at, seam.as_ptr(), BLOCK));
             // SAFETY: the blocks live in the map until the end of this function.
             unsafe { disk.transfer(queue, &self.file, &mut inner, Direction::Write, &cancel)? };
+            {
+                let mut seams = lock(&self.seams);
+                blocks.keys().for_each(|&at| seams.mark(at, at + BLOCK as u64));
+            }
             // The file's last block is not written beyond its end.
             if let Some((&at, seam)) = blocks.range(end / BLOCK as u64 * BLOCK as u64..).next() {
                 disk.write_unaligned(&self.file, at, &seam.bytes()[..(end - at) as usize])?;
@@ -155,6 +164,7 @@ impl LinearArray {
                 }
                 if from < to {
                     seams.forget(from, to);
+                    seams.mark(from, to);
                     let memory = memory.wrapping_add((from - at) as usize);
                     writes.push(Transfer::write(&self.file, from, memory, (to - from) as usize));
                 }
