@@ -39,6 +39,9 @@ class Store:
     def flush(self) -> None:
         """Writes dirty tiles out; makes nothing visible."""
 
+    def spoil(self) -> None:
+        """Notes that what was written is incomplete: a commit will abort and say so."""
+
     def commit(self) -> None:
         """Makes everything written durable and visible, at once. Nothing to do where nothing changed."""
 
@@ -50,7 +53,7 @@ class Store:
 
 def open(
     path: str,
-    mode: str,  # "r" or "r+"
+    mode: str,  # "r", "r+", or "accept": to verify what another program has changed
     format: str | None,  # None: by what is there
     shape: Sequence[int] | None,  # raw only, as are the next three
     dtype: str | None,  # NumPy type string, may be big-endian: ">f8"

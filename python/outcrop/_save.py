@@ -1,6 +1,7 @@
 """Writing an array of any kind to disk."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import PurePath
@@ -103,6 +104,8 @@ def save(
     source.check_open()
     name = check_path(path)
     format = format or format_of(name)
+    if source.path is not None and _is_inside(source.path, name):
+        raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     target = create_store(
         path,
         view.shape,
@@ -130,6 +133,11 @@ def save(
     if format != "raw":
         return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
+
+
+def _is_inside(path: PurePath, directory: str) -> bool:
+    inner, outer = os.path.realpath(path), os.path.realpath(directory)
+    return inner != outer and os.path.commonpath([inner, outer]) == outer
 
 
 def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:

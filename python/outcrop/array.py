@@ -429,6 +429,15 @@ class Array:
 
     # -- NumPy's functions -------------------------------------------------------------------
 
+    def __eq__(self, other: object) -> bool:
+        # Python's own answer, whether both are one object, would look like NumPy's and be wrong.
+        raise UnsupportedError(
+            "comparing an outcrop.Array is not supported in this version; load what fits in memory "
+            "(numpy.asarray(A[...])), or go tile by tile (for key, block in A.tiles())"
+        )
+
+    __hash__ = object.__hash__
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
         # Without this, NumPy would load the whole array for numpy.add(A, 1).
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"

@@ -5,10 +5,12 @@ use crate::resident::Resident;
 use outcrop_store::frame::{Budget, Frame, charged};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
+use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result, profile};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a user may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +31,17 @@ pub const LEAST_MEMORY: usize = 256 << 10;
 /// Runs that move less do not wait for a device profile to be measured.
 const WORTH_MEASURING: u64 = 512 << 20;
 
+/// How long a run waits for memory that other runs hold.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Everything that work on arrays shares.
 pub struct Runtime {
     settings: Settings,
     disk: Arc<Disk>,
     budget: Arc<Budget>,
     resident: Mutex<Resident>,
+    /// Runs under way, on any thread.
+    running: AtomicUsize,
     last_run: Mutex<Option<Report>>,
 }
 
@@ -55,6 +62,7 @@ impl Runtime {
             disk,
             budget,
             resident: Mutex::default(),
+            running: AtomicUsize::new(0),
             last_run: Mutex::default(),
         }))
     }
@@ -102,8 +110,27 @@ impl Runtime {
     /// # Errors
     /// [`Error::Budget`], [`Error::OutOfMemory`]; those of writing resident tiles out.
     pub fn frame(&self, bytes: usize, purpose: &str) -> Result<Frame> {
-        self.make_room(bytes, purpose)?;
-        self.budget.frame(bytes, purpose)
+        self.with_room(bytes, purpose, || self.budget.frame(bytes, purpose))
+    }
+
+    /// A mover with staging memory, for which resident tiles make room where they must.
+    ///
+    /// # Errors
+    /// As for [`frame`](Self::frame); the operating system's.
+    pub fn mover(&self, staging: usize, purpose: &str, cancel: &Cancel) -> Result<Mover<'_>> {
+        self.with_room(staging, purpose, || Mover::new(&self.disk, &self.budget, staging, cancel))
+    }
+
+    /// Makes room and takes it, again where another thread was quicker in between.
+    fn with_room<T>(&self, bytes: usize, purpose: &str, take: impl Fn() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        loop {
+            self.make_room(bytes, purpose)?;
+            match take() {
+                Err(Error::Budget { .. }) if start.elapsed() < PATIENCE => {}
+                other => return other,
+            }
+        }
     }
 
     /// Sees to it that `bytes` more can be charged, if resident tiles are what stands in the way.
@@ -112,8 +139,15 @@ impl Runtime {
     /// [`Error::Budget`], naming the least budget; those of writing resident tiles out.
     pub fn make_room(&self, bytes: usize, purpose: &str) -> Result<()> {
         let needed = charged(bytes);
+        let start = Instant::now();
         while self.budget.used() + needed > self.budget.limit() {
             if !self.release_something()? {
+                // What other threads' runs hold comes back when they end; not for ever, since they
+                // may be waiting for this one.
+                if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < PATIENCE {
+                    self.budget.wait_for_return(Duration::from_millis(20));
+                    continue;
+                }
                 return Err(Error::Budget {
                     purpose: purpose.into(),
                     needed: (self.budget.used() + needed) as u64,
@@ -155,6 +189,7 @@ impl Runtime {
     /// Starts the account of a run.
     pub fn meter(&self, operation: &'static str) -> Meter<'_> {
         self.budget.reset_peak();
+        self.running.fetch_add(1, Ordering::Relaxed);
         let counters = self.disk.counters();
         Meter {
             runtime: self,
@@ -183,6 +218,12 @@ pub struct Meter<'a> {
     read: u64,
     written: u64,
     start: Instant,
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        self.runtime.running.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Meter<'_> {

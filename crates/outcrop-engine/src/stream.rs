@@ -195,12 +195,12 @@ struct Run<'a> {
 pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
     let pieces = job.pieces();
     let total: u64 = (0..pieces).map(|p| job.progress(p)).sum();
-    let meter = runtime.meter(job.operation());
     let largest: usize = (0..pieces)
         .map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum())
         .max()
         .unwrap_or(0);
     runtime.make_room(threads.staging() + largest, job.operation())?;
+    let meter = runtime.meter(job.operation());
     let run = Run {
         runtime,
         job,
@@ -213,7 +213,7 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         cancel: Cancel::default(),
     };
     // Movers are made before any thread starts: what cannot be had is an error at once.
-    let mover = |staging| Mover::new(runtime.disk(), runtime.budget(), staging, &run.cancel);
+    let mover = |staging| runtime.mover(staging, job.operation(), &run.cancel);
     let loaders = match threads.loaders {
         Loaders::Threads(n) => n.min(pieces.saturating_mul(64).max(1) as usize),
         Loaders::Caller => 1,

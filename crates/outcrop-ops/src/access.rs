@@ -83,9 +83,8 @@ fn move_box(
     let staging = store.staging(exact);
     let units = units(store, canvas.region(), PART);
     if units.len() == 1 && (info.box_bytes(&canvas.region().shape) <= SMALL || info.layout == Layout::Tiled) {
+        let mut mover = runtime.mover(staging.least, operation, &Cancel::default())?;
         let meter = runtime.meter(operation);
-        runtime.make_room(staging.least, operation)?;
-        let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging.least, &Cancel::default())?;
         if write {
             store.store(&mut mover, canvas)?
         } else {
@@ -210,8 +209,7 @@ pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
     flush(runtime, store)?;
     runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
     let staging = if store.is_pending() { store.commit_staging() } else { 0 };
-    runtime.make_room(staging, "commit")?;
-    let mut mover = Mover::new(runtime.disk(), runtime.budget(), staging, &Cancel::default())?;
+    let mut mover = runtime.mover(staging, "commit", &Cancel::default())?;
     store.commit(&mut mover)
 }
 

@@ -165,8 +165,11 @@ fn check_pair(source: &Info, region: &ArrayBox, target: &Info) -> Result<()> {
     if source.dtype != target.dtype {
         return Err(Error::invalid(format!("{} cannot be copied to {}", source.dtype, target.dtype)));
     }
-    if source.path == target.path {
-        return Err(Error::invalid(format!("{}: source and target are one array", source.path.display())));
+    if source.path.starts_with(&target.path) {
+        return Err(Error::invalid(format!(
+            "{}: the target is the source, or holds it",
+            source.path.display()
+        )));
     }
     Ok(())
 }
@@ -184,7 +187,10 @@ fn plan<'a>(
         _ => Cut::Group,
     };
     let ndim = region.ndim();
-    let aligned = s.layout == Layout::Tiled && (0..ndim).all(|a| region.start[a].is_multiple_of(s.tile[a]));
+    // A box of whole tiles, or one that ends where the array does.
+    let edge = |end: u64, a: usize| end.is_multiple_of(s.tile[a]) || end == s.shape[a];
+    let aligned = s.layout == Layout::Tiled
+        && (0..ndim).all(|a| region.start[a].is_multiple_of(s.tile[a]) && edge(region.end(a), a));
     let exact = aligned && (frames == Cut::Source || s.tile == t.tile);
     // The unit that groups are made of.
     let unit: Dims = match frames {

@@ -16,6 +16,7 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
             source.raw_os_error(),
         ),
         Error::NotFound { .. } => ("ArrayNotFoundError", Some(2)),
+        Error::Incomplete { .. } => ("StorageError", None),
         Error::Exists { .. } => ("ArrayExistsError", Some(17)),
         Error::Busy { .. } => ("ArrayBusyError", None),
         Error::Corrupt { .. } => ("CorruptArrayError", None),

@@ -91,6 +91,15 @@ pub enum Error {
     /// An argument makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// What was written since the last commit is incomplete.
+    #[error(
+        "{}: an assignment failed or was interrupted; nothing that was written since the last commit is kept",
+        path.display()
+    )]
+    Incomplete {
+        /// The array.
+        path: PathBuf,
+    },
     /// The operation was interrupted.
     #[error("interrupted")]
     Interrupted,

@@ -12,6 +12,7 @@
 use crate::error::{Error, Result};
 use crate::io::disk::{Disk, parent_of, remove_tree};
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -62,10 +63,11 @@ impl Claim {
                 hint: format!(" (the directory {} does not exist)", parent.display()),
             });
         }
-        let mut staged = std::ffi::OsString::from(".");
-        staged.push(name);
-        staged.push(".outcrop-new");
-        let path = target.with_file_name(staged);
+        if let Some(outer) = target.ancestors().skip(1).find(|p| is_array(p)) {
+            let what = format!("lies inside the array {}, which owns its directory", outer.display());
+            return Err(Error::unsupported(&target, what));
+        }
+        let path = target.with_file_name(staging_name(name));
         let (lock, spare) = lock_new_directory(disk, &path)?;
         let claim =
             Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock), spare: Some(spare) };
@@ -80,16 +82,21 @@ impl Claim {
         if !self.overwrite {
             return Err(Error::Exists { path: self.target.clone() });
         }
-        let is_array = |p: &Path| p.join("zarr.json").is_file() || p.join(".zarray").is_file();
         let is_empty = |p: &Path| p.read_dir().is_ok_and(|mut d| d.next().is_none());
         let replaceable = match kind {
             _ if found.is_dir() => is_array(&self.target) || is_empty(&self.target),
             _ => found.is_file(),
         };
-        if replaceable {
-            return Ok(());
+        if !replaceable {
+            return Err(Error::unsupported(&self.target, "is not an array, and will not be overwritten"));
         }
-        Err(Error::unsupported(&self.target, "is not an array, and will not be overwritten"))
+        // Whoever has it open for writing would go on writing into what has taken its place.
+        if let Ok(old) = rustix::fs::open(&self.target, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            && !try_lock(&old, &self.target)?
+        {
+            return Err(Error::Busy { path: self.target.clone(), holder: holder(&self.target) });
+        }
+        Ok(())
     }
 
     /// The directory that is being built, or that holds the file that is.
@@ -147,6 +154,35 @@ impl Drop for Claim {
             let _ = remove_tree(&self.path);
         }
     }
+}
+
+/// Whether a directory is a Zarr array, of any kind that is not a group.
+fn is_array(dir: &Path) -> bool {
+    let node = || -> Option<String> {
+        let text = std::fs::read(dir.join("zarr.json")).ok()?;
+        let document: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        Some(document.get("node_type")?.as_str()?.to_owned())
+    };
+    // What cannot be read is no group for certain: metadata that is damaged may be replaced.
+    let v3 = dir.join("zarr.json").is_file() && node().as_deref() != Some("group");
+    v3 || dir.join(".zarray").is_file()
+}
+
+/// The name under which an array is built. Of a long name only the beginning is in it, since names
+/// have at most 255 bytes.
+pub(super) fn staging_name(name: &OsStr) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    const LONGEST: usize = 200;
+    let bytes = name.as_bytes();
+    let mut staged = OsString::from(".");
+    if bytes.len() > LONGEST {
+        staged.push(OsString::from_vec(bytes[..LONGEST].to_vec()));
+        staged.push(format!("~{:08x}", crate::format::crc32c(bytes)));
+    } else {
+        staged.push(name);
+    }
+    staged.push(".outcrop-new");
+    staged
 }
 
 /// Makes a directory and locks it; one that is there and not locked is removed first. The second

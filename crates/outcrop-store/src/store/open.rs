@@ -21,6 +21,8 @@ pub enum As {
     /// Look at it.
     #[default]
     Found,
+    /// Look at it, and take its tiles for what they are now: an index that does not fit is forgotten.
+    Accepted,
     /// A Zarr array.
     Zarr,
     /// A `.npy` file.
@@ -36,6 +38,8 @@ pub enum As {
 /// system's.
 pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<Arc<dyn Store>> {
     disk.check_process()?;
+    // Work on an array goes on after a change of directory.
+    let path = &std::path::absolute(path).map_err(|e| Error::io(path, "open", e))?;
     let found = match path.metadata() {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -44,12 +48,13 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
         Err(e) => return Err(Error::io(path, "open", e)),
     };
     match what {
-        As::Found | As::Zarr if found.is_dir() => open_zarr(disk, path, writable),
+        As::Found | As::Zarr if found.is_dir() => open_zarr(disk, path, writable, false),
+        As::Accepted if found.is_dir() => open_zarr(disk, path, writable, true),
         As::Zarr => Err(Error::unsupported(path, "is a file; a Zarr array is a directory")),
         _ if found.is_dir() => Err(Error::unsupported(path, "is a directory, not a file")),
         As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),
         As::Raw(description) => Ok(Arc::new(LinearArray::open_raw(disk, path, description, writable)?)),
-        As::Found => {
+        As::Found | As::Accepted => {
             let npy =
                 path.extension().is_some_and(|e| e == "npy") || disk.read_prefix(path, 6)? == b"\x93NUMPY";
             if npy {
@@ -62,11 +67,11 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
     }
 }
 
-fn open_zarr(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<Arc<dyn Store>> {
+fn open_zarr(disk: &Arc<Disk>, path: &Path, writable: bool, accept: bool) -> Result<Arc<dyn Store>> {
     if path.join(METADATA_FILE).exists() {
         let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
         return match zarr::parse(&json).map_err(|e| e.at(path))? {
-            Parsed::Native(_) => Ok(Arc::new(TiledArray::open(disk, path, writable)?)),
+            Parsed::Native(_) => Ok(Arc::new(TiledArray::open(disk, path, writable, accept)?)),
             Parsed::Foreign { .. } => Ok(Arc::new(ForeignArray::open(disk, path, writable)?)),
         };
     }
@@ -82,9 +87,7 @@ fn open_zarr(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<Arc<dyn St
 
 /// A remark where a writer is at work on a path, or has died there.
 fn unfinished(path: &Path) -> String {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(".outcrop-new");
+    let name = super::claim::staging_name(path.file_name().unwrap_or_default());
     if path.with_file_name(&name).exists() {
         " (it is being written, or its writing was cut short)".into()
     } else {
@@ -138,6 +141,7 @@ pub fn create(
     overwrite: bool,
 ) -> Result<Arc<dyn Store>> {
     disk.check_process()?;
+    let path = &std::path::absolute(path).map_err(|e| Error::io(path, "make an array", e))?;
     crate::shape::checked_nbytes(shape, dtype.size())?;
     let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
     Ok(match format {

@@ -57,6 +57,8 @@ pub struct TiledArray {
     dir: DiskDir,
     /// Absent for arrays that other programs made.
     index: Option<RwLock<TileIndex>>,
+    /// A tile's file is not read while another thread writes it anew; by position, modulo their number.
+    tiles: [RwLock<()>; 64],
     state: Mutex<State>,
 }
 
@@ -81,13 +83,14 @@ enum Loaded {
 }
 
 impl TiledArray {
-    /// Opens an array whose `zarr.json` was parsed.
+    /// Opens an array. With `accept`, an index that does not fit counts as an empty one, so that
+    /// checking finds every tile stale, and accepting makes a new index.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating system's.
-    pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<TiledArray> {
+    pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool, accept: bool) -> Result<TiledArray> {
         let (dir, writer) = update::enter(disk, path, writable)?;
-        let (meta, index) = read_metadata(disk, path)?;
+        let (meta, index) = read_metadata(disk, path, accept)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
         let state = writer.map_or(State::Reading, |writer| State::Updating(writer, None));
         Ok(Self::assemble(disk, path, dir, meta, grid, index, writable, state))
@@ -136,7 +139,16 @@ impl TiledArray {
             writable,
         };
         let index = index.map(RwLock::new);
-        TiledArray { info, disk: Arc::clone(disk), meta, grid, dir, index, state: Mutex::new(state) }
+        TiledArray {
+            info,
+            disk: Arc::clone(disk),
+            meta,
+            grid,
+            dir,
+            index,
+            tiles: [const { RwLock::new(()) }; 64],
+            state: Mutex::new(state),
+        }
     }
 
     fn tile_bytes(&self) -> usize {
@@ -153,6 +165,10 @@ impl TiledArray {
         Some(index.read().unwrap_or_else(PoisonError::into_inner).get(position))
     }
 
+    fn tile_lock(&self, position: u64) -> &RwLock<()> {
+        &self.tiles[(position % self.tiles.len() as u64) as usize]
+    }
+
     fn tile_name(&self, coords: &[u64]) -> String {
         format!("tile {} ({})", Tuple(coords), self.meta.tile_key(coords))
     }
@@ -160,6 +176,7 @@ impl TiledArray {
     /// Reads a tile's file to `memory`, which has room for whole blocks, and checks it.
     fn read_tile(&self, mover: &mut Mover, coords: &[u64], memory: Option<*mut u8>) -> Result<Loaded> {
         let position = self.grid.linear_index(coords);
+        let _reading = self.tile_lock(position).read().unwrap_or_else(PoisonError::into_inner);
         let recorded = self.recorded(position);
         let key = self.meta.tile_key(coords);
         let changed = match &*lock(&self.state) {
@@ -328,6 +345,7 @@ impl TiledArray {
         let data = unsafe { std::slice::from_raw_parts(memory, len) };
         let checksum = crc32c(data);
         let position = self.grid.linear_index(coords);
+        let _writing = self.tile_lock(position).write().unwrap_or_else(PoisonError::into_inner);
         let key = self.meta.tile_key(coords);
         let update = match &mut *lock(&self.state) {
             State::Creating(_) => None,
@@ -390,7 +408,7 @@ impl TiledArray {
 
 /// Reads `zarr.json` and the index. A commit by another process between the two reads is noticed by
 /// the index's checksum, and read again.
-fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileIndex>)> {
+fn read_metadata(disk: &Disk, path: &Path, accept: bool) -> Result<(ArrayMeta, Option<TileIndex>)> {
     let mut attempts = 0;
     loop {
         let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
@@ -403,6 +421,10 @@ fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileInde
         let bytes = match disk.read_small(&index_path, 64 + grid.tiles().saturating_mul(5) + 64 * 16) {
             Ok(bytes) => bytes,
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                if meta.ours.is_some() && accept {
+                    let empty = TileIndex::new(&grid).map_err(|e| e.at(path))?;
+                    return Ok((meta, Some(empty)));
+                }
                 if meta.ours.is_some() {
                     return Err(Error::corrupt(
                         path,
@@ -415,9 +437,13 @@ fn read_metadata(disk: &Disk, path: &Path) -> Result<(ArrayMeta, Option<TileInde
         };
         let bound = meta.ours.as_ref().is_none_or(|ours| Some(ours.index_crc32c) == index::stamp(&bytes));
         attempts += 1;
-        if !bound && attempts < 10 {
+        if !bound && attempts < 10 && !accept {
             std::thread::sleep(std::time::Duration::from_millis(20));
             continue;
+        }
+        if accept && (!bound || TileIndex::decode(&bytes, &grid).is_err()) {
+            let empty = TileIndex::new(&grid).map_err(|e| e.at(path))?;
+            return Ok((meta, Some(empty)));
         }
         if !bound {
             return Err(Error::corrupt(
