@@ -1,7 +1,6 @@
 """``A[key] = value``: NumPy's assignment, a piece at a time."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +35,8 @@ def assign_value(target: Source, view: View, value: Any) -> None:
         # In one go: the value may lie in the same memory, and NumPy knows what to do then.
         target.write(view, value)
         return
-    with _all_or_spoiled(target) as write:
-        for where, piece in _cut(target, view, value.dtype.itemsize):
-            write(piece, value[_part(where, trim)])
+    for where, piece in _cut(target, view, value.dtype.itemsize):
+        target.write(piece, value[_part(where, trim)])
 
 
 def assign_array(target: Source, view: View, value: "Array") -> None:
@@ -66,29 +64,10 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
         for where, _ in _cut(target, view, value.itemsize):
             yield source_view.index(_part(where, trim))
 
-    with _all_or_spoiled(target) as write:
-        for (_, piece), block in zip(
-            _cut(target, view, value.itemsize), source.read_many(parts()), strict=True
-        ):
-            write(piece, block)
-
-
-@contextmanager
-def _all_or_spoiled(target: Source) -> Iterator[Callable[[View, NDArray[Any]], None]]:
-    """Write pieces of one assignment; what stops it after the first spoils the target."""
-    begun = False
-
-    def write(piece: View, value: NDArray[Any]) -> None:
-        nonlocal begun
-        target.write(piece, value)
-        begun = True
-
-    try:
-        yield write
-    except BaseException:
-        if begun:
-            target.spoil()
-        raise
+    for (_, piece), block in zip(
+        _cut(target, view, value.itemsize), source.read_many(parts()), strict=True
+    ):
+        target.write(piece, block)
 
 
 def _overlap(target: Source, view: View, source: Source, source_view: View) -> bool:

@@ -39,9 +39,6 @@ class Store:
     def flush(self) -> None:
         """Writes dirty tiles out; makes nothing visible."""
 
-    def spoil(self) -> None:
-        """Notes that what was written is incomplete: a commit will abort and say so."""
-
     def commit(self) -> None:
         """Makes everything written durable and visible, at once. Nothing to do where nothing changed."""
 

@@ -71,9 +71,6 @@ class Source(ABC):
         """Set the elements of a piece. `value` broadcasts to the view's shape."""
         raise NotImplementedError
 
-    def spoil(self) -> None:
-        """Note that an assignment was cut short, where there is an old state to go back to."""
-
     def same_elements(self, other: "Source") -> bool:
         """Whether writing to this source may change what the other reads."""
         return self is other

@@ -134,9 +134,6 @@ class StoreSource(Source):
             assign(view.apply(box), value)
             store.write(start, box)
 
-    def spoil(self) -> None:
-        self.store.spoil()
-
     def same_elements(self, other: Source) -> bool:
         return isinstance(other, StoreSource) and (
             self is other or _real(self.path) == _real(other.path)

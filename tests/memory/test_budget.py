@@ -154,10 +154,12 @@ def test_inside_the_budget(prepared: tuple[int, Path], operation: str) -> None:
     pages = 64 * 1024 + 8192 * len(list((directory / "source.zarr" / "c").glob("*/*")))
     if operation == "convert" and mib < 64:
         return  # pieces of a few KiB: ext4 fills up to 32 KiB around each with zeros of its own
+    # Small unaligned pieces make ext4 split extents, and move more of its own metadata.
+    share = 0.02 if operation == "convert" else 0.01
     for read, written, said_read, said_written in facts["runs"]:
-        assert read - said_read <= 0.01 * said_read + pages
-        assert abs(written - said_written) <= 0.01 * said_written + 3 * pages
-        assert said_read - read <= 0.01 * said_read + pages
+        assert read - said_read <= share * said_read + pages
+        assert abs(written - said_written) <= share * said_written + 3 * pages
+        assert said_read - read <= share * said_read + pages
 
 
 def test_what_a_user_holds_is_charged(tmp_path: Path) -> None:

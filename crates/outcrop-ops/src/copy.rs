@@ -145,6 +145,12 @@ pub fn copy(
 ) -> Result<Report> {
     region.check_inside(&source.info().shape)?;
     check_pair(source.info(), region, target.info())?;
+    if Arc::ptr_eq(source, target) {
+        return Err(Error::invalid(format!(
+            "{}: source and target are one array",
+            source.info().path.display()
+        )));
+    }
     crate::access::flush(runtime, source)?;
     runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
     let bytes = target.info().nbytes();
@@ -165,9 +171,9 @@ fn check_pair(source: &Info, region: &ArrayBox, target: &Info) -> Result<()> {
     if source.dtype != target.dtype {
         return Err(Error::invalid(format!("{} cannot be copied to {}", source.dtype, target.dtype)));
     }
-    if source.path.starts_with(&target.path) {
+    if source.path != target.path && source.path.starts_with(&target.path) {
         return Err(Error::invalid(format!(
-            "{}: the target is the source, or holds it",
+            "{}: lies inside the target, which would replace it",
             source.path.display()
         )));
     }

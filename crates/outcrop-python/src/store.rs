@@ -10,14 +10,12 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
 use outcrop_ops::{access, verify};
 use outcrop_store::format::raw::Description;
-use outcrop_store::layout::Layout;
 use outcrop_store::store::open::{As, NewFormat};
 use outcrop_store::store::{Canvas, Info, Patch};
 use outcrop_store::{ArrayBox, Error, store};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Results below this size are NumPy's own memory, and not charged to the budget.
@@ -32,35 +30,13 @@ pub struct Store {
     info: Info,
     /// As the user wrote it.
     path: PathBuf,
-    /// Whether a write has failed half-way, so that there must be no commit.
-    spoiled: AtomicBool,
-    /// Whether there is an old state to go back to: files are written in place once they are there.
-    reversible: bool,
     pid: u32,
 }
 
 impl Store {
     fn new(inner: Inner, path: &Path) -> Store {
         let info = inner.info().clone();
-        let reversible = info.layout == Layout::Tiled || inner.is_pending();
-        Store {
-            inner: Mutex::new(Some(inner)),
-            info,
-            path: path.into(),
-            spoiled: AtomicBool::new(false),
-            reversible,
-            pid: std::process::id(),
-        }
-    }
-
-    /// Notes where work on this array was cut short, other than by being refused beforehand.
-    fn note<T>(&self, result: outcrop_store::Result<T>) -> outcrop_store::Result<T> {
-        if let Err(error) = &result
-            && !matches!(error, Error::Budget { .. } | Error::Invalid(_))
-        {
-            self.spoiled.store(true, Ordering::Relaxed);
-        }
-        result
+        Store { inner: Mutex::new(Some(inner)), info, path: path.into(), pid: std::process::id() }
     }
 
     fn held(&self) -> Option<Inner> {
@@ -194,7 +170,7 @@ impl Store {
         // SAFETY: the caller holds the array; that nobody changes it meanwhile is theirs to see to, as
         // with every NumPy operation that releases the GIL.
         let canvas = unsafe { canvas_of(value, &start, self.info.dtype)? };
-        run(py, &runtime, None, |watch| self.note(access::write(&runtime, &inner, &canvas, watch)))
+        run(py, &runtime, None, |watch| access::write(&runtime, &inner, &canvas, watch))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
@@ -202,17 +178,8 @@ impl Store {
         run(py, &runtime, None, |_| access::flush(&runtime, &inner))
     }
 
-    /// Sees to it that there will be no commit: what was written is incomplete.
-    fn spoil(&self) {
-        self.spoiled.store(true, Ordering::Relaxed);
-    }
-
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let (runtime, inner) = self.inner(py)?;
-        if self.reversible && self.spoiled.load(Ordering::Relaxed) {
-            self.abort(py)?;
-            return Err(to_python(py, Error::Incomplete { path: self.path.clone() }));
-        }
         run(py, &runtime, None, |_| access::commit(&runtime, &inner))
     }
 
@@ -340,10 +307,8 @@ pub fn copy(
     let region = box_of(py, &start, &shape)?;
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
-    run(py, &runtime, progress, |watch| {
-        target.note(outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch))
-    })
-    .map(drop)
+    run(py, &runtime, progress, |watch| outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch))
+        .map(drop)
 }
 
 #[pyfunction]
@@ -370,7 +335,7 @@ pub fn fill(
                     Error::Interrupted
                 })
             };
-            target.note(outcrop_ops::fill::fill(&runtime, &to, &mut produce, watch)).map(drop)
+            outcrop_ops::fill::fill(&runtime, &to, &mut produce, watch).map(drop)
         })
     };
     match raised {

@@ -68,6 +68,8 @@ pub struct ForeignArray {
     codecs: Codecs,
     /// The array's directory, or the one in which it is being built.
     dir: DiskDir,
+    /// Chunks whose last writing was cut short; until they are written again there is no commit.
+    torn: Mutex<HashSet<u64>>,
     state: Mutex<State>,
 }
 
@@ -143,6 +145,7 @@ impl ForeignArray {
             keys: meta.keys,
             codecs: meta.codecs,
             dir,
+            torn: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -246,6 +249,10 @@ impl Store for ForeignArray {
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        if !lock(&self.torn).is_empty() {
+            self.abort();
+            return Err(Error::Incomplete { path: self.info.path.clone() });
+        }
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Closed) {
             State::Creating(claim, files) => {

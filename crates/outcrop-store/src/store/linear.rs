@@ -19,6 +19,7 @@ use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, checked_nbytes};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 const LEAST_STAGING: usize = 64 << 10;
@@ -45,6 +46,8 @@ pub struct LinearArray {
     swap: usize,
     file: DiskFile,
     seams: Mutex<Seams>,
+    /// Whether a box was stored in part only.
+    torn: AtomicBool,
     /// Held alone while waiting blocks are completed from the file and written, and together by those
     /// who write blocks whole. Two threads that each read, complete and write one block would lose
     /// what one of them has; and an old piece must not be written after the whole block is.
@@ -160,6 +163,7 @@ impl LinearArray {
             swap,
             file,
             seams: Mutex::default(),
+            torn: AtomicBool::new(false),
             flushing: RwLock::default(),
             state: Mutex::new(state),
         }
@@ -264,7 +268,14 @@ impl Store for LinearArray {
             State::Reading => return Err(read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
-        if canvas.region().is_empty() { Ok(()) } else { self.store_box(mover, canvas) }
+        if canvas.region().is_empty() {
+            return Ok(());
+        }
+        let stored = self.store_box(mover, canvas);
+        if stored.is_err() {
+            self.torn.store(true, Ordering::Relaxed);
+        }
+        stored
     }
 
     fn commit_staging(&self) -> usize {
@@ -272,6 +283,11 @@ impl Store for LinearArray {
     }
 
     fn commit(&self, mover: &mut Mover) -> Result<()> {
+        // What was there before is written in place, and cannot be taken back.
+        if self.torn.load(Ordering::Relaxed) && matches!(*lock(&self.state), State::Creating(_)) {
+            self.abort();
+            return Err(Error::Incomplete { path: self.info.path.clone() });
+        }
         self.flush_seams(mover)?;
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Closed) {

@@ -39,11 +39,12 @@ pub enum As {
 pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<Arc<dyn Store>> {
     disk.check_process()?;
     // Work on an array goes on after a change of directory.
+    let given = path;
     let path = &std::path::absolute(path).map_err(|e| Error::io(path, "open", e))?;
     let found = match path.metadata() {
         Ok(found) => found,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::NotFound { path: path.into(), hint: unfinished(path) });
+            return Err(Error::NotFound { path: given.into(), hint: unfinished(path) });
         }
         Err(e) => return Err(Error::io(path, "open", e)),
     };

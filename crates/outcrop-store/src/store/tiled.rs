@@ -57,6 +57,8 @@ pub struct TiledArray {
     dir: DiskDir,
     /// Absent for arrays that other programs made.
     index: Option<RwLock<TileIndex>>,
+    /// Tiles whose last writing was cut short; until they are written again there is no commit.
+    torn: Mutex<HashSet<u64>>,
     /// A tile's file is not read while another thread writes it anew; by position, modulo their number.
     tiles: [RwLock<()>; 64],
     state: Mutex<State>,
@@ -146,6 +148,7 @@ impl TiledArray {
             grid,
             dir,
             index,
+            torn: Mutex::default(),
             tiles: [const { RwLock::new(()) }; 64],
             state: Mutex::new(state),
         }
@@ -359,6 +362,7 @@ impl TiledArray {
             State::Reading => return Err(super::linear::read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
+        lock(&self.torn).insert(position);
         let file = match &update {
             Some(dir) => {
                 self.disk.create_beneath(&self.disk.open_dir(dir)?, &key, self.file_bytes() as u64)?
@@ -384,6 +388,7 @@ impl TiledArray {
         if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
             changes.tiles.insert(position);
         }
+        lock(&self.torn).remove(&position);
         if let Some(index) = &self.index {
             index.write().unwrap_or_else(PoisonError::into_inner).set(position, checksum);
         }
@@ -493,6 +498,10 @@ impl Store for TiledArray {
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        if !lock(&self.torn).is_empty() {
+            self.abort();
+            return Err(Error::Incomplete { path: self.info.path.clone() });
+        }
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Closed) {
             State::Creating(claim) => {

@@ -158,13 +158,16 @@ impl ForeignArray {
         };
         let opened = update.as_ref().map(|dir| self.disk.open_dir(dir)).transpose()?;
         let dir = opened.as_ref().unwrap_or(&self.dir);
+        let position = self.grid.linear_index(coords);
+        lock(&self.torn).insert(position);
         let written = self.write_file(mover, dir, &key, place, len);
-        if written.is_err() {
+        if written.is_ok() {
+            lock(&self.torn).remove(&position);
+        } else {
             // Half a chunk must not be committed, whatever the caller makes of the error.
             let _ = self.disk.remove(&dir.path().join(&key));
         }
         if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
-            let position = self.grid.linear_index(coords);
             match written {
                 Ok(()) => changes.chunks.insert(position),
                 Err(_) => changes.chunks.remove(&position),
