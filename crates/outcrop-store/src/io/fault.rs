@@ -231,6 +231,7 @@ impl IoEngine for FaultEngine {
         self.inner.capacity()
     }
 
+    // SAFETY: what the caller promises is said at `IoEngine::submit`.
     unsafe fn submit(&mut self, mut request: Request) -> io::Result<()> {
         let operation = match request.direction {
             super::Direction::Read => Operation::Read,

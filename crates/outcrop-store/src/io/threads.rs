@@ -97,6 +97,7 @@ impl IoEngine for ThreadsEngine {
         THREADS
     }
 
+    // SAFETY: what the caller promises is said at `IoEngine::submit`.
     unsafe fn submit(&mut self, request: Request) -> io::Result<()> {
         let job = Job { request, reply: self.reply.clone() };
         self.pool.jobs.send(job).map_err(|_| io::Error::other("the I/O threads are gone"))?;

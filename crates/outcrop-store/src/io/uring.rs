@@ -67,6 +67,7 @@ impl IoEngine for UringEngine {
         DEPTH as usize
     }
 
+    // SAFETY: what the caller promises is said at `IoEngine::submit`.
     unsafe fn submit(&mut self, r: Request) -> io::Result<()> {
         let fd = types::Fd(r.fd);
         let entry = match r.direction {
