@@ -13,8 +13,15 @@ pub struct Report {
     pub bytes_written: u64,
     /// Wall time.
     pub elapsed: Duration,
-    /// Time in which loads and stores were both under way.
+    /// Time in which data moved while steps ran; where there are no steps, in which loads and stores
+    /// were both under way.
     pub overlap: Duration,
+    /// Time in which data moved. Zero where it is not kept.
+    pub io_busy: Duration,
+    /// Arithmetic operations.
+    pub work: f64,
+    /// By kernel, the time of its steps, added up over all threads.
+    pub kernels: Vec<(&'static str, Duration)>,
     /// Most bytes of the budget in use at once.
     pub peak_bytes: u64,
     /// Most memory the process has had resident so far, in bytes, as the kernel says.

@@ -7,6 +7,7 @@
 
 use crate::runtime::Runtime;
 use outcrop_store::frame::{Frame, charged};
+use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Result, TileGrid};
 use std::collections::HashMap;
@@ -37,9 +38,20 @@ fn identity(store: &Arc<dyn Store>) -> usize {
     Arc::as_ptr(store).cast::<()>() as usize
 }
 
+/// The key of a box that is a tile of a tiled array.
+fn key_of(store: &Arc<dyn Store>, region: &ArrayBox) -> Option<Key> {
+    let info = store.info();
+    let grid = TileGrid::new(&info.shape, &info.tile).ok()?;
+    let mut coords = grid.tiles_of(region);
+    let first = coords.next()?;
+    let is_tile = info.layout == Layout::Tiled && grid.tile_box(&first) == *region;
+    is_tile.then(|| (identity(store), grid.linear_index(&first)))
+}
+
 fn canvas_of(entry: &Entry) -> Canvas {
     let itemsize = entry.store.info().dtype.size();
-    let patch = Patch::dense(entry.region.clone(), entry.frame.as_ptr(), entry.frame.len(), itemsize);
+    let (frame, tile) = (&entry.frame, &entry.store.info().tile);
+    let patch = Patch::padded(entry.region.clone(), frame.as_ptr(), frame.len(), tile, itemsize);
     // SAFETY: the frame holds the tile's box, and the caller holds the entry.
     unsafe { Canvas::new(entry.region.clone(), itemsize, [patch]) }
 }
@@ -165,6 +177,40 @@ impl Resident {
         if self.tiles.is_empty() {
             self.staging = None;
         }
+    }
+
+    /// Bytes of the budget in use here.
+    pub fn bytes(&self) -> usize {
+        let tiles: usize = self.tiles.values().map(|e| e.frame.len()).sum();
+        tiles + self.staging.as_ref().map_or(0, Frame::len)
+    }
+
+    /// The boxes of an array's tiles that are here.
+    pub fn regions(&self, store: &Arc<dyn Store>) -> Vec<ArrayBox> {
+        let id = identity(store);
+        self.tiles.iter().filter(|((of, _), _)| *of == id).map(|(_, e)| e.region.clone()).collect()
+    }
+
+    /// Takes a tile out, if it is here as it is stored.
+    pub fn take(&mut self, store: &Arc<dyn Store>, region: &ArrayBox) -> Option<Frame> {
+        let key = key_of(store, region)?;
+        if self.tiles.get(&key)?.dirty {
+            return None;
+        }
+        let entry = self.tiles.remove(&key);
+        self.tidy();
+        entry.map(|entry| entry.frame)
+    }
+
+    /// Adds a tile as it is stored, if the box is one and its frame is of the right size.
+    pub fn put(&mut self, store: &Arc<dyn Store>, region: ArrayBox, frame: Frame) {
+        let Some(key) = key_of(store, &region) else { return };
+        if frame.len() != charged(store.tile_frame()) || self.tiles.contains_key(&key) {
+            return;
+        }
+        self.clock += 1;
+        let entry = Entry { store: Arc::clone(store), region, frame, dirty: false, used: self.clock };
+        self.tiles.insert(key, entry);
     }
 
     /// Whether a tile that shares an element with a box is here.

@@ -1,11 +1,14 @@
 //! The process's disk, budget and resident tiles.
 
+use crate::predict::Speeds;
+use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
 use crate::resident::Resident;
-use outcrop_store::frame::{Budget, Frame, charged};
+use crate::scratch::{self, Scratch};
+use outcrop_store::frame::{Budget, Charge, Frame, charged};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
-use outcrop_store::store::Mover;
+use outcrop_store::store::{Mover, Store};
 use outcrop_store::{Error, Result, profile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +34,9 @@ pub const LEAST_MEMORY: usize = 256 << 10;
 /// Runs that move less do not wait for a device profile to be measured.
 const WORTH_MEASURING: u64 = 512 << 20;
 
+/// Bytes of a request by which a device's speed is judged.
+const LARGE: u64 = 2 << 20;
+
 /// How long a run waits for memory that other runs hold.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,6 +46,8 @@ pub struct Runtime {
     disk: Arc<Disk>,
     budget: Arc<Budget>,
     resident: Mutex<Resident>,
+    /// Kept between runs: writing where something was written before is faster.
+    scratch: Mutex<Option<Arc<Scratch>>>,
     /// Runs under way, on any thread.
     running: AtomicUsize,
     last_run: Mutex<Option<Report>>,
@@ -62,6 +70,7 @@ impl Runtime {
             disk,
             budget,
             resident: Mutex::default(),
+            scratch: Mutex::default(),
             running: AtomicUsize::new(0),
             last_run: Mutex::default(),
         }))
@@ -166,6 +175,95 @@ impl Runtime {
         self.resident().evict_one(self)
     }
 
+    /// Charges memory that lies elsewhere; resident tiles make room for it where they must.
+    ///
+    /// # Errors
+    /// As for [`frame`](Self::frame).
+    pub fn charge(&self, bytes: usize, purpose: &str) -> Result<Charge> {
+        self.with_room(bytes, purpose, || self.budget.charge(bytes, purpose))
+    }
+
+    /// The directory for scratch.
+    pub fn scratch_dir(&self) -> PathBuf {
+        self.settings.scratch.clone().unwrap_or_else(scratch::default_dir)
+    }
+
+    /// Scratch space of at least so many bytes; `None` where none are needed. While it is in use, it
+    /// belongs to one run.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] naming the directory; the operating system's.
+    pub fn scratch(&self, bytes: u64) -> Result<Option<Arc<Scratch>>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(scratch) = kept.as_ref().filter(|s| s.len() >= bytes && Arc::strong_count(s) == 1) {
+            return Ok(Some(Arc::clone(scratch)));
+        }
+        if kept.as_ref().is_some_and(|s| Arc::strong_count(s) == 1) {
+            // Its space may be what the larger one needs.
+            *kept = None;
+        }
+        let fresh = Arc::new(Scratch::new(&self.disk, &self.scratch_dir(), bytes)?);
+        kept.get_or_insert_with(|| Arc::clone(&fresh));
+        Ok(Some(fresh))
+    }
+
+    /// Which tiles of a program's stored arrays are in memory. Changed ones are written out first.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn resident_tiles(
+        &self,
+        program: &Program,
+        stores: &[Option<Arc<dyn Store>>],
+    ) -> Result<Vec<TileId>> {
+        let mut resident = self.resident();
+        let mut found = Vec::new();
+        for (i, (array, store)) in program.arrays().iter().zip(stores).enumerate() {
+            let Some(store) = store.as_ref().filter(|_| array.role == Role::Input) else { continue };
+            resident.flush(self, store)?;
+            for region in resident.regions(store) {
+                let tile = program.tile_of_box(i, &region);
+                found.extend(tile.filter(|&t| program.frame(t) == charged(store.tile_frame())));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Bytes of the budget that resident tiles have.
+    pub fn resident_bytes(&self) -> usize {
+        self.resident().bytes()
+    }
+
+    /// Takes tiles of [`resident_tiles`](Self::resident_tiles) for a run; `None` for those that have
+    /// gone since.
+    pub fn adopt(
+        &self,
+        program: &Program,
+        stores: &[Option<Arc<dyn Store>>],
+        tiles: &[TileId],
+    ) -> Vec<Option<Frame>> {
+        let mut resident = self.resident();
+        let take = |&tile: &TileId| {
+            let store = stores[program.array_of(tile).0 as usize].as_ref()?;
+            resident.take(store, &program.stored_region(tile))
+        };
+        tiles.iter().map(take).collect()
+    }
+
+    /// Keeps tiles that a run leaves, as they are stored, for small reads and the next run.
+    pub fn keep(&self, program: &Program, stores: &[Option<Arc<dyn Store>>], tiles: Vec<(TileId, Frame)>) {
+        let mut resident = self.resident();
+        for (tile, frame) in tiles {
+            if let Some(store) = &stores[program.array_of(tile).0 as usize] {
+                resident.put(store, program.stored_region(tile), frame);
+            }
+        }
+    }
+
     /// Sees to it that the request sizes that suit an array's device are known, before a run that
     /// moves `bytes` bytes there. Where there is no profile yet, one is measured, quickly; small runs
     /// are not worth that.
@@ -184,6 +282,23 @@ impl Runtime {
             }
         };
         self.disk.set_tuning(device, tuning);
+    }
+
+    /// The speeds of the device that an array is on, for predictions of runs that move `bytes` bytes
+    /// there; made up where the device is not known and the run is small.
+    pub fn speeds(&self, array: &Path, bytes: u64) -> Speeds {
+        self.tune(array, bytes);
+        let threads = self.settings.threads;
+        let profile = profile::load(parent_of(array)).ok().flatten();
+        match profile.filter(|p| p.engine == self.disk.engine()) {
+            Some(profile) => {
+                let rate = |seconds: f64| LARGE as f64 / seconds.max(1e-9);
+                let read = rate(profile.read_seconds(LARGE, 1));
+                let write = rate(profile.write_seconds(LARGE, 1));
+                Speeds { read, write, both: profile.both.max(read).max(write), threads }
+            }
+            None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, threads },
+        }
     }
 
     /// Starts the account of a run.

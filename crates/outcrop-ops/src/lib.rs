@@ -9,6 +9,8 @@
 pub mod access;
 pub mod copy;
 pub mod fill;
+pub mod kernels;
+pub mod linalg;
 mod movement;
 pub mod reader;
 pub mod verify;

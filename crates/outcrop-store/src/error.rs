@@ -100,12 +100,31 @@ pub enum Error {
         /// The array.
         path: PathBuf,
     },
+    /// A computation failed because of the numbers it was given.
+    #[error("{what}")]
+    Numerical {
+        /// What happened, with the index.
+        what: String,
+        /// How.
+        failure: Failure,
+        /// Where, as LAPACK counts: the first row is 1.
+        index: u64,
+    },
     /// The operation was interrupted.
     #[error("interrupted")]
     Interrupted,
     /// An object made before a fork is used in the child.
     #[error("this array was opened before a fork; open it again in the child process")]
     Forked,
+}
+
+/// How a computation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A leading minor of a matrix is not positive definite.
+    NotPositiveDefinite,
+    /// An element on a diagonal is exactly zero.
+    Singular,
 }
 
 impl Error {

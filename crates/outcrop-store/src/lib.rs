@@ -22,5 +22,5 @@ pub mod store;
 pub mod strided;
 
 pub use dtype::{ByteOrder, DType};
-pub use error::{Error, Result};
+pub use error::{Error, Failure, Result};
 pub use shape::{ArrayBox, Dims, TileGrid};

@@ -79,6 +79,14 @@ impl TileIndex {
         tiles(grid).map(|n| (bitmap_bytes(n) + 4 * n) as u64)
     }
 
+    /// Bytes of the index file of this grid.
+    ///
+    /// # Errors
+    /// As for [`memory`](Self::memory).
+    pub fn file_size(grid: &TileGrid) -> Result<u64, FormatError> {
+        tiles(grid).map(|n| file_bytes(grid.shape.len(), n) as u64)
+    }
+
     /// Number of tiles of the array, written or not.
     pub fn tiles(&self) -> u64 {
         self.checksums.len() as u64

@@ -132,6 +132,21 @@ struct Document<'a> {
 }
 
 impl ArrayMeta {
+    /// The metadata of a new array of our own.
+    pub fn of(shape: &[u64], dtype: DType, tile: &[u64], attributes: Map<String, Value>) -> ArrayMeta {
+        ArrayMeta {
+            shape: shape.into(),
+            dtype,
+            tile: tile.into(),
+            checksummed: true,
+            key_encoding: KeyEncoding::Default { separator: '/' },
+            fill_value: SmallVec::from_elem(0, dtype.size()),
+            attributes,
+            dimension_names: None,
+            ours: None,
+        }
+    }
+
     /// The text of `zarr.json`. The same metadata always gives the same bytes.
     pub fn encode(&self) -> Vec<u8> {
         let (name, separator) = match self.key_encoding {

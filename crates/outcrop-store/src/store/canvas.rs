@@ -19,7 +19,8 @@ pub struct Patch {
     region: ArrayBox,
     start: *mut u8,
     strides: Strides,
-    /// Bytes that may be overwritten from `start` on, where the block is dense; else 0.
+    /// Bytes that may be overwritten from `start` on, where the block is dense or the beginning of a
+    /// dense tile; else 0.
     capacity: usize,
 }
 
@@ -46,6 +47,12 @@ impl Patch {
     pub fn dense(region: ArrayBox, start: *mut u8, capacity: usize, itemsize: usize) -> Patch {
         let strides = dense_strides(&region.shape, itemsize);
         Patch { region, start, strides, capacity }
+    }
+
+    /// A block for `region` in the memory of a whole tile: a tile at the array's edge whose rows are
+    /// as long as those of any other. All of the tile's `capacity` bytes may be overwritten.
+    pub fn padded(region: ArrayBox, start: *mut u8, capacity: usize, tile: &[u64], itemsize: usize) -> Patch {
+        Patch { region, start, strides: dense_strides(tile, itemsize), capacity }
     }
 
     /// A block with any strides, in bytes.
@@ -82,10 +89,14 @@ impl Canvas {
         Canvas { region: region.clone(), ..self.clone() }
     }
 
-    /// The patch that is exactly `region`, dense, and aligned for direct I/O: its start and capacity.
-    pub fn exact(&self, region: &ArrayBox) -> Option<(*mut u8, usize)> {
+    /// The patch that is exactly `region`, with rows as long as those of a whole tile of shape `tile`,
+    /// and aligned for direct I/O: its start and capacity.
+    pub fn exact(&self, region: &ArrayBox, tile: &[u64]) -> Option<(*mut u8, usize)> {
         let patch = self.patches.iter().find(|p| p.region == *region && p.capacity > 0)?;
-        (patch.start as usize).is_multiple_of(FRAME_ALIGN).then_some((patch.start, patch.capacity))
+        let as_in_tile =
+            region.shape.as_slice() == tile || patch.strides == dense_strides(tile, self.itemsize);
+        let aligned = (patch.start as usize).is_multiple_of(FRAME_ALIGN);
+        (aligned && as_in_tile).then_some((patch.start, patch.capacity))
     }
 
     /// The start of `region` where it lies in one patch as a dense row-major block.

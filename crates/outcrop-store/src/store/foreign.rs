@@ -209,6 +209,12 @@ impl Store for ForeignArray {
 
     /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
     /// that are read.
+    /// Codecs seldom make chunks larger; by how much they do is unknown.
+    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
+        let chunk = self.info.box_bytes(&self.info.tile).next_multiple_of(4096) + 4096;
+        Ok(self.grid.tiles_of(region).count() as u64 * chunk)
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let mut total = 0;
         for coords in self.grid.tiles_of(region) {

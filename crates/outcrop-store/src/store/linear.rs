@@ -252,6 +252,22 @@ impl Store for LinearArray {
             .sum())
     }
 
+    /// Blocks that boxes share count for the one that has their last byte: they are written once,
+    /// unless too many wait to be whole.
+    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
+        if region.is_empty() {
+            return Ok(0);
+        }
+        let (block, end) = (BLOCK as u64, self.layout.end());
+        let runs = self.layout.runs(region);
+        let blocks = |at: u64| {
+            let stop = at + runs.run_bytes;
+            let stop = if stop == end { stop.next_multiple_of(block) } else { stop };
+            stop / block - at / block
+        };
+        Ok(runs.offsets().map(blocks).sum::<u64>() * block)
+    }
+
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         if canvas.region().is_empty() {
             return Ok(());

@@ -103,6 +103,18 @@ pub trait Store: Send + Sync {
     /// The operating system's, where stored sizes have to be looked up.
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64>;
 
+    /// Bytes that storing a box writes to the device. Where stored sizes are not known beforehand, an
+    /// upper bound.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64>;
+
+    /// Bytes that [`commit`](Self::commit) writes beside what was stored.
+    fn bytes_to_commit(&self) -> u64 {
+        0
+    }
+
     /// Loads the canvas's box.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::MAX_METADATA_BYTES;
 use crate::format::raw::Description;
-use crate::format::zarr::{self, ArrayMeta, KeyEncoding, Parsed};
+use crate::format::zarr::{self, ArrayMeta, Parsed};
 use crate::io::disk::Disk;
 use crate::shape::{Dims, default_tile};
 use std::io;
@@ -147,17 +147,7 @@ pub fn create(
     let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
     Ok(match format {
         NewFormat::Zarr { tile, attributes } => {
-            let meta = ArrayMeta {
-                shape: shape.into(),
-                dtype,
-                tile: tile_or_default(tile),
-                checksummed: true,
-                key_encoding: KeyEncoding::Default { separator: '/' },
-                fill_value: smallvec::SmallVec::from_elem(0, dtype.size()),
-                attributes,
-                dimension_names: None,
-                ours: None,
-            };
+            let meta = ArrayMeta::of(shape, dtype, &tile_or_default(tile), attributes);
             Arc::new(TiledArray::create(disk, path, meta, overwrite)?)
         }
         NewFormat::Foreign { zarr_format, codecs, tile, attributes } => {

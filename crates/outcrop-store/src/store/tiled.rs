@@ -301,7 +301,7 @@ impl TiledArray {
         let region = self.grid.tile_box(coords);
         let common = region.intersect(canvas.region()).expect("a tile of the canvas's box");
         let padded = self.file_bytes().next_multiple_of(4096);
-        let place = if region.shape == self.grid.tile { canvas.exact(&region) } else { None };
+        let place = canvas.exact(&region, &self.grid.tile);
         let place = place.filter(|&(_, capacity)| capacity >= padded).map(|(start, _)| start);
         match self.read_tile(mover, coords, place)? {
             Loaded::Fill => canvas.fill(&common, &self.meta.fill_value),
@@ -326,11 +326,15 @@ impl TiledArray {
             return Err(Error::invalid(format!("{} is stored in part only", self.tile_name(coords))));
         }
         let len = self.tile_bytes();
-        let place = if region.shape == self.grid.tile { canvas.exact(&region).map(|(p, _)| p) } else { None };
+        let place = canvas.exact(&region, &self.grid.tile).filter(|&(_, capacity)| capacity >= len);
         // Behind the last whole block of data come the rest of the data and the checksum.
         let whole = len / 4096 * 4096;
         let memory = match place {
-            Some(start) => start,
+            Some((start, _)) => {
+                // SAFETY: the place has room for a whole tile, all of which may be overwritten.
+                unsafe { self.fill_overhang(start, &region.shape) };
+                start
+            }
             None => {
                 let (_, staging, _) = mover.parts(charged(len))?;
                 let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
@@ -395,6 +399,28 @@ impl TiledArray {
         Ok(())
     }
 
+    /// Sets what of a tile lies outside the array to the fill value.
+    ///
+    /// # Safety
+    /// A whole tile may be written at `start`.
+    unsafe fn fill_overhang(&self, start: *mut u8, inside: &[u64]) {
+        let tile = &self.grid.tile;
+        let strides = dense_strides(tile, self.meta.dtype.size());
+        let mut shape = Dims::from_slice(inside);
+        for axis in 0..tile.len() {
+            // Along the axes before, what is inside; along those behind, all.
+            shape[axis] = tile[axis] - inside[axis];
+            shape[axis + 1..].copy_from_slice(&tile[axis + 1..]);
+            if shape[axis] > 0 {
+                let from = start.wrapping_offset(inside[axis] as isize * strides[axis]);
+                // SAFETY: the box lies inside the tile.
+                unsafe { crate::strided::fill(from, &strides, &shape, &self.meta.fill_value) };
+            }
+            shape.clear();
+            shape.extend_from_slice(inside);
+        }
+    }
+
     /// The index's file and the metadata that names its checksum.
     fn encode_metadata(&self) -> (Option<Vec<u8>>, Vec<u8>) {
         let mut meta = self.meta.clone();
@@ -410,6 +436,52 @@ impl TiledArray {
         self.grid.tiles_of(region)
     }
 }
+
+/// What the device counts where a tile's file is written: whole blocks, then the block with the rest
+/// of the elements and the checksum.
+fn stored_size(tile_bytes: usize, file_bytes: usize) -> u64 {
+    let whole = tile_bytes / 4096 * 4096;
+    (whole + (file_bytes - whole).next_multiple_of(4096)) as u64
+}
+
+/// What an array of our own will cost, before it is made.
+#[derive(Clone, Debug)]
+pub struct Prospect {
+    /// How it is cut.
+    pub grid: TileGrid,
+    /// Bytes of a frame for a tile.
+    pub frame: usize,
+    /// Bytes that storing a tile writes, and that loading it reads.
+    pub tile: u64,
+    /// Bytes that its commit writes.
+    pub commit: u64,
+}
+
+impl Prospect {
+    /// The prospect of an array.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where there can be no such array.
+    pub fn new(
+        shape: &[u64],
+        dtype: crate::DType,
+        tile: &[u64],
+        attributes: &Attributes,
+    ) -> Result<Prospect> {
+        let grid = TileGrid::new(shape, tile)?;
+        checked_nbytes(shape, dtype.size())?;
+        let bytes = checked_nbytes(tile, dtype.size())? as usize;
+        let mut meta = ArrayMeta::of(shape, dtype, tile, attributes.clone());
+        meta.ours = Some(Ours { format: 1, index_crc32c: u32::MAX });
+        let index = TileIndex::file_size(&grid).map_err(|e| e.at(Path::new("the new array")))?;
+        let commit = index.next_multiple_of(4096) + (meta.encode().len() as u64).next_multiple_of(4096);
+        let file = bytes + CHECKSUM;
+        Ok(Prospect { grid, frame: charged(file), tile: stored_size(bytes, file), commit })
+    }
+}
+
+/// Zarr's attributes.
+pub type Attributes = serde_json::Map<String, serde_json::Value>;
 
 /// Reads `zarr.json` and the index. A commit by another process between the two reads is noticed by
 /// the index's checksum, and read again.
@@ -481,6 +553,16 @@ impl Store for TiledArray {
         let written = |c: &Dims| !matches!(self.recorded(self.grid.linear_index(c)), Some(None));
         let tiles = self.tiles_of(region).filter(written).count() as u64;
         Ok(tiles * (self.file_bytes() as u64).next_multiple_of(4096))
+    }
+
+    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
+        Ok(self.tiles_of(region).count() as u64 * stored_size(self.tile_bytes(), self.file_bytes()))
+    }
+
+    fn bytes_to_commit(&self) -> u64 {
+        let (index, json) = self.encode_metadata();
+        let index = index.map_or(0, |bytes| (bytes.len() as u64).next_multiple_of(4096));
+        index + (json.len() as u64).next_multiple_of(4096)
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

@@ -1,0 +1,674 @@
+//! Running a schedule.
+//!
+//! The schedule's actions are issued in order, as far ahead as memory allows, and performed as soon
+//! as what they use is theirs: loads by loader threads, steps by compute threads, stores by storer
+//! threads. Frames are given out in the schedule's order, and the schedule fits the capacity it was
+//! made for; whatever memory there is beyond that is by how much loads run ahead and stores behind.
+//!
+//! Invariants:
+//! 1. Only frames are waited for out of turn. The oldest action that is not done never needs memory
+//!    that a younger one holds, so that the run ends.
+//! 2. The first error stops the run: nothing starts after it, and it returns when what is under way
+//!    has ended, so that no memory is freed under a transfer or a kernel.
+
+mod resource;
+mod timeline;
+
+use crate::program::{ArrayId, Program, Role, TileId};
+use crate::report::Report;
+use crate::runtime::Runtime;
+use crate::schedule::{Action, Schedule, Slots};
+use crate::scratch::Scratch;
+use crate::stream::Watch;
+use outcrop_store::frame::Frame;
+use outcrop_store::io::Cancel;
+use outcrop_store::store::{Canvas, Mover, Patch, Store};
+use outcrop_store::{ArrayBox, Error, Result};
+use resource::{NodeKey, Resource, ResourceKey, Resources};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+pub use timeline::Timeline;
+
+/// A tile of a step, in memory.
+#[derive(Clone, Copy)]
+pub struct Tile<'a> {
+    program: &'a Program,
+    /// Which.
+    pub id: TileId,
+    /// Where its first element is; rows follow each other as those of a whole tile do.
+    pub start: *mut u8,
+}
+
+impl Tile<'_> {
+    /// Its box in its array.
+    pub fn region(&self) -> ArrayBox {
+        self.program.region(self.id)
+    }
+
+    /// Its array's number.
+    pub fn array_id(&self) -> ArrayId {
+        self.program.array_of(self.id)
+    }
+
+    /// Its array.
+    pub fn array(&self) -> &crate::program::Array {
+        self.program.array_at(self.array_id())
+    }
+}
+
+/// What steps do.
+pub trait Kernels: Sync {
+    /// Runs a step. `tiles` are its operands, in the order in which it names them.
+    ///
+    /// # Errors
+    /// Whatever stops the run, such as [`Error::Numerical`].
+    ///
+    /// # Safety
+    /// The tiles that the step reads are there, those that it writes belong to it alone, and each has
+    /// a frame as its array says.
+    unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], workspace: &mut [u8]) -> Result<()>;
+}
+
+/// Who does the work, and with how much memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crew {
+    /// Threads for steps.
+    pub threads: usize,
+    /// Threads for loads.
+    pub loaders: usize,
+    /// Threads for stores.
+    pub storers: usize,
+    /// Staging memory of each loader and storer, in bytes.
+    pub staging: usize,
+    /// Bytes that tiles may occupy together; at least the schedule's peak.
+    pub room: usize,
+}
+
+/// What is run.
+pub struct Work<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// Its schedule.
+    pub schedule: &'a Schedule,
+    /// By array, where it is stored; `None` for temporaries.
+    pub stores: &'a [Option<Arc<dyn Store>>],
+    /// What steps do.
+    pub kernels: &'a dyn Kernels,
+}
+
+/// Actions that are issued and not done. More would not be performed sooner.
+const WINDOW: usize = 1024;
+
+/// How often the caller's thread looks around.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long a run waits for memory that somebody else in the process has.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy)]
+enum Task {
+    Step(u32),
+    /// Of a tile, from the place of a tile, or from scratch.
+    Load(TileId, TileId, Option<u64>),
+    Store(TileId, Option<u64>),
+    Leave,
+}
+
+struct Node {
+    task: Task,
+    missing: u32,
+    uses: SmallVec<[(ResourceKey, bool); 4]>,
+}
+
+/// The frames that a task uses.
+type Memory = SmallVec<[*mut u8; 8]>;
+
+/// Performs a task.
+type Perform<'a> = dyn FnMut(Task, &[*mut u8]) -> Result<()> + 'a;
+
+/// Tasks that can start, the oldest first.
+type Ready = BinaryHeap<Reverse<(u32, NodeKey)>>;
+
+struct State {
+    /// The next action to issue.
+    cursor: usize,
+    next_step: u32,
+    nodes: Slab<Node>,
+    resources: Resources,
+    /// By tile: its frame's resource plus one.
+    frames: Vec<ResourceKey>,
+    places: HashMap<u64, ResourceKey>,
+    slots: Slots,
+    ready: [Ready; 3],
+    sleeping: [usize; 3],
+    used: usize,
+    age: u32,
+    granted: Vec<NodeKey>,
+    failure: Option<Error>,
+    /// Since when memory that should be there has been missing.
+    starved: Option<Instant>,
+    active: [usize; 3],
+    since: Instant,
+    overlap: Duration,
+    io_busy: Duration,
+    done: f64,
+    kernel_seconds: Vec<Duration>,
+}
+
+const STEPS: usize = 0;
+const LOADS: usize = 1;
+const STORES: usize = 2;
+
+struct Run<'a> {
+    runtime: &'a Runtime,
+    work: &'a Work<'a>,
+    crew: Crew,
+    scratch: Option<&'a Scratch>,
+    timeline: Option<&'a Timeline>,
+    state: Mutex<State>,
+    lanes: [Condvar; 3],
+    caller: Condvar,
+    cancel: Cancel,
+}
+
+/// Runs a schedule and commits its outputs. On an error the outputs are aborted.
+///
+/// # Errors
+/// Those of the stores and the kernels; [`Error::Budget`] where memory that the crew needs is not to
+/// be had; [`Error::Interrupted`] where the watch says so.
+pub fn run(
+    runtime: &Runtime,
+    work: &Work<'_>,
+    crew: Crew,
+    timeline: Option<&Timeline>,
+    watch: &mut dyn Watch,
+) -> Result<Report> {
+    let result = perform(runtime, work, crew, timeline, watch);
+    if result.is_err() {
+        outputs(work).for_each(|store| store.abort());
+    }
+    result
+}
+
+fn outputs<'a>(work: &'a Work<'_>) -> impl Iterator<Item = &'a Arc<dyn Store>> {
+    let arrays = work.program.arrays().iter().zip(work.stores);
+    arrays.filter(|(a, _)| a.role == Role::Output).filter_map(|(_, s)| s.as_ref())
+}
+
+fn perform(
+    runtime: &Runtime,
+    work: &Work<'_>,
+    crew: Crew,
+    timeline: Option<&Timeline>,
+    watch: &mut dyn Watch,
+) -> Result<Report> {
+    let (program, schedule) = (work.program, work.schedule);
+    let meter = runtime.meter(program.name);
+    // Everything that can be refused is refused before the first byte moves.
+    let scratch = runtime.scratch(schedule.scratch)?;
+    let commit = outputs(work).map(|s| s.commit_staging()).max().unwrap_or(0);
+    let bookkeeping = program.bytes() + schedule.bytes();
+    let _charge = runtime.charge(bookkeeping, "the program and its schedule")?;
+    let _beside = runtime.charge(crew.threads * program.beside, "the kernels' own memory")?;
+    let cancel = Cancel::default();
+    let mover = || runtime.mover(crew.staging, program.name, &cancel);
+    let loaders: Vec<Mover> = (0..crew.loaders).map(|_| mover()).collect::<Result<_>>()?;
+    let storers: Vec<Mover> = (0..crew.storers).map(|_| mover()).collect::<Result<_>>()?;
+    let workspaces: Vec<Frame> = (0..crew.threads)
+        .map(|_| runtime.frame(program.workspace.max(1), "the workspace of a thread"))
+        .collect::<Result<_>>()?;
+    let mut state = State {
+        cursor: 0,
+        next_step: 0,
+        nodes: Slab::with_capacity(WINDOW),
+        resources: Slab::new(),
+        frames: vec![0; program.tiles()],
+        places: HashMap::new(),
+        slots: Slots::default(),
+        ready: Default::default(),
+        sleeping: [0; 3],
+        used: 0,
+        age: 0,
+        granted: Vec::new(),
+        failure: None,
+        starved: None,
+        active: [0; 3],
+        since: Instant::now(),
+        overlap: Duration::ZERO,
+        io_busy: Duration::ZERO,
+        done: 0.0,
+        kernel_seconds: vec![Duration::ZERO; program.kernels().len()],
+    };
+    let adopted = runtime.adopt(program, work.stores, &schedule.adopted);
+    for (&tile, frame) in schedule.adopted.iter().zip(adopted) {
+        let frame = frame.ok_or_else(|| Error::invalid("a resident tile has gone"))?;
+        state.used += frame.len();
+        state.frames[tile.0 as usize] = state.resources.insert(Resource::of_tile(tile, frame)) as u32 + 1;
+    }
+    let missing = schedule.peak.saturating_sub(state.used);
+    runtime.make_room(missing, program.name)?;
+    let run = Run {
+        runtime,
+        work,
+        crew,
+        scratch: scratch.as_deref(),
+        timeline,
+        state: Mutex::new(state),
+        lanes: Default::default(),
+        caller: Condvar::new(),
+        cancel,
+    };
+    let total = program.work().max(1.0);
+    std::thread::scope(|scope| {
+        let run = &run;
+        for (i, mut workspace) in workspaces.into_iter().enumerate() {
+            run.start(scope, "outcrop-step", move || {
+                run.serve(STEPS, i, &mut |task, memory| run.step(task, memory, &mut workspace));
+            });
+        }
+        for (i, mut mover) in loaders.into_iter().enumerate() {
+            run.start(scope, "outcrop-load", move || {
+                run.serve(LOADS, i, &mut |task, memory| run.load(task, memory, &mut mover));
+            });
+        }
+        for (i, mut mover) in storers.into_iter().enumerate() {
+            run.start(scope, "outcrop-store", move || {
+                run.serve(STORES, i, &mut |task, memory| run.store(task, memory, &mut mover));
+            });
+        }
+        let mut state = run.lock();
+        run.issue(&mut state);
+        while state.failure.is_none() && !run.is_done(&state) {
+            state = run.caller.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            let done = state.done;
+            run.look_for_memory(&mut state);
+            drop(state);
+            if !watch.tick((done / total * 1e9) as u64, 1_000_000_000) {
+                run.fail(Error::Interrupted);
+            }
+            state = run.lock();
+        }
+        drop(state);
+        run.lanes.iter().for_each(Condvar::notify_all);
+    });
+    let mut state = run.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = state.failure.take() {
+        return Err(error);
+    }
+    drop(scratch);
+    let kept: Vec<(TileId, Frame)> = std::mem::take(&mut state.resources)
+        .into_iter()
+        .filter_map(|(_, r)| r.frame.map(|frame| (r.tile, frame)))
+        .collect();
+    {
+        let mut mover = runtime.mover(commit, "commit", &Cancel::default())?;
+        for store in outputs(work) {
+            store.commit(&mut mover)?;
+        }
+    }
+    runtime.keep(program, work.stores, kept);
+    watch.tick(1_000_000_000, 1_000_000_000);
+    let mut report = meter.report();
+    report.overlap = state.overlap;
+    report.io_busy = state.io_busy;
+    report.work = program.work();
+    report.kernels = program
+        .kernels()
+        .iter()
+        .zip(&state.kernel_seconds)
+        .map(|(kernel, &seconds)| (kernel.name, seconds))
+        .collect();
+    runtime.set_last_run(report.clone());
+    Ok(report)
+}
+
+impl<'a> Run<'a> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Kernels and movers run without the lock, and nothing else panics.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start<'scope>(
+        &'scope self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        name: &str,
+        work: impl FnOnce() + Send + 'scope,
+    ) {
+        if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
+            self.fail(Error::io(Path::new("."), "start a thread", error));
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        let mut state = self.lock();
+        state.failure.get_or_insert(error);
+        drop(state);
+        self.cancel.cancel();
+        self.lanes.iter().for_each(Condvar::notify_all);
+        self.caller.notify_all();
+    }
+
+    fn is_done(&self, state: &State) -> bool {
+        state.cursor == self.work.schedule.len() && state.nodes.is_empty()
+    }
+
+    /// Performs tasks of a lane until there are no more.
+    fn serve(&self, lane: usize, worker: usize, perform: &mut Perform<'_>) {
+        let mut state = self.lock();
+        loop {
+            if state.failure.is_some() || self.is_done(&state) {
+                return;
+            }
+            let Some(Reverse((_, key))) = state.ready[lane].pop() else {
+                state.sleeping[lane] += 1;
+                state = self.lanes[lane].wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.sleeping[lane] -= 1;
+                continue;
+            };
+            let (task, memory) = state.task(key);
+            let begin = state.account(|s| s.active[lane] += 1);
+            drop(state);
+            let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
+                Err(Error::invalid(format!("a step panicked: {}", message(&*panic))))
+            });
+            state = self.lock();
+            let end = state.account(|s| s.active[lane] -= 1);
+            if let Err(error) = result {
+                drop(state);
+                self.fail(error);
+                return;
+            }
+            if let Task::Step(step) = task {
+                let step = self.work.program.step_at(step as usize);
+                state.done += step.work;
+                state.kernel_seconds[step.kernel as usize] += end - begin;
+            }
+            self.finish(&mut state, key);
+            self.issue(&mut state);
+            if let Some(timeline) = self.timeline {
+                timeline.record(
+                    self.work.program,
+                    &self.label(task),
+                    (lane, worker),
+                    (begin, end),
+                    state.used,
+                );
+            }
+            if self.is_done(&state) {
+                self.lanes.iter().for_each(Condvar::notify_all);
+                self.caller.notify_all();
+            }
+        }
+    }
+
+    /// Issues actions as far as memory and the window allow.
+    fn issue(&self, state: &mut State) {
+        let program = self.work.program;
+        while state.nodes.len() < WINDOW && state.failure.is_none() {
+            let Some(action) = self.work.schedule.action(state.cursor) else { return };
+            match action {
+                Action::Step => {
+                    let step = state.next_step;
+                    let operands = program.step_at(step as usize).operands;
+                    let uses = operands.iter().map(|o| (state.frames[o.tile().0 as usize] - 1, o.writes()));
+                    let uses = uses.collect();
+                    state.next_step += 1;
+                    self.submit(state, Task::Step(step), uses);
+                }
+                Action::Create(tile) => {
+                    if self.allocate(state, tile).is_none() {
+                        return;
+                    }
+                }
+                Action::Load(tile) => {
+                    let Some(frame) = self.allocate(state, tile) else { return };
+                    let slot = state.slots.of(tile);
+                    let mut uses: SmallVec<[_; 4]> = smallvec::smallvec![(frame, true)];
+                    uses.extend(self.place(state, tile).map(|place| (place, false)));
+                    self.submit(state, Task::Load(tile, tile, slot), uses);
+                }
+                Action::LoadInitial(tile) => {
+                    let Some(frame) = self.allocate(state, tile) else { return };
+                    let from = program.initial_of(tile).expect("scheduled so");
+                    self.submit(state, Task::Load(tile, from, None), smallvec::smallvec![(frame, true)]);
+                }
+                Action::Store(tile) => {
+                    let frame = state.frames[tile.0 as usize] - 1;
+                    let temporary = program.array_at(program.array_of(tile)).role == Role::Temporary;
+                    let slot = temporary.then(|| state.slots.take(tile, program.cost(tile).store));
+                    let mut uses: SmallVec<[_; 4]> = smallvec::smallvec![(frame, false)];
+                    uses.extend(self.place(state, tile).map(|place| (place, true)));
+                    self.submit(state, Task::Store(tile, slot), uses);
+                }
+                Action::Drop(tile) | Action::Discard(tile) => {
+                    if let Action::Discard(_) = action {
+                        state.slots.give_back(tile, program.cost(tile).store);
+                    }
+                    let frame = std::mem::take(&mut state.frames[tile.0 as usize]) - 1;
+                    self.submit(state, Task::Leave, smallvec::smallvec![(frame, true)]);
+                }
+            }
+            state.cursor += 1;
+        }
+    }
+
+    /// The resource of a tile's place on disk, where a run both writes and reads it.
+    fn place(&self, state: &mut State, tile: TileId) -> Option<ResourceKey> {
+        let program = self.work.program;
+        let name = match program.array_at(program.array_of(tile)).role {
+            Role::Input => return None,
+            Role::Output => u64::from(tile.0) << 1,
+            Role::Temporary => state.slots.of(tile)? << 1 | 1,
+        };
+        let resources = &mut state.resources;
+        let key = state
+            .places
+            .entry(name)
+            .or_insert_with(|| resources.insert(Resource::of_place(tile, Some(name))) as u32);
+        Some(*key)
+    }
+
+    /// A frame for a tile, or `None` where there is none now.
+    fn allocate(&self, state: &mut State, tile: TileId) -> Option<ResourceKey> {
+        let bytes = self.work.program.frame(tile);
+        if state.used + bytes > self.crew.room {
+            return None;
+        }
+        match self.runtime.budget().try_frame(bytes) {
+            Ok(Some(frame)) => {
+                state.used += bytes;
+                state.starved = None;
+                let key = state.resources.insert(Resource::of_tile(tile, frame)) as u32;
+                state.frames[tile.0 as usize] = key + 1;
+                Some(key)
+            }
+            Ok(None) => {
+                state.starved.get_or_insert_with(Instant::now);
+                None
+            }
+            Err(error) => {
+                state.failure.get_or_insert(error);
+                None
+            }
+        }
+    }
+
+    /// Where the run waits for memory that others in the process have: again, for a while.
+    fn look_for_memory(&self, state: &mut State) {
+        let Some(since) = state.starved else { return };
+        self.issue(state);
+        if state.starved.is_some() && state.nodes.is_empty() && since.elapsed() > PATIENCE {
+            let (used, limit) = (self.runtime.budget().used(), self.runtime.budget().limit());
+            let needed = (used + self.crew.room - state.used) as u64;
+            let purpose = format!("{}, beside what else is in memory,", self.work.program.name);
+            state.failure.get_or_insert(Error::Budget { purpose, needed, budget: limit as u64 });
+        }
+    }
+
+    fn submit(&self, state: &mut State, task: Task, uses: SmallVec<[(ResourceKey, bool); 4]>) {
+        let key = state.nodes.insert(Node { task, missing: 0, uses: SmallVec::new() }) as u32;
+        let granted = uses
+            .iter()
+            .filter(|&&(resource, write)| state.resources[resource as usize].ask(key, write))
+            .count();
+        let node = &mut state.nodes[key as usize];
+        node.missing = (uses.len() - granted) as u32;
+        node.uses = uses;
+        if node.missing == 0 {
+            self.dispatch(state, key);
+        }
+    }
+
+    /// Hands a task that can start to its lane.
+    fn dispatch(&self, state: &mut State, key: NodeKey) {
+        let lane = match state.nodes[key as usize].task {
+            Task::Step(_) => STEPS,
+            Task::Load(..) => LOADS,
+            Task::Store(..) => STORES,
+            Task::Leave => return self.finish(state, key),
+        };
+        let age = match state.nodes[key as usize].task {
+            Task::Step(step) => step,
+            _ => {
+                state.age += 1;
+                state.age
+            }
+        };
+        state.ready[lane].push(Reverse((age, key)));
+        if state.sleeping[lane] > 0 {
+            self.lanes[lane].notify_one();
+        }
+    }
+
+    /// Ends a task: what it used is free, and others may start.
+    fn finish(&self, state: &mut State, key: NodeKey) {
+        let node = state.nodes.remove(key as usize);
+        let mut granted = std::mem::take(&mut state.granted);
+        let begin = granted.len();
+        for (resource, write) in node.uses {
+            if matches!(node.task, Task::Leave) {
+                let gone = state.resources.remove(resource as usize);
+                let frame = gone.frame.expect("a tile that leaves has a frame");
+                state.used -= frame.len();
+                continue;
+            }
+            let held = &mut state.resources[resource as usize];
+            held.end(write, &mut granted);
+            if let Some(place) = held.place.filter(|_| held.is_idle()) {
+                state.places.remove(&place);
+                state.resources.remove(resource as usize);
+            }
+        }
+        let ready: SmallVec<[NodeKey; 8]> = granted.drain(begin..).collect();
+        state.granted = granted;
+        for key in ready {
+            let node = &mut state.nodes[key as usize];
+            node.missing -= 1;
+            if node.missing == 0 {
+                self.dispatch(state, key);
+            }
+        }
+    }
+
+    fn step(&self, task: Task, memory: &[*mut u8], workspace: &mut Frame) -> Result<()> {
+        let Task::Step(index) = task else { unreachable!("the lane of steps") };
+        let program = self.work.program;
+        let step = program.step_at(index as usize);
+        let operands = step.operands.iter().zip(memory);
+        let tiles: SmallVec<[Tile; 8]> =
+            operands.map(|(o, &start)| Tile { program, id: o.tile(), start }).collect();
+        // SAFETY: the step's uses of the frames are granted, writers alone.
+        unsafe { self.work.kernels.run(step.kernel, &tiles, workspace.bytes_mut()) }
+    }
+
+    /// The memory of a tile, for the store of an array.
+    fn canvas(&self, tile: TileId, start: *mut u8, region: ArrayBox) -> Canvas {
+        let array = self.work.program.array_at(self.work.program.array_of(tile));
+        let patch = Patch::padded(region.clone(), start, array.frame, array.tile_shape(), array.dtype.size());
+        // SAFETY: the frame holds the tile, and the task's use of it is granted.
+        unsafe { Canvas::new(region, array.dtype.size(), [patch]) }
+    }
+
+    fn store_of(&self, array: ArrayId) -> &Arc<dyn Store> {
+        self.work.stores[array.0 as usize].as_ref().expect("what is stored has a store")
+    }
+
+    fn load(&self, task: Task, memory: &[*mut u8], mover: &mut Mover) -> Result<()> {
+        let Task::Load(tile, from, slot) = task else { unreachable!("the lane of loads") };
+        let program = self.work.program;
+        if let Some(offset) = slot {
+            let bytes = program.cost(tile).load as usize;
+            // SAFETY: as for `canvas`; the frame has at least the bytes that were stored.
+            return unsafe { self.scratch().load(mover, memory[0], bytes, offset) };
+        }
+        let canvas = self.canvas(tile, memory[0], program.stored_region(from));
+        self.store_of(program.array_of(from)).load(mover, &canvas)
+    }
+
+    fn store(&self, task: Task, memory: &[*mut u8], mover: &mut Mover) -> Result<()> {
+        let Task::Store(tile, slot) = task else { unreachable!("the lane of stores") };
+        let program = self.work.program;
+        if let Some(offset) = slot {
+            let bytes = program.cost(tile).store as usize;
+            // SAFETY: as for `canvas`.
+            return unsafe { self.scratch().store(mover, memory[0], bytes, offset) };
+        }
+        let canvas = self.canvas(tile, memory[0], program.stored_region(tile));
+        self.store_of(program.array_of(tile)).store(mover, &canvas)
+    }
+
+    fn label(&self, task: Task) -> timeline::Label {
+        match task {
+            Task::Step(step) => {
+                let step = self.work.program.step_at(step as usize);
+                let tile = step.operands.iter().find(|o| o.writes()).or(step.operands.first());
+                let name = self.work.program.kernels()[step.kernel as usize].name;
+                timeline::Label { name, tile: tile.map(|o| o.tile()) }
+            }
+            Task::Load(tile, ..) => timeline::Label { name: "load", tile: Some(tile) },
+            Task::Store(tile, _) => timeline::Label { name: "store", tile: Some(tile) },
+            Task::Leave => timeline::Label { name: "leave", tile: None },
+        }
+    }
+
+    fn scratch(&self) -> &Scratch {
+        self.scratch.expect("a schedule that spills has scratch space")
+    }
+}
+
+impl State {
+    /// A task, and the frames it uses.
+    fn task(&self, key: NodeKey) -> (Task, Memory) {
+        let node = &self.nodes[key as usize];
+        let frame = |&(resource, _): &(ResourceKey, bool)| {
+            self.resources[resource as usize].frame.as_ref().map(Frame::as_ptr)
+        };
+        (node.task, node.uses.iter().filter_map(frame).collect())
+    }
+
+    /// Keeps the account of overlapping time when a task starts or ends, which is now.
+    fn account(&mut self, change: impl FnOnce(&mut State)) -> Instant {
+        let now = Instant::now();
+        let moving = self.active[LOADS] + self.active[STORES] > 0;
+        if moving {
+            self.io_busy += now - self.since;
+        }
+        if moving && self.active[STEPS] > 0 {
+            self.overlap += now - self.since;
+        }
+        self.since = now;
+        change(self);
+        now
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
+}

@@ -1,0 +1,96 @@
+//! A record of a run, in the trace format of Chrome's and Perfetto's viewers.
+
+use crate::program::{Program, TileId};
+use outcrop_store::shape::Tuple;
+use outcrop_store::{Error, Result};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// What an event is called.
+pub(super) struct Label {
+    pub name: &'static str,
+    pub tile: Option<TileId>,
+}
+
+/// A file that events are written to as they end, so that a long run takes no memory for it.
+pub struct Timeline {
+    path: PathBuf,
+    start: Instant,
+    out: Mutex<Out>,
+}
+
+struct Out {
+    file: BufWriter<File>,
+    error: Option<std::io::Error>,
+}
+
+const LANES: [&str; 3] = ["compute", "load", "store"];
+
+impl Timeline {
+    /// Starts a record.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn new(path: &Path) -> Result<Timeline> {
+        let file = File::create(path).map_err(|e| Error::io(path, "make the timeline", e))?;
+        let mut out = Out { file: BufWriter::new(file), error: None };
+        out.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+        for (lane, name) in LANES.iter().enumerate() {
+            out.write(&format!(
+                "{{\"ph\":\"M\",\"pid\":{lane},\"name\":\"process_name\",\"args\":{{\"name\":\"{name}\"}}}},\n"
+            ));
+        }
+        Ok(Timeline { path: path.into(), start: Instant::now(), out: Mutex::new(out) })
+    }
+
+    pub(super) fn record(
+        &self,
+        program: &Program,
+        label: &Label,
+        (lane, worker): (usize, usize),
+        (begin, end): (Instant, Instant),
+        memory: usize,
+    ) {
+        let micros = |at: Instant| at.saturating_duration_since(self.start).as_nanos() as f64 / 1e3;
+        let tile = label.tile.map_or(String::new(), |tile| {
+            let array = program.array_at(program.array_of(tile));
+            let region = program.region(tile);
+            let coords: Vec<u64> = region.start.iter().zip(&array.grid.tile).map(|(s, t)| s / t).collect();
+            format!("{} {}", array.name.replace(['"', '\\'], "'"), Tuple(&coords))
+        });
+        let (name, at, took) = (label.name, micros(begin), micros(end) - micros(begin));
+        self.lock().write(&format!(
+            "{{\"ph\":\"X\",\"pid\":{lane},\"tid\":{worker},\"name\":\"{name}\",\"ts\":{at:.3},\"dur\":{took:.3},\
+             \"args\":{{\"tile\":\"{tile}\"}}}},\n{{\"ph\":\"C\",\"pid\":3,\"name\":\"memory\",\"ts\":{:.3},\
+             \"args\":{{\"bytes\":{memory}}}}},\n",
+            micros(end)
+        ));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Out> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the record.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn finish(self) -> Result<()> {
+        let mut out = self.out.into_inner().unwrap_or_else(PoisonError::into_inner);
+        out.write("{\"ph\":\"M\",\"pid\":3,\"name\":\"process_name\",\"args\":{\"name\":\"memory\"}}]}\n");
+        let written = out.error.map_or_else(|| out.file.flush(), Err);
+        written.map_err(|e| Error::io(&self.path, "write the timeline", e))
+    }
+}
+
+impl Out {
+    /// What goes wrong is kept, and told at the end: a run is not stopped for its record.
+    fn write(&mut self, text: &str) {
+        if self.error.is_none() {
+            self.error = self.file.write_all(text.as_bytes()).err();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! How long a schedule will take.
+//!
+//! The run is played through on a clock: loads and stores pass one after the other at the device's
+//! rates, steps run on the earliest free thread when their tiles are there, and a load waits until
+//! memory for it is free. It is a model, and exact in bytes only.
+
+use crate::program::{Program, TileId};
+use crate::schedule::{Action, Schedule};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// What a prediction assumes of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speeds {
+    /// Bytes read in a second.
+    pub read: f64,
+    /// Bytes written in a second.
+    pub write: f64,
+    /// Bytes moved in a second where both directions are busy.
+    pub both: f64,
+    /// Threads for steps.
+    pub threads: usize,
+}
+
+/// Predicted seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Prediction {
+    /// In all.
+    pub seconds: f64,
+    /// In which the disk is busy.
+    pub io: f64,
+    /// In which steps would run if all tiles were there, on all threads.
+    pub compute: f64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Time(f64);
+
+impl Eq for Time {}
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Time) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Time {
+    fn cmp(&self, other: &Time) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Plays a schedule through, with `room` bytes for tiles.
+pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usize) -> Prediction {
+    let mut run = Played {
+        ready: vec![0.0; program.tiles()],
+        idle: vec![0.0; program.tiles()],
+        returns: BinaryHeap::new(),
+        used: schedule.adopted.iter().map(|&t| program.frame(t)).sum(),
+        room,
+        allocated: 0.0,
+        reading: 0.0,
+        writing: 0.0,
+        end: 0.0,
+    };
+    let mut workers: BinaryHeap<Reverse<Time>> =
+        (0..speeds.threads.max(1)).map(|_| Reverse(Time(0.0))).collect();
+    let mut compute = 0.0;
+    let mut next_step = 0;
+    for action in schedule.actions() {
+        match action {
+            Action::Step => {
+                let step = program.step_at(next_step);
+                next_step += 1;
+                let seconds = step.work / program.kernels()[step.kernel as usize].rate.max(1.0);
+                compute += seconds;
+                let Reverse(Time(mut start)) = workers.pop().expect("never empty");
+                for operand in step.operands {
+                    let i = operand.tile().0 as usize;
+                    start = start.max(if operand.writes() {
+                        run.idle[i].max(run.ready[i])
+                    } else {
+                        run.ready[i]
+                    });
+                }
+                let end = start + seconds;
+                workers.push(Reverse(Time(end)));
+                for operand in step.operands {
+                    run.use_until(operand.tile(), end, operand.writes());
+                }
+            }
+            Action::Create(tile) => {
+                let at = run.allocate(program.frame(tile));
+                run.use_until(tile, at, true);
+            }
+            Action::Load(tile) => run.load(program, tile, tile, speeds.read),
+            Action::LoadInitial(tile) => {
+                let from = program.initial_of(tile).expect("scheduled so");
+                run.load(program, tile, from, speeds.read);
+            }
+            Action::Store(tile) => {
+                let start = run.writing.max(run.ready[tile.0 as usize]);
+                run.writing = start + program.cost(tile).store as f64 / speeds.write;
+                run.use_until(tile, run.writing, false);
+            }
+            Action::Drop(tile) | Action::Discard(tile) => {
+                run.returns.push(Reverse((Time(run.idle[tile.0 as usize]), program.frame(tile))));
+            }
+        }
+    }
+    let (read, written) = (schedule.bytes_read() as f64, schedule.bytes_written() as f64);
+    let io = (read / speeds.read).max(written / speeds.write).max((read + written) / speeds.both);
+    let compute = compute / speeds.threads.max(1) as f64;
+    Prediction { seconds: run.end.max(io), io, compute }
+}
+
+struct Played {
+    /// When a tile's content is there.
+    ready: Vec<f64>,
+    /// When its last use so far is over.
+    idle: Vec<f64>,
+    /// Memory that comes back: when, and how much.
+    returns: BinaryHeap<Reverse<(Time, usize)>>,
+    used: usize,
+    room: usize,
+    /// Memory is given out in the schedule's order.
+    allocated: f64,
+    reading: f64,
+    writing: f64,
+    end: f64,
+}
+
+impl Played {
+    fn allocate(&mut self, bytes: usize) -> f64 {
+        while self.used + bytes > self.room {
+            let Some(Reverse((Time(at), returned))) = self.returns.pop() else { break };
+            self.used -= returned;
+            self.allocated = self.allocated.max(at);
+        }
+        self.used += bytes;
+        self.allocated
+    }
+
+    fn load(&mut self, program: &Program, tile: TileId, from: TileId, rate: f64) {
+        let start = self.reading.max(self.allocate(program.frame(tile)));
+        self.reading = start + program.cost(from).load as f64 / rate;
+        self.use_until(tile, self.reading, true);
+    }
+
+    fn use_until(&mut self, tile: TileId, end: f64, writes: bool) {
+        let i = tile.0 as usize;
+        if writes {
+            self.ready[i] = end;
+        }
+        self.idle[i] = self.idle[i].max(end);
+        self.end = self.end.max(end);
+    }
+}

@@ -1,0 +1,393 @@
+//! What is to be computed: steps on named tiles, in an order that is right if they run one after the
+//! other.
+//!
+//! A program says nothing of loads, stores and memory: those are the [schedule](crate::schedule)'s.
+//! It is compact, a few tens of bytes a step, because it stands in memory beside the tiles.
+
+use outcrop_store::frame::charged;
+use outcrop_store::shape::TileGrid;
+use outcrop_store::{ArrayBox, DType, Result};
+
+/// An array of a program, by the order in which they were declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArrayId(pub u16);
+
+/// A tile of a program's array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TileId(pub u32);
+
+/// The most tiles of a program: an operand's number leaves two bits for the access.
+const MOST_TILES: u64 = 1 << 28;
+
+/// What becomes of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Stored already, and only read.
+    Input,
+    /// Stored when its last step has run.
+    Output,
+    /// Gone after its last use; on disk, in scratch, only where memory is short.
+    Temporary,
+}
+
+/// Bytes that a tile's movement takes from or to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Loading it.
+    pub load: u64,
+    /// Storing it.
+    pub store: u64,
+}
+
+/// How a step uses a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is written whole, whatever it held.
+    Write,
+    /// It is read and written.
+    Update,
+}
+
+/// An array of a program.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// For people, such as `A`.
+    pub name: String,
+    /// What becomes of it.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// How it is cut.
+    pub grid: TileGrid,
+    /// Where its first element lies in the store.
+    pub origin: Vec<u64>,
+    /// What its tiles hold until a step writes them: the tiles of this array, which has the same grid.
+    pub initial: Option<ArrayId>,
+    /// Bytes of the frame of a tile.
+    pub frame: usize,
+    /// Staging memory with which a tile can be loaded and stored.
+    pub staging: usize,
+    /// Bytes written when the array is committed, beside its tiles.
+    pub commit: u64,
+    first: u32,
+}
+
+impl Array {
+    /// The shape of the tile's frame: rows of a tile at the array's edge are as long as all others.
+    pub fn tile_shape(&self) -> &[u64] {
+        &self.grid.tile
+    }
+}
+
+/// A kind of step.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// For people, such as `gemm`.
+    pub name: &'static str,
+    /// Operations in a second on one thread, for predicting time.
+    pub rate: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Of the first operand.
+    operands: u32,
+    kernel: u16,
+    count: u16,
+    work: f32,
+}
+
+/// An operand of a step: a tile and how it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand(u32);
+
+impl Operand {
+    /// The tile is read.
+    pub fn read(tile: TileId) -> Operand {
+        Operand(tile.0 << 2)
+    }
+
+    /// The tile is written whole.
+    pub fn write(tile: TileId) -> Operand {
+        Operand(tile.0 << 2 | 1)
+    }
+
+    /// The tile is read and written.
+    pub fn update(tile: TileId) -> Operand {
+        Operand(tile.0 << 2 | 2)
+    }
+
+    /// The tile.
+    pub fn tile(self) -> TileId {
+        TileId(self.0 >> 2)
+    }
+
+    /// How it is used.
+    pub fn access(self) -> Access {
+        match self.0 & 3 {
+            0 => Access::Read,
+            1 => Access::Write,
+            _ => Access::Update,
+        }
+    }
+
+    /// Whether the step changes the tile.
+    pub fn writes(self) -> bool {
+        self.0 & 3 != 0
+    }
+}
+
+/// A step, looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct StepView<'a> {
+    /// Its kind, by the order in which they were declared.
+    pub kernel: u16,
+    /// Its operands. A tile occurs once.
+    pub operands: &'a [Operand],
+    /// Arithmetic operations.
+    pub work: f64,
+}
+
+/// Steps on named tiles.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// For people, such as `cholesky`.
+    pub name: &'static str,
+    /// How it was made, for people, such as `C in blocks of 4 x 6 tiles`.
+    pub remark: String,
+    arrays: Vec<Array>,
+    kernels: Vec<Kernel>,
+    tile_array: Vec<u16>,
+    /// In units of 4096 bytes.
+    load: Vec<u32>,
+    store: Vec<u32>,
+    steps: Vec<Step>,
+    operands: Vec<Operand>,
+    /// Bytes of memory that each thread's kernels need beside the tiles.
+    pub workspace: usize,
+    /// Bytes of memory that each thread's kernels take by themselves.
+    pub beside: usize,
+    /// A lower bound of the bytes read, with its source, where one is known.
+    pub lower_bound: Option<(f64, &'static str)>,
+}
+
+/// What an array is declared with.
+pub struct Declaration<'a> {
+    /// For people.
+    pub name: &'a str,
+    /// What becomes of it.
+    pub role: Role,
+    /// Element type.
+    pub dtype: DType,
+    /// How it is cut.
+    pub grid: TileGrid,
+    /// Where its first element lies in the store; empty for all zeros.
+    pub origin: Vec<u64>,
+    /// What its tiles hold at first.
+    pub initial: Option<ArrayId>,
+    /// Bytes of the frame of a tile; at least those of its elements.
+    pub frame: usize,
+    /// Staging memory of a movement.
+    pub staging: usize,
+    /// Bytes of the commit.
+    pub commit: u64,
+}
+
+impl Program {
+    /// A program without steps.
+    pub fn new(name: &'static str) -> Program {
+        Program { name, ..Program::default() }
+    }
+
+    /// Declares an array; `cost` tells what moving a box of it takes.
+    ///
+    /// # Errors
+    /// Those of `cost`; [`outcrop_store::Error::Invalid`] where there are too many tiles.
+    pub fn array(
+        &mut self,
+        what: Declaration<'_>,
+        mut cost: impl FnMut(&ArrayBox) -> Result<Cost>,
+    ) -> Result<ArrayId> {
+        let first = self.tile_array.len() as u64;
+        let tiles = what.grid.tiles();
+        if first + tiles > MOST_TILES {
+            return Err(outcrop_store::Error::invalid(format!(
+                "{}: {} tiles are more than a program can name; choose larger ones",
+                what.name,
+                first + tiles
+            )));
+        }
+        let id = self.arrays.len() as u16;
+        let bytes = what.grid.tile_elements() as usize * what.dtype.size();
+        let origin = if what.origin.is_empty() { vec![0; what.grid.shape.len()] } else { what.origin };
+        let initial_frame = what.initial.map_or(0, |id| self.array_at(id).frame);
+        let array = Array {
+            name: what.name.into(),
+            role: what.role,
+            dtype: what.dtype,
+            origin,
+            initial: what.initial,
+            // What its tiles hold at first is loaded straight into their frames.
+            frame: charged(what.frame.max(bytes)).max(initial_frame),
+            staging: what.staging,
+            commit: what.commit,
+            grid: what.grid,
+            first: first as u32,
+        };
+        for i in 0..tiles {
+            let mut region = array.grid.tile_box(&array.grid.coords(i));
+            region.start.iter_mut().zip(&array.origin).for_each(|(s, o)| *s += o);
+            let cost = cost(&region)?;
+            self.tile_array.push(id);
+            self.load.push((cost.load / 4096) as u32);
+            self.store.push((cost.store / 4096) as u32);
+        }
+        self.arrays.push(array);
+        Ok(ArrayId(id))
+    }
+
+    /// Declares a kind of step.
+    pub fn kernel(&mut self, name: &'static str, rate: f64) -> u16 {
+        self.kernels.push(Kernel { name, rate });
+        self.kernels.len() as u16 - 1
+    }
+
+    /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands.
+    pub fn step(&mut self, kernel: u16, operands: &[Operand], work: f64) {
+        debug_assert!(
+            (1..operands.len()).all(|i| !operands[..i].iter().any(|o| o.tile() == operands[i].tile()))
+        );
+        let first = self.operands.len() as u32;
+        self.operands.extend_from_slice(operands);
+        self.steps.push(Step { operands: first, kernel, count: operands.len() as u16, work: work as f32 });
+    }
+
+    /// The tile of an array at these coordinates.
+    pub fn tile(&self, array: ArrayId, coords: &[u64]) -> TileId {
+        let array = &self.arrays[array.0 as usize];
+        TileId(array.first + array.grid.linear_index(coords) as u32)
+    }
+
+    /// The tile of a matrix in this row and column of tiles.
+    pub fn at(&self, array: ArrayId, row: u64, col: u64) -> TileId {
+        self.tile(array, &[row, col])
+    }
+
+    /// The arrays.
+    pub fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// An array.
+    pub fn array_at(&self, id: ArrayId) -> &Array {
+        &self.arrays[id.0 as usize]
+    }
+
+    /// The kinds of steps.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.kernels
+    }
+
+    /// How many steps there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// How many tiles there are.
+    pub fn tiles(&self) -> usize {
+        self.tile_array.len()
+    }
+
+    /// A step.
+    pub fn step_at(&self, i: usize) -> StepView<'_> {
+        let step = &self.steps[i];
+        let first = step.operands as usize;
+        let operands = &self.operands[first..first + step.count as usize];
+        StepView { kernel: step.kernel, operands, work: step.work as f64 }
+    }
+
+    /// Where the operands of a step begin among those of all steps.
+    pub(crate) fn first_operand(&self, step: usize) -> usize {
+        self.steps[step].operands as usize
+    }
+
+    /// The operands of all steps, one step's after the other's.
+    pub(crate) fn operands(&self) -> &[Operand] {
+        &self.operands
+    }
+
+    /// The array that a tile belongs to.
+    pub fn array_of(&self, tile: TileId) -> ArrayId {
+        ArrayId(self.tile_array[tile.0 as usize])
+    }
+
+    /// The tile of the array's initial array at the same coordinates.
+    pub fn initial_of(&self, tile: TileId) -> Option<TileId> {
+        let array = self.array_at(self.array_of(tile));
+        let initial = self.array_at(array.initial?);
+        Some(TileId(initial.first + (tile.0 - array.first)))
+    }
+
+    /// The box of a tile in its array, from 0 on.
+    pub fn region(&self, tile: TileId) -> ArrayBox {
+        let array = self.array_at(self.array_of(tile));
+        array.grid.tile_box(&array.grid.coords((tile.0 - array.first) as u64))
+    }
+
+    /// The box of a tile in the store.
+    pub fn stored_region(&self, tile: TileId) -> ArrayBox {
+        let mut region = self.region(tile);
+        let array = self.array_at(self.array_of(tile));
+        region.start.iter_mut().zip(&array.origin).for_each(|(s, o)| *s += o);
+        region
+    }
+
+    /// The tile of an array, by position, that is a box of its store.
+    pub(crate) fn tile_of_box(&self, array: usize, region: &ArrayBox) -> Option<TileId> {
+        let array = &self.arrays[array];
+        let mut inside = region.clone();
+        for (start, origin) in inside.start.iter_mut().zip(&array.origin) {
+            *start = start.checked_sub(*origin)?;
+        }
+        inside.check_inside(&array.grid.shape).ok()?;
+        let coords = array.grid.tiles_of(&inside).next()?;
+        let found = array.grid.tile_box(&coords) == inside;
+        found.then(|| TileId(array.first + array.grid.linear_index(&coords) as u32))
+    }
+
+    /// Bytes of a tile's frame.
+    pub fn frame(&self, tile: TileId) -> usize {
+        self.array_at(self.array_of(tile)).frame
+    }
+
+    /// What moving a tile takes.
+    pub fn cost(&self, tile: TileId) -> Cost {
+        let i = tile.0 as usize;
+        Cost { load: u64::from(self.load[i]) * 4096, store: u64::from(self.store[i]) * 4096 }
+    }
+
+    /// Arithmetic operations of all steps.
+    pub fn work(&self) -> f64 {
+        self.steps.iter().map(|s| f64::from(s.work)).sum()
+    }
+
+    /// Bytes of memory that the program takes.
+    pub fn bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<Step>()
+            + self.operands.capacity() * size_of::<Operand>()
+            + self.tile_array.capacity() * 10
+    }
+
+    /// The most bytes that the tiles of one step have, and a name for that step.
+    pub fn largest_step(&self) -> usize {
+        let bytes = |s: usize| self.step_at(s).operands.iter().map(|o| self.frame(o.tile())).sum();
+        (0..self.len()).map(bytes).max().unwrap_or(0)
+    }
+}

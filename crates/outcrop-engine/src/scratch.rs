@@ -1,0 +1,118 @@
+//! Where spilled temporaries go.
+
+use outcrop_store::format::crc32c;
+use outcrop_store::io::{Direction, DiskFile, Transfer};
+use outcrop_store::store::Mover;
+use outcrop_store::{Error, Result, io::Disk};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A file without a name: it vanishes with the process, however that ends.
+pub struct Scratch {
+    file: DiskFile,
+    dir: PathBuf,
+    len: u64,
+    /// Of what was stored at each place, the checksum.
+    checksums: Mutex<HashMap<u64, u32>>,
+}
+
+/// The directory for scratch where none is set: a disk, rather than memory that looks like one.
+pub fn default_dir() -> PathBuf {
+    if let Some(dir) = std::env::var_os("TMPDIR").filter(|d| !d.is_empty()) {
+        return dir.into();
+    }
+    let var = Path::new("/var/tmp");
+    if var.is_dir() { var.into() } else { std::env::temp_dir() }
+}
+
+impl Scratch {
+    /// Scratch space of `len` bytes in a directory.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] naming the directory and the need; the operating system's.
+    pub fn new(disk: &Disk, dir: &Path, len: u64) -> Result<Scratch> {
+        disk.require_space(dir, len)?;
+        static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = dir.join(format!(".outcrop-scratch-{}-{count}", std::process::id()));
+        let created = disk.create(&path, len);
+        // Also after an error: without its name the file goes away by itself.
+        let removed = std::fs::remove_file(&path);
+        let file = created?;
+        removed.map_err(|e| Error::io(&path, "unlink the scratch file", e))?;
+        Ok(Scratch { file, dir: dir.into(), len, checksums: Mutex::default() })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is no space.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The directory it is in.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Stores `bytes` bytes from `memory` at `offset`; all are multiples of 4096.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`]; the operating system's; [`Error::Interrupted`].
+    ///
+    /// # Safety
+    /// The memory is valid, and nobody writes it meanwhile.
+    pub unsafe fn store(&self, mover: &mut Mover, memory: *mut u8, bytes: usize, offset: u64) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let checksum = crc32c(unsafe { std::slice::from_raw_parts(memory, bytes) });
+        let mut write = std::iter::once(Transfer::write(&self.file, offset, memory, bytes));
+        // SAFETY: the caller's promise.
+        unsafe { self.transfer(mover, &mut write, Direction::Write)? };
+        self.checksums.lock().unwrap_or_else(PoisonError::into_inner).insert(offset, checksum);
+        Ok(())
+    }
+
+    /// Loads what was stored at `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where it is not what was stored; otherwise as [`store`](Self::store).
+    ///
+    /// # Safety
+    /// The memory is valid, and nobody else uses it meanwhile.
+    pub unsafe fn load(&self, mover: &mut Mover, memory: *mut u8, bytes: usize, offset: u64) -> Result<()> {
+        let mut read = std::iter::once(Transfer::read(&self.file, offset, memory, bytes, bytes));
+        // SAFETY: the caller's promise.
+        unsafe { self.transfer(mover, &mut read, Direction::Read)? };
+        // SAFETY: as above.
+        let computed = crc32c(unsafe { std::slice::from_raw_parts(memory, bytes) });
+        let stored = self.checksums.lock().unwrap_or_else(PoisonError::into_inner).get(&offset).copied();
+        if stored != Some(computed) {
+            return Err(Error::corrupt(
+                &self.dir,
+                format!("scratch space at byte {offset} holds other bytes than were written there"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Disk::transfer`].
+    unsafe fn transfer(
+        &self,
+        mover: &mut Mover,
+        transfers: &mut dyn Iterator<Item = Transfer>,
+        direction: Direction,
+    ) -> Result<()> {
+        let cancel = mover.cancel.clone();
+        let disk = mover.disk;
+        let (queue, _, _) = mover.parts(0)?;
+        // SAFETY: passed on from the caller.
+        let moved = unsafe { disk.transfer(queue, &self.file, transfers, direction, &cancel) };
+        self.file.drop_cache();
+        moved
+    }
+}

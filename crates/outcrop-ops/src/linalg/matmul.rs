@@ -1,0 +1,217 @@
+//! The product of two matrices: a block of the result stays in memory, thin slices of the factors
+//! stream past it.
+
+use super::matrix::{Matrix, NewArray, Target, Tiles};
+use super::steps::{Builder, Form};
+use super::{Job, Limits, aligned, result_axes};
+use crate::kernels;
+use outcrop_engine::Runtime;
+use outcrop_engine::plan;
+use outcrop_store::{DType, Dims, Error, Result};
+
+/// How many programs are scheduled, to find the best.
+const CANDIDATES: usize = 4;
+
+/// Programs for `C = A B`. `axes` says how many axes the result has: a factor of one axis leaves none.
+///
+/// # Errors
+/// [`Error::Invalid`] where extents or dtypes do not fit; [`Error::Budget`]; those of the stores.
+pub fn matmul(
+    runtime: &Runtime,
+    a: &Matrix,
+    b: &Matrix,
+    shape: &[u64],
+    target: &Target,
+    limits: Limits,
+) -> Result<Job> {
+    let (m, k, n) = (a.rows(), a.cols(), b.cols());
+    if b.rows() != k || a.dtype() != b.dtype() {
+        return Err(Error::invalid("factors that do not fit"));
+    }
+    let dtype = a.dtype();
+    let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
+    for tile in tiles(a, b, shape, target) {
+        let candidate = Product { a, b, shape, target, dtype, tile, limits };
+        let (mut builder, tiles) = candidate.declare()?;
+        let capacity = match plan::capacity(
+            runtime,
+            &builder.program,
+            limits.speeds,
+            candidate.least(&builder, tiles),
+        ) {
+            Ok(capacity) => capacity,
+            Err(Error::Budget { needed, .. }) => {
+                job.too_small(needed);
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
+        for (p, q) in candidate.blocks(&builder, tiles, capacity) {
+            candidate.steps(&mut builder, tiles, (p, q));
+            builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);
+            builder.program.lower_bound = Some(lower_bound(runtime, dtype, m, n, k));
+            job.offer(builder);
+            (builder, _) = candidate.declare()?;
+        }
+    }
+    Ok(job)
+}
+
+/// Extents of tiles that are worth trying: rows of A, columns of A, columns of B.
+fn tiles(a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64, u64)> {
+    let axes = result_axes(shape, a.axes.rows.is_some());
+    let own = |axis: Option<usize>| target.tile().and_then(|t: Dims| axis.map(|x| t[x]));
+    let (m, k, n) = (a.rows(), a.cols(), b.cols());
+    let size = a.dtype().size() as u64;
+    let mut found = Vec::new();
+    let mut offer = |tm: u64, tk: u64, tn: u64| {
+        let tm = aligned(tm, own(axes.rows), m);
+        let tn = aligned(tn, own(axes.cols), n);
+        let tile = (tm, tk.clamp(1, k.max(1)), tn);
+        if !found.contains(&tile) {
+            found.push(tile);
+        }
+    };
+    let (ta, tb) = (a.tile(), b.tile());
+    match (a.is_tiled(), b.is_tiled()) {
+        (true, true) => {
+            offer(ta.0, ta.1, tb.1);
+            if tb.0 != ta.1 {
+                offer(ta.0, tb.0, tb.1);
+            }
+        }
+        (true, false) => offer(ta.0, ta.1, ta.1),
+        (false, true) => offer(tb.0, tb.0, tb.1),
+        (false, false) => {}
+    }
+    if !(a.is_tiled() && b.is_tiled()) {
+        for side in super::sides(size) {
+            offer(side, side, side);
+        }
+    }
+    found
+}
+
+struct Product<'a> {
+    a: &'a Matrix,
+    b: &'a Matrix,
+    shape: &'a [u64],
+    target: &'a Target,
+    dtype: DType,
+    tile: (u64, u64, u64),
+    limits: Limits,
+}
+
+type Three = (Tiles, Tiles, Tiles);
+
+impl Product<'_> {
+    fn declare(&self) -> Result<(Builder, Three)> {
+        let (tm, tk, tn) = self.tile;
+        let mut builder = Builder::new("matmul", self.dtype, self.limits.rate);
+        let program = &mut builder.program;
+        let a = self.a.declare(program, "A", tm, tk)?;
+        let b = self.b.declare(program, "B", tk, tn)?;
+        let axes = result_axes(self.shape, self.a.axes.rows.is_some());
+        let mut tile: Dims = self.shape.iter().map(|_| 1).collect();
+        axes.rows.into_iter().for_each(|x| tile[x] = tm);
+        axes.cols.into_iter().for_each(|x| tile[x] = tn);
+        let what = NewArray { name: "C", dtype: self.dtype, shape: self.shape, tile: &tile, axes };
+        let c = self.target.declare(program, what, None)?;
+        for tiles in [a, b, c] {
+            builder.note(tiles);
+        }
+        builder.workspace(tm, tn, tk);
+        Ok((builder, (a, b, c)))
+    }
+
+    /// Bytes of the tiles of one step.
+    fn least(&self, builder: &Builder, (a, b, c): Three) -> usize {
+        [a, b, c].iter().map(|t| t.frame(&builder.program)).sum()
+    }
+
+    /// Shapes of the block of C in memory, in tiles, that promise the least reading.
+    fn blocks(&self, builder: &Builder, (a, b, c): Three, capacity: usize) -> Vec<(u64, u64)> {
+        let program = &builder.program;
+        let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
+        let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
+        let mut found: Vec<(u64, u64, u64)> = Vec::new();
+        for p in 1..=mt.max(1) {
+            // A slice of A, and of B one tile in use and one on its way.
+            let Some(room) = capacity.checked_sub(p as usize * fa + 2 * fb) else { break };
+            let most = (room / (p as usize * fc)) as u64;
+            if most == 0 && p > 1 {
+                break;
+            }
+            let q = most.clamp(1, nt.max(1));
+            // As even as so many blocks can be.
+            let (rows, cols) = (mt.div_ceil(p).max(1), nt.div_ceil(q).max(1));
+            let q = nt.div_ceil(cols).max(1);
+            let reads = kt * (mt * cols * fa as u64 + nt * rows * fb as u64);
+            found.push((reads, p, q));
+        }
+        if found.is_empty() {
+            found.push((0, 1, 1));
+        }
+        found.sort_unstable();
+        found.truncate(CANDIDATES);
+        found.into_iter().map(|(_, p, q)| (p, q)).collect()
+    }
+
+    fn steps(&self, builder: &mut Builder, (a, b, c): Three, (p, q): (u64, u64)) {
+        let (mt, kt) = a.counts(&builder.program);
+        let (_, nt) = b.counts(&builder.program);
+        let empty = self.a.rows() == 0 || self.b.cols() == 0;
+        if empty {
+            return;
+        }
+        let inner = self.a.cols() > 0;
+        // Back and forth, so that what was read last is used first.
+        let mut backward = false;
+        for (block, i0) in (0..mt).step_by(p as usize).enumerate() {
+            let rows = i0..(i0 + p).min(mt);
+            let mut starts: Vec<u64> = (0..nt).step_by(q as usize).collect();
+            if block % 2 == 1 {
+                starts.reverse();
+            }
+            for j0 in starts {
+                let cols = j0..(j0 + q).min(nt);
+                if !inner {
+                    for (i, j) in rows.clone().flat_map(|i| cols.clone().map(move |j| (i, j))) {
+                        let tile = c.at(&builder.program, i, j);
+                        builder.zero(tile);
+                    }
+                    continue;
+                }
+                for step in 0..kt {
+                    let k = if backward { kt - 1 - step } else { step };
+                    for j in cols.clone() {
+                        for i in rows.clone() {
+                            let program = &builder.program;
+                            let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
+                            let extents =
+                                (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
+                            builder.product(tiles, (step > 0, 1.0), (Form::PLAIN, Form::PLAIN), extents);
+                        }
+                    }
+                }
+                backward = !backward;
+            }
+        }
+    }
+}
+
+/// Bytes that any schedule reads: what the product of matrices needs with so much memory, and at least
+/// the factors once.
+fn lower_bound(runtime: &Runtime, dtype: DType, m: u64, n: u64, k: u64) -> (f64, &'static str) {
+    let size = dtype.size() as f64;
+    let memory = (runtime.budget().limit() as f64 / size).max(1.0);
+    let (m, n, k) = (m as f64, n as f64, k as f64);
+    let words = (2.0 * m * n * k / memory.sqrt() - 2.0 * memory).max(m * k + k * n);
+    let floating = kernels::is_floating(dtype);
+    let source = if floating {
+        "2mnk/sqrt(M) - 2M, Smith et al. 2017, and each factor once"
+    } else {
+        "each factor once"
+    };
+    (words * size, source)
+}

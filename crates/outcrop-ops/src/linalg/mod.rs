@@ -1,0 +1,160 @@
+//! Linear algebra on arrays that do not fit in memory: programs, and how they are planned and run.
+//!
+//! - [`matrix`]: matrices as boxes of stored arrays.
+//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`]: the programs.
+//! - `steps`: the kernels they are made of.
+
+mod cholesky;
+mod matmul;
+pub mod matrix;
+mod rates;
+mod solve;
+mod steps;
+mod triangular;
+
+pub use cholesky::cholesky;
+pub use matmul::matmul;
+pub use matrix::{Axes, Matrix, Target};
+use outcrop_engine::execute::Timeline;
+use outcrop_engine::plan::{self, Plan};
+use outcrop_engine::predict::Speeds;
+use outcrop_engine::program::{ArrayId, Role};
+use outcrop_engine::{Report, Runtime, Watch};
+use outcrop_store::store::Store;
+use outcrop_store::{DType, Dims, Error, Result};
+pub use rates::rate;
+pub use solve::solve;
+use std::path::Path;
+use std::sync::Arc;
+use steps::{Builder, LinearKernels};
+pub use triangular::{Triangle, solve_triangular};
+
+/// What programs are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The device and the threads.
+    pub speeds: Speeds,
+    /// Operations of a product in a second on one thread.
+    pub rate: f64,
+}
+
+impl Limits {
+    /// Those of the machine, for arrays of a dtype near a path, where so many bytes are going to move.
+    pub fn of(runtime: &Runtime, dtype: DType, near: &Path, bytes: u64) -> Limits {
+        let threads = runtime.settings().threads;
+        let speeds = runtime.speeds(near, bytes);
+        Limits { speeds, rate: rate(dtype, threads) }
+    }
+}
+
+/// A job with the programs that do it.
+pub struct Job {
+    /// By array of every program, the matrix it is.
+    inputs: Vec<Option<Matrix>>,
+    candidates: Vec<Builder>,
+    least: Option<u64>,
+}
+
+/// A job whose best program has been found.
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    kernels: LinearKernels,
+    stores: Vec<Option<Arc<dyn Store>>>,
+    output: ArrayId,
+}
+
+impl Job {
+    fn new(inputs: Vec<Option<Matrix>>) -> Job {
+        Job { inputs, candidates: Vec::new(), least: None }
+    }
+
+    fn offer(&mut self, builder: Builder) {
+        self.candidates.push(builder);
+    }
+
+    /// Notes that one program was not made because it needs so many bytes.
+    fn too_small(&mut self, needed: u64) {
+        self.least = Some(self.least.map_or(needed, |l| l.min(needed)));
+    }
+
+    /// Chooses the program that is predicted to be fastest.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] naming the least budget; those of the stores.
+    pub fn plan(self, runtime: &Runtime, limits: Limits) -> Result<Planned> {
+        let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
+        let (programs, kernels): (Vec<_>, Vec<_>) =
+            self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
+        let (chosen, plan) = match plan::choose(runtime, programs, &stores, limits.speeds) {
+            Err(Error::Budget { purpose, needed, budget }) => {
+                let known = [needed, self.least.unwrap_or(0)].into_iter().filter(|&n| n > 0).min();
+                return Err(Error::Budget { purpose, needed: known.unwrap_or(0), budget });
+            }
+            other => other?,
+        };
+        let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
+        let arrays = plan.program.arrays();
+        let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");
+        Ok(Planned { plan, kernels, stores, output: ArrayId(output as u16) })
+    }
+}
+
+impl Planned {
+    /// The shape of the result's tiles.
+    pub fn output_tile(&self) -> &[u64] {
+        &self.plan.program.array_at(self.output).grid.tile
+    }
+
+    /// Computes the result into `output`, and commits that.
+    ///
+    /// # Errors
+    /// Those of the stores; [`Error::Numerical`]; [`Error::Interrupted`] where the watch says so. The
+    /// output is aborted.
+    pub fn run(
+        &self,
+        runtime: &Runtime,
+        output: &Arc<dyn Store>,
+        timeline: Option<&Timeline>,
+        watch: &mut dyn Watch,
+    ) -> Result<Report> {
+        let mut stores = self.stores.clone();
+        stores.resize(self.plan.program.arrays().len(), None);
+        stores[self.output.0 as usize] = Some(Arc::clone(output));
+        self.plan.run(runtime, &stores, &self.kernels, timeline, watch)
+    }
+}
+
+/// The axes of a result of this shape: of one axis, it is a column if the left factor has rows.
+fn result_axes(shape: &[u64], has_rows: bool) -> Axes {
+    match (shape.len(), has_rows) {
+        (0, _) => Axes::default(),
+        (1, true) => Axes::COLUMN,
+        (1, false) => Axes::COLUMN.transposed(),
+        _ => Axes::MATRIX,
+    }
+}
+
+/// An extent of tiles near `wanted` that consists of whole tiles of `own`, where the result has its own.
+fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
+    let extent = extent.max(1);
+    match own {
+        // What hangs over does not matter for a single tile.
+        Some(own) => wanted.max(1).div_ceil(own).max(1) * own,
+        None => wanted.clamp(1, extent),
+    }
+}
+
+/// Sides of square tiles to try where nothing else says how to cut: 8 MiB and less.
+fn sides(itemsize: u64) -> [u64; 3] {
+    let side = |bytes: u64| ((bytes / itemsize) as f64).sqrt() as u64 / 64 * 64;
+    [side(8 << 20), side(2 << 20), side(512 << 10)]
+}
+
+/// The shape of a tile with these extents along the axes of a matrix, and 1 along others.
+fn tile_shape(ndim: usize, axes: Axes, rows: u64, cols: u64) -> Dims {
+    let mut tile: Dims = std::iter::repeat_n(1, ndim).collect();
+    axes.rows.into_iter().for_each(|x| tile[x] = rows);
+    axes.cols.into_iter().for_each(|x| tile[x] = cols);
+    tile
+}

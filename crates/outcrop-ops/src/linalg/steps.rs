@@ -1,0 +1,279 @@
+//! The steps of linear algebra: which kernel runs on which tiles.
+
+use super::matrix::{Axes, Tiles};
+use crate::kernels::{self, Block, Diagonal, Half, Operand};
+use outcrop_engine::execute::{Kernels, Tile};
+use outcrop_engine::program::{Operand as Use, Program, TileId};
+use outcrop_store::{DType, Error, Failure, Result};
+
+/// How a block enters a product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub transposed: bool,
+    pub conj: bool,
+}
+
+impl Form {
+    /// As it is.
+    pub(crate) const PLAIN: Form = Form { transposed: false, conj: false };
+    /// Transposed and conjugated.
+    pub(crate) const ADJOINT: Form = Form { transposed: true, conj: true };
+
+    fn of(self, block: Block) -> Operand {
+        Operand { block: if self.transposed { block.transposed() } else { block }, conj: self.conj }
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// `c = 0`.
+    Zero,
+    /// `c = a`.
+    Copy,
+    /// `c = alpha a b`, or `c += alpha a b`.
+    Product { accumulate: bool, alpha: f64, a: Form, b: Form },
+    /// The lower half of `c -= a a^H`.
+    Square,
+    /// The lower half of `a` becomes its Cholesky factor, the other half zero.
+    Factor,
+    /// `x = t^-1 x`, or `x = x t^-T` where `right`.
+    Solve { half: Half, diagonal: Diagonal, t: Form, right: bool },
+}
+
+/// The kernels of a program of linear algebra.
+pub struct LinearKernels {
+    dtype: DType,
+    kinds: Vec<Kind>,
+    /// By array.
+    axes: Vec<Axes>,
+}
+
+/// Builds a program and its kernels side by side.
+pub(crate) struct Builder {
+    pub program: Program,
+    pub kernels: LinearKernels,
+    rate: f64,
+}
+
+/// Rates of the kernels by which a step is slower than a product, roughly.
+const SQUARE_RATE: f64 = 0.85;
+const SOLVE_RATE: f64 = 0.8;
+const FACTOR_RATE: f64 = 0.5;
+
+impl Builder {
+    /// A program without steps, whose products run `rate` operations in a second on one thread.
+    pub(crate) fn new(name: &'static str, dtype: DType, rate: f64) -> Builder {
+        let kernels = LinearKernels { dtype, kinds: Vec::new(), axes: Vec::new() };
+        Builder { program: Program::new(name), kernels, rate }
+    }
+
+    /// Notes which axes the matrix of an array has. Blocks of its transposed are that by their axes.
+    pub(crate) fn note(&mut self, tiles: Tiles) -> Tiles {
+        for of in tiles.copied_from().into_iter().chain([tiles]) {
+            let array = of.array.0 as usize;
+            self.kernels.axes.resize(self.kernels.axes.len().max(array + 1), Axes::default());
+            self.kernels.axes[array] = of.axes;
+        }
+        tiles
+    }
+
+    /// How blocks of a matrix, which may be the transposed of the one noted, enter a product.
+    pub(crate) fn form(&self, tiles: Tiles, conj: bool) -> Form {
+        Form { transposed: tiles.axes != self.kernels.axes[tiles.array.0 as usize], conj }
+    }
+
+    fn kind(&mut self, kind: Kind) -> u16 {
+        if let Some(i) = self.kernels.kinds.iter().position(|k| *k == kind) {
+            return i as u16;
+        }
+        let (name, part) = match kind {
+            Kind::Zero => ("zero", 1.0),
+            Kind::Copy => ("copy", 1.0),
+            Kind::Product { .. } => ("gemm", 1.0),
+            Kind::Square => ("herk", SQUARE_RATE),
+            Kind::Factor => ("potrf", FACTOR_RATE),
+            Kind::Solve { .. } => ("trsm", SOLVE_RATE),
+        };
+        self.kernels.kinds.push(kind);
+        self.program.kernel(name, self.rate * part)
+    }
+
+    /// Operations of a multiplication and an addition.
+    fn pair(&self) -> f64 {
+        if matches!(self.kernels.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
+    }
+
+    pub(crate) fn zero(&mut self, c: TileId) {
+        let kind = self.kind(Kind::Zero);
+        self.program.step(kind, &[Use::write(c)], 0.0);
+    }
+
+    /// Copies what a tile starts with, where it is to be copied.
+    pub(crate) fn begin(&mut self, x: Tiles, row: u64, col: u64) {
+        let Some(source) = x.copied_from() else { return };
+        let (to, from) = (x.at(&self.program, row, col), source.at(&self.program, row, col));
+        let kind = self.kind(Kind::Copy);
+        self.program.step(kind, &[Use::write(to), Use::read(from)], 0.0);
+    }
+
+    /// `extents` are the rows and columns of c, and the columns of a.
+    pub(crate) fn product(
+        &mut self,
+        (c, a, b): (TileId, TileId, TileId),
+        (accumulate, alpha): (bool, f64),
+        forms: (Form, Form),
+        (m, n, k): (f64, f64, f64),
+    ) {
+        let kind = self.kind(Kind::Product { accumulate, alpha, a: forms.0, b: forms.1 });
+        let c = if accumulate { Use::update(c) } else { Use::write(c) };
+        let work = self.pair() * m * n * k;
+        // A product of a tile with itself names it once.
+        if a == b {
+            self.program.step(kind, &[c, Use::read(a)], work);
+        } else {
+            self.program.step(kind, &[c, Use::read(a), Use::read(b)], work);
+        }
+    }
+
+    pub(crate) fn square(&mut self, c: TileId, a: TileId, n: f64, k: f64) {
+        let kind = self.kind(Kind::Square);
+        self.program.step(kind, &[Use::update(c), Use::read(a)], self.pair() / 2.0 * n * (n + 1.0) * k);
+    }
+
+    pub(crate) fn factor(&mut self, a: TileId, n: f64) {
+        let kind = self.kind(Kind::Factor);
+        self.program.step(kind, &[Use::update(a)], self.pair() / 6.0 * n * n * n);
+    }
+
+    /// `x` has `n` rows or columns along `t`, and `m` the other way.
+    pub(crate) fn solve(&mut self, kind: Kind, x: TileId, t: TileId, n: f64, m: f64) {
+        let kind = self.kind(kind);
+        self.program.step(kind, &[Use::update(x), Use::read(t)], self.pair() / 2.0 * n * n * m);
+    }
+
+    /// Sets the workspace from the largest extents of tiles: rows and columns of results, and the
+    /// extent summed over.
+    pub(crate) fn workspace(&mut self, rows: u64, cols: u64, depth: u64) {
+        let (dtype, program) = (self.kernels.dtype, &mut self.program);
+        let (m, n, k) = (rows as usize, cols as usize, depth as usize);
+        let order = m.max(n).max(k);
+        program.workspace = kernels::gemm_workspace(dtype, m, n, k);
+        if kernels::is_floating(dtype) {
+            program.beside = kernels::packing_bytes(dtype, m, n, k);
+        }
+        if self.kernels.kinds.iter().any(|k| matches!(k, Kind::Solve { .. } | Kind::Factor)) {
+            let solve = kernels::solve_triangular_workspace(dtype, order, order);
+            let factor = kernels::cholesky_workspace(dtype, order);
+            program.workspace = program.workspace.max(solve).max(factor);
+            program.beside = kernels::packing_bytes(dtype, order, order, order);
+        }
+    }
+}
+
+impl LinearKernels {
+    fn block(&self, tile: &Tile<'_>) -> Block {
+        self.axes[tile.array_id().0 as usize].block(tile)
+    }
+
+    /// Where a tile's first diagonal element is on the diagonal of its matrix.
+    fn diagonal_start(&self, tile: &Tile<'_>) -> u64 {
+        let axes = self.axes[tile.array_id().0 as usize];
+        axes.rows.map_or(0, |a| tile.region().start[a])
+    }
+}
+
+impl Kernels for LinearKernels {
+    unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], workspace: &mut [u8]) -> Result<()> {
+        let dtype = self.dtype;
+        let c = self.block(&tiles[0]);
+        // SAFETY, of every kernel below: the tiles are granted to the step, those that it writes to it
+        // alone; a frame has room for its block; different tiles do not overlap.
+        match self.kinds[kernel as usize] {
+            Kind::Zero => {
+                let strides = [c.row_stride, c.col_stride].map(|s| s * dtype.size() as isize);
+                let zero = [0u8; 16];
+                // SAFETY: as above.
+                unsafe {
+                    outcrop_store::strided::fill(
+                        c.start,
+                        &strides,
+                        &[c.rows as u64, c.cols as u64],
+                        &zero[..dtype.size()],
+                    );
+                }
+            }
+            Kind::Copy => {
+                let a = self.block(&tiles[1]);
+                let strides = |b: &Block| [b.row_stride, b.col_stride].map(|s| s * dtype.size() as isize);
+                let shape = [c.rows as u64, c.cols as u64];
+                // SAFETY: as above.
+                unsafe {
+                    outcrop_store::strided::copy(
+                        c.start,
+                        &strides(&c),
+                        a.start,
+                        &strides(&a),
+                        &shape,
+                        dtype.size(),
+                    );
+                }
+            }
+            Kind::Product { accumulate, alpha, a, b } => {
+                let left = self.block(&tiles[1]);
+                let right = tiles.get(2).map_or(left, |t| self.block(t));
+                // SAFETY: as above.
+                unsafe { kernels::gemm(dtype, c, accumulate, alpha, a.of(left), b.of(right), workspace) };
+            }
+            Kind::Square => {
+                let a = self.block(&tiles[1]);
+                // SAFETY: as above.
+                unsafe {
+                    kernels::gemm_half(dtype, Half::Lower, c, true, -1.0, a.plain(), a.adjoint(), workspace);
+                }
+            }
+            Kind::Factor => {
+                // SAFETY: as above.
+                let factored = unsafe { kernels::cholesky(dtype, Half::Lower, c, workspace) };
+                factored.map_err(|i| not_positive_definite(self.diagonal_start(&tiles[0]) + i as u64 + 1))?;
+                let strides = [c.row_stride, c.col_stride].map(|s| s * dtype.size() as isize);
+                let zero = [0u8; 16];
+                for i in 0..c.rows.saturating_sub(1) {
+                    let above = c.part(i..i + 1, i + 1..c.cols, dtype.size());
+                    let shape = [1, above.cols as u64];
+                    // SAFETY: as above.
+                    unsafe {
+                        outcrop_store::strided::fill(above.start, &strides, &shape, &zero[..dtype.size()])
+                    };
+                }
+            }
+            Kind::Solve { half, diagonal, t, right } => {
+                let factor = self.block(&tiles[1]);
+                // SAFETY: as above.
+                let zero = unsafe { kernels::first_zero_diagonal(dtype, factor) };
+                if let Some(i) = zero.filter(|_| diagonal == Diagonal::Stored) {
+                    return Err(singular(self.diagonal_start(&tiles[1]) + i as u64 + 1));
+                }
+                let x = if right { c.transposed() } else { c };
+                // SAFETY: as above.
+                unsafe { kernels::solve_triangular(dtype, half, diagonal, t.of(factor), x, workspace) };
+            }
+        }
+        Ok(())
+    }
+}
+
+fn not_positive_definite(index: u64) -> Error {
+    let what = format!(
+        "the matrix is not positive definite: its leading minor of order {index} is not (nor would it be \
+         with NaN or infinity in the first {index} rows)"
+    );
+    Error::Numerical { what, failure: Failure::NotPositiveDefinite, index }
+}
+
+fn singular(index: u64) -> Error {
+    let what = format!(
+        "the triangular matrix is singular: element {index} of its diagonal, counted from 1, is zero"
+    );
+    Error::Numerical { what, failure: Failure::Singular, index }
+}

@@ -1,0 +1,198 @@
+//! Triangular systems: a block of right-hand sides stays in memory, the triangle streams past it.
+
+use super::matrix::{Matrix, NewArray, Target, Tiles};
+use super::steps::{Builder, Form, Kind};
+use super::{Job, Limits, aligned, sides, tile_shape};
+use crate::kernels::{Diagonal, Half};
+use outcrop_engine::Runtime;
+use outcrop_engine::plan;
+use outcrop_store::{Error, Result};
+
+/// How many programs are scheduled, to find the best.
+const CANDIDATES: usize = 3;
+
+/// A triangular matrix, as it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triangle {
+    /// The half that is not zero.
+    pub half: Half,
+    /// Its diagonal.
+    pub diagonal: Diagonal,
+    /// Whether its elements count as their conjugates.
+    pub conj: bool,
+}
+
+/// Programs for X of `T X = B`. The other half of T is not read. T may be the transposed of what is
+/// stored; `what.half` is then that of the transposed matrix.
+///
+/// # Errors
+/// [`Error::Invalid`] where extents do not fit; [`Error::Budget`]; those of the stores.
+pub fn solve_triangular(
+    runtime: &Runtime,
+    t: &Matrix,
+    what: Triangle,
+    b: &Matrix,
+    shape: &[u64],
+    target: &Target,
+    limits: Limits,
+) -> Result<Job> {
+    let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
+    for (side, width) in tiles(t, b, shape, target) {
+        let declare = || -> Result<(Builder, Tiles, Tiles)> {
+            let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
+            let stored = t.declare(&mut builder.program, "T", side, side)?;
+            builder.note(stored);
+            let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
+            builder.workspace(side, width.max(side), side);
+            Ok((builder, stored, x))
+        };
+        let (mut builder, tt, x) = declare()?;
+        for (p, w) in blocks(runtime, &mut job, &builder, tt, x, limits)? {
+            solve_steps(&mut builder, tt, what, (x, true), (p, w));
+            builder.workspace(side, width, side);
+            builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
+            let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
+            builder.program.lower_bound =
+                Some((bytes as f64, "half of the triangle and the right-hand sides once"));
+            job.offer(builder);
+            builder = declare()?.0;
+        }
+    }
+    Ok(job)
+}
+
+/// Declares right-hand sides, and the solution that starts as they are.
+pub(super) fn declare_solution(
+    builder: &mut Builder,
+    b: &Matrix,
+    shape: &[u64],
+    target: &Target,
+    (side, width): (u64, u64),
+) -> Result<Tiles> {
+    let given = b.declare(&mut builder.program, "B", side, width)?;
+    builder.note(given);
+    let axes = super::result_axes(shape, true);
+    let tile = tile_shape(shape.len(), axes, side, width);
+    let new = NewArray { name: "X", dtype: b.dtype(), shape, tile: &tile, axes };
+    let x = target.declare(&mut builder.program, new, Some(&given))?;
+    Ok(builder.note(x))
+}
+
+/// Extents of tiles worth trying: the side of those of T, and the columns of those of X.
+fn tiles(t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64)> {
+    let own = target.tile();
+    let axes = super::result_axes(shape, true);
+    let own_rows = own.as_ref().and_then(|o| axes.rows.map(|x| o[x]));
+    let sides: Vec<u64> = match t.is_tiled() {
+        true => vec![t.tile().0.max(t.tile().1)],
+        false => sides(t.dtype().size() as u64).to_vec(),
+    };
+    let mut found = Vec::new();
+    for side in sides {
+        let side = aligned(side, own_rows, t.rows());
+        let tile = (side, width(b, own.as_ref().and_then(|o| axes.cols.map(|x| o[x])), side));
+        if !found.contains(&tile) {
+            found.push(tile);
+        }
+    }
+    found
+}
+
+/// Columns of a tile of right-hand sides.
+pub(super) fn width(b: &Matrix, own: Option<u64>, side: u64) -> u64 {
+    let wanted = if b.is_tiled() { b.tile().1 } else { side };
+    aligned(wanted.min(2 * side), own, b.cols())
+}
+
+/// Shapes of the block of X in memory, in tiles, that promise the least reading.
+pub(super) fn blocks(
+    runtime: &Runtime,
+    job: &mut Job,
+    builder: &Builder,
+    t: Tiles,
+    x: Tiles,
+    limits: Limits,
+) -> Result<Vec<(u64, u64)>> {
+    let program = &builder.program;
+    let (ft, fx) = (t.frame(program), x.frame(program));
+    let capacity = match plan::capacity(runtime, program, limits.speeds, ft + 2 * fx) {
+        Ok(capacity) => capacity,
+        Err(Error::Budget { needed, .. }) => {
+            job.too_small(needed);
+            return Ok(Vec::new());
+        }
+        Err(other) => return Err(other),
+    };
+    let (n, m) = x.counts(program);
+    let (n, m) = (n.max(1), m.max(1));
+    let mut found: Vec<(u64, u64, u64)> = Vec::new();
+    for groups in 1..=m {
+        let w = m.div_ceil(groups);
+        let triangle = groups * n * n / 2 * ft as u64;
+        let whole = (n * w) as usize * fx + 2 * ft;
+        if whole <= capacity {
+            found.push((triangle, 1, w));
+            break;
+        }
+        // A block of p rows, one row of finished tiles, and two tiles of T.
+        let left = capacity.saturating_sub(2 * ft) / (w as usize * fx);
+        let p = (left as u64).saturating_sub(1).clamp(1, n);
+        found.push((triangle + groups * w * n * n / (2 * p) * fx as u64, p, w));
+        if w == 1 {
+            break;
+        }
+    }
+    found.sort_unstable();
+    found.truncate(CANDIDATES);
+    Ok(found.into_iter().map(|(_, p, w)| (p, w)).collect())
+}
+
+/// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
+/// sides first.
+pub(super) fn solve_steps(
+    builder: &mut Builder,
+    t: Tiles,
+    what: Triangle,
+    (x, given): (Tiles, bool),
+    (p, w): (u64, u64),
+) {
+    let (n, m) = x.counts(&builder.program);
+    let form = builder.form(t, what.conj);
+    let solve = Kind::Solve { half: what.half, diagonal: what.diagonal, t: form, right: false };
+    // In the order in which rows are found: downwards for a lower triangle.
+    let row = |i: u64| if what.half == Half::Lower { i } else { n - 1 - i };
+    for s0 in (0..m).step_by(w as usize) {
+        let cols = s0..(s0 + w).min(m);
+        for i0 in (0..n).step_by(p as usize) {
+            let i1 = (i0 + p).min(n);
+            if given {
+                for i in i0..i1 {
+                    cols.clone().for_each(|s| builder.begin(x, row(i), s));
+                }
+            }
+            for k in 0..i1 {
+                if k >= i0 {
+                    for s in cols.clone() {
+                        let program = &builder.program;
+                        let (tile, diagonal) = (x.at(program, row(k), s), t.at(program, row(k), row(k)));
+                        let extents = (x.rows_of(program, row(k)), x.cols_of(program, s));
+                        builder.solve(solve, tile, diagonal, extents.0, extents.1);
+                    }
+                }
+                for i in i0.max(k + 1)..i1 {
+                    for s in cols.clone() {
+                        subtract(builder, t, form, x, (row(i), row(k), s));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `x(i, s) -= t(i, k) x(k, s)`.
+pub(super) fn subtract(builder: &mut Builder, t: Tiles, form: Form, x: Tiles, (i, k, s): (u64, u64, u64)) {
+    let program = &builder.program;
+    let tiles = (x.at(program, i, s), t.at(program, i, k), x.at(program, k, s));
+    let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));
+    builder.product(tiles, (true, -1.0), (form, Form::PLAIN), extents);
+}
