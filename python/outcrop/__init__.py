@@ -36,6 +36,9 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
+from outcrop import linalg
+from outcrop.linalg import matmul
+from outcrop.plan import Plan, plan
 from outcrop.report import Run, last_run
 
 try:
@@ -58,6 +61,7 @@ __all__ = [
     "InvalidTypeError",
     "NotPositiveDefiniteError",
     "OutcropError",
+    "Plan",
     "Run",
     "SingularMatrixError",
     "StorageError",
@@ -71,5 +75,8 @@ __all__ = [
     "doctor",
     "fromfunction",
     "last_run",
+    "linalg",
+    "matmul",
     "open",
+    "plan",
 ]

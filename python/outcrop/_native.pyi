@@ -69,6 +69,63 @@ def create(
     attributes: str,  # JSON object
     overwrite: bool,
 ) -> Store: ...
+def reopen(store: Store) -> Store:
+    """Opens a committed Zarr array for reading, in place of the store that wrote it, which is closed."""
+
+def function_store(
+    shape: Sequence[int],
+    dtype: str,
+    tile: Sequence[int],
+    function: Callable[[tuple[int, ...], NDArray[Any]], None],
+) -> Store:
+    """An operand made by a function, called with the start of a box and the memory for it."""
+
+@final
+class Operand:
+    """A box of a store as a matrix; `rows` and `cols` are axes of the store, or None for one."""
+
+    def __init__(
+        self,
+        store: Store,
+        start: Sequence[int],
+        shape: Sequence[int],
+        rows: int | None,
+        cols: int | None,
+        dtype: str,
+    ) -> None: ...
+
+@final
+class Output:
+    """Memory for a result, charged to the budget."""
+
+    def __init__(self, shape: Sequence[int], dtype: str) -> None: ...
+    def store(self) -> Store: ...
+    def array(self) -> NDArray[Any]: ...
+
+@final
+class Plan:
+    """A scheduled computation."""
+
+    facts: dict[str, Any]
+    output_tile: tuple[int, ...]
+
+    def run(self, output: Store, progress: Progress | None, timeline: str | None) -> None:
+        """Computes to `output` and commits it; aborts it where something fails."""
+
+Target = Store | tuple[tuple[int, ...] | None, str]
+
+def plan_matmul(a: Operand, b: Operand, shape: Sequence[int], target: Target) -> Plan: ...
+def plan_cholesky(a: Operand, lower: bool, target: Target) -> Plan: ...
+def plan_solve(a: Operand, b: Operand, shape: Sequence[int], target: Target) -> Plan: ...
+def plan_solve_triangular(
+    t: Operand,
+    b: Operand,
+    lower: bool,
+    unit: bool,
+    conj: bool,
+    shape: Sequence[int],
+    target: Target,
+) -> Plan: ...
 def copy(
     source: Store,
     start: Sequence[int],

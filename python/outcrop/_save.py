@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
+from outcrop._lazy import ComputedSource
 from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured
@@ -106,6 +107,12 @@ def save(
     format = format or format_of(name)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
+    computed = source if isinstance(source, ComputedSource) and view.is_whole else None
+    if computed is not None:
+        computed.check_target(name)
+        if tile is None and format == "zarr" and codecs is None and order == "C":
+            # The tiles in which it is computed are those that are stored.
+            tile = computed.plan_for_tile()
     target = create_store(
         path,
         view.shape,
@@ -119,7 +126,9 @@ def save(
         overwrite=overwrite,
     )
     try:
-        if isinstance(source, StoreSource) and view.is_box:
+        if computed is not None:
+            computed.run(target, progress)
+        elif isinstance(source, StoreSource) and view.is_box:
             _native.copy(source.store, *view.box, target, progress)
         else:
             _native.fill(target, _filler(source, view), progress)
@@ -130,6 +139,8 @@ def save(
         # The traceback keeps this frame; it must not keep the files.
         del target
         raise
+    if target.format == "zarr":
+        return StoreSource(_native.reopen(target), "r")
     if format != "raw":
         return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")

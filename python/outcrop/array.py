@@ -3,7 +3,7 @@
 import html
 import math
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -90,6 +90,60 @@ class Array:
     def nbytes(self) -> int:
         """Bytes of all elements in memory; on disk it may be less or more."""
         return self.size * self.itemsize
+
+    @property
+    def T(self) -> "Array":  # noqa: N802
+        """A view with the axes in reverse order.
+
+        Examples
+        --------
+        >>> A = oc.fromfunction(lambda i, j: 10 * i + j, (3, 2), "int64")
+        >>> A.T
+        <outcrop.Array int64 (2, 3) 48 bytes, function <lambda>, transposed>
+        >>> A.T[1].compute()
+        array([ 1, 11, 21])
+        """
+        return self.transpose()
+
+    @property
+    def mT(self) -> "Array":  # noqa: N802
+        """A view with the last two axes exchanged: a stack of matrices, each transposed.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are fewer than two axes.
+        """
+        if self.ndim < 2:
+            raise InvalidArgumentError("matrix transpose with ndim < 2 is undefined")
+        *outer, row, column = range(self.ndim)
+        return self.transpose(*outer, column, row)
+
+    def transpose(self, *axes: Any) -> "Array":
+        """A view with the axes in another order, which reads nothing.
+
+        Parameters
+        ----------
+        *axes : int
+            For each axis of the view, which axis of this array it is; also as one sequence.
+            Default: all of them in reverse order.
+
+        Raises
+        ------
+        BoxIndexError
+            An axis out of bounds.
+        InvalidArgumentError
+            Too few axes, too many, or one twice.
+
+        Examples
+        --------
+        >>> A = oc.fromfunction(lambda i, j, k: i + j + k, (2, 3, 4))
+        >>> A.transpose(2, 0, 1)
+        <outcrop.Array float64 (4, 2, 3) 192 bytes, function <lambda>, transposed (2, 0, 1)>
+        """
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Iterable)):
+            return Array(self._source, self._view.transpose(axes[0]))
+        return Array(self._source, self._view.transpose(axes or None))
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -427,6 +481,14 @@ class Array:
             raise InvalidArgumentError("incorrect number of indices for array")
         return self[index].item()
 
+    # -- products ----------------------------------------------------------------------------
+
+    def __matmul__(self, other: Any) -> "Array":
+        return _product(self, other)
+
+    def __rmatmul__(self, other: Any) -> "Array":
+        return _product(other, self)
+
     # -- NumPy's functions -------------------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
@@ -439,6 +501,8 @@ class Array:
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        if ufunc is np.matmul and method == "__call__" and not kwargs:
+            return _product(*args)
         # Without this, NumPy would load the whole array for numpy.add(A, 1).
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         raise UnsupportedError(
@@ -455,7 +519,12 @@ class Array:
         if layout == "tiled":
             layout += " " + " x ".join(map(str, source.tile)) if source.tile else ""
         shape = f"{self.shape} {format_bytes(self.nbytes)}"
-        where = source.describe("" if view.is_whole else str(view))
+        # A selection is named by its place in the source, and so as it was before it was permuted.
+        where = source.describe("" if view.straight().is_whole else str(view))
+        if view.is_permuted:
+            order = view.order
+            backwards = order == tuple(range(len(order)))[::-1]
+            where += ", transposed" if backwards else f", transposed {order}"
         return {"dtype": str(self.dtype), "shape": shape, "layout": layout, "where": where}
 
     def __repr__(self) -> str:
@@ -481,3 +550,10 @@ class Array:
             for name, value in rows.items()
         )
         return f"<table><caption>outcrop.Array</caption>{cells}</table>"
+
+
+def _product(one: Any, other: Any) -> Array:
+    # Imported late: products are arrays themselves.
+    from outcrop.linalg import matmul
+
+    return matmul(one, other)

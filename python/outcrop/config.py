@@ -14,7 +14,15 @@ from outcrop._checks import StrPath, check_path
 from outcrop._sizes import format_bytes, parse_bytes
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
-__all__ = ["Config", "config", "ensure_configured", "memory_budget", "piece_limit"]
+__all__ = [
+    "Config",
+    "config",
+    "ensure_configured",
+    "memory_budget",
+    "piece_limit",
+    "scratch_directory",
+    "timeline_path",
+]
 
 Engine: TypeAlias = Literal["auto", "uring", "threads"]
 _T = TypeVar("_T")
@@ -26,6 +34,7 @@ class _Settings:
     scratch: Path | None
     threads: int
     engine: Engine
+    timeline: Path | None = None
 
     def apply(self) -> None:
         _native.configure(
@@ -55,6 +64,8 @@ class Config:
         Worker threads.
     engine : str
         ``"auto"``, ``"uring"`` or ``"threads"``.
+    timeline : pathlib.Path or None
+        Where computations are recorded.
     """
 
     def __init__(self, settings: _Settings, previous: _Settings) -> None:
@@ -81,6 +92,11 @@ class Config:
         """Which I/O engine is asked for; "auto" takes the best that the system allows."""
         return self._settings.engine
 
+    @property
+    def timeline(self) -> Path | None:
+        """Where computations are recorded; None: nowhere."""
+        return self._settings.timeline
+
     def __enter__(self) -> "Config":
         return self
 
@@ -105,12 +121,13 @@ def config(
     scratch: StrPath | None = None,
     threads: int | None = None,
     engine: Engine | None = None,
+    timeline: StrPath | Literal[False] | None = None,
 ) -> Config:
     """Set, or only look at, the settings of the process.
 
     What is None stays as it is; without arguments nothing changes. The first settings come from
-    the environment: ``OUTCROP_MEMORY``, ``OUTCROP_SCRATCH``, ``OUTCROP_THREADS`` and
-    ``OUTCROP_IO_ENGINE``. Without those the budget is half of the memory available to the process
+    the environment: ``OUTCROP_MEMORY``, ``OUTCROP_SCRATCH``, ``OUTCROP_THREADS``,
+    ``OUTCROP_IO_ENGINE`` and ``OUTCROP_TIMELINE``. Without those the budget is half of the memory available to the process
     (a cgroup's limit included), and there is a thread for every processor it may use.
 
     Parameters
@@ -124,6 +141,10 @@ def config(
         Worker threads, at least 1.
     engine : {"auto", "uring", "threads"}, optional
         How files are read and written.
+    timeline : str, os.PathLike or False, optional
+        A file in which every computation is recorded, each in place of the one before: loads,
+        kernels and stores by thread, and memory over time, in Chrome's trace format, which
+        ``outcrop timeline`` draws. False: none any more.
 
     Returns
     -------
@@ -148,6 +169,7 @@ def config(
             previous.scratch if scratch is None else _check_scratch(scratch, "scratch"),
             previous.threads if threads is None else _check_threads(threads, "threads"),
             previous.engine if engine is None else _check_engine(engine, "engine"),
+            previous.timeline if timeline is None else _check_timeline(timeline),
         )
         _replace(settings)
         return Config(settings, previous)
@@ -166,6 +188,17 @@ def memory_budget() -> int:
     """The budget in bytes."""
     ensure_configured()
     return int(_native.status()["memory"])
+
+
+def timeline_path() -> Path | None:
+    """Where computations are recorded."""
+    return ensure_configured().timeline
+
+
+def scratch_directory() -> Path:
+    """Where temporaries go."""
+    ensure_configured()
+    return Path(_native.status()["scratch_directory"])
 
 
 def piece_limit() -> int:
@@ -188,6 +221,7 @@ def _from_environment() -> _Settings:
         _variable("OUTCROP_SCRATCH", _check_scratch),
         _variable("OUTCROP_THREADS", _check_threads) or len(os.sched_getaffinity(0)),
         _variable("OUTCROP_IO_ENGINE", _check_engine) or "auto",
+        _variable("OUTCROP_TIMELINE", lambda text, name: _check_timeline(text)),
     )
 
 
@@ -227,3 +261,7 @@ def _check_scratch(scratch: StrPath, name: str) -> Path:
     if not path.is_dir():
         raise InvalidArgumentError(f"{name}: {str(path)!r} is not a directory")
     return path
+
+
+def _check_timeline(timeline: StrPath | Literal[False]) -> Path | None:
+    return None if timeline is False else Path(check_path(timeline)).absolute()

@@ -2,13 +2,13 @@
 
 Nothing here knows of disks. A `View` says for every axis of a source either one index or a start,
 a step and a length; and for every axis of the result either the axis of the source it runs along,
-or that it is new. That is closed under integers, slices, ``...`` and ``None``, so keys compose
-without reading anything.
+or that it is new. That is closed under integers, slices, ``...`` and ``None``, and under permuting
+the axes, so both compose without reading anything.
 """
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import Any, TypeAlias
@@ -80,8 +80,8 @@ class View:
     selectors : tuple of int or Span
         For each axis of the source: the one index, or the span of indices.
     axes : tuple of int or NewAxis
-        For each axis of the view: the axis of the source whose span it is, in increasing order,
-        or a new axis.
+        For each axis of the view: the axis of the source whose span it is, or a new axis. Every
+        axis of the source that has a span is there once, in any order.
 
     Examples
     --------
@@ -93,6 +93,8 @@ class View:
     ((2, 4), (7, 1))
     >>> bool((view.apply(np.ones((7, 1))) == np.ones((10, 20))[2::3, 4][None, ::-1]).all())
     True
+    >>> view.transpose().shape
+    (3, 1)
     """
 
     source_shape: tuple[int, ...]
@@ -137,15 +139,37 @@ class View:
 
     @property
     def is_dense(self) -> bool:
-        """Whether every element of the bounding box is selected."""
+        """Whether every element of the bounding box is selected, in whatever arrangement."""
         return all(abs(s.step) == 1 for s in self.selectors if isinstance(s, Span))
 
     @property
     def is_box(self) -> bool:
-        """Whether this is a box of the source as it stands: no steps, no reversal, same axes."""
+        """Whether this is a box of the source as it stands.
+
+        No steps, no reversal, the same axes in the same order.
+        """
         return self.axes == tuple(range(len(self.source_shape))) and all(
             s.step == 1 for s in self.selectors if isinstance(s, Span)
         )
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Where each of the view's axes would be if none were permuted; new axes left out.
+
+        For the whole of a source, what ``numpy.transpose`` would be told.
+        """
+        axes = self._source_axes()
+        rank = {axis: i for i, axis in enumerate(sorted(axes))}
+        return tuple(rank[axis] for axis in axes)
+
+    @property
+    def is_permuted(self) -> bool:
+        """Whether axes of the source come in another order."""
+        axes = self._source_axes()
+        return axes != sorted(axes)
+
+    def _source_axes(self) -> list[int]:
+        return [axis for axis in self.axes if not isinstance(axis, NewAxis)]
 
     # -- keys --------------------------------------------------------------------------------
 
@@ -196,20 +220,54 @@ class View:
         """The box of the result with this start and shape, which must lie inside it."""
         return self.index(tuple(slice(s, s + n) for s, n in zip(start, shape, strict=True)))
 
+    def transpose(self, axes: Iterable[Any] | None = None) -> "View":
+        """Permute the axes; None reverses them.
+
+        Raises
+        ------
+        BoxIndexError
+            An axis out of bounds.
+        InvalidArgumentError
+            Too few axes, too many, or one twice.
+        InvalidTypeError
+            An axis that is not an integer.
+        """
+        ndim = len(self.axes)
+        if axes is None:
+            return replace(self, axes=self.axes[::-1])
+        try:
+            given = [operator.index(axis) for axis in axes]
+        except TypeError as error:
+            raise InvalidTypeError(str(error)) from None
+        if len(given) != ndim:
+            raise InvalidArgumentError("axes don't match array")
+        order: list[int] = []
+        for axis in given:
+            if not -ndim <= axis < ndim:
+                raise BoxIndexError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+            if axis % ndim in order:
+                raise InvalidArgumentError("repeated axis in transpose")
+            order.append(axis % ndim)
+        return replace(self, axes=tuple(self.axes[axis] for axis in order))
+
+    def straight(self) -> "View":
+        """The same elements with the axes of the source in their own order."""
+        axes = iter(sorted(self._source_axes()))
+        return replace(
+            self, axes=tuple(a if isinstance(a, NewAxis) else next(axes) for a in self.axes)
+        )
+
     # -- arrays ------------------------------------------------------------------------------
 
-    def _numpy_key(self, selectors: Sequence[int | slice]) -> tuple[Any, ...]:
-        """The key that puts selected axes of a source in the view's order."""
-        key: list[Any] = []
-        done = 0
-        for axis in self.axes:
-            if isinstance(axis, NewAxis):
-                key.append(None)
-            else:
-                key += selectors[done : axis + 1]
-                done = axis + 1
+    def _arranged(self, array: NDArray[Any], key: Sequence[int | slice]) -> NDArray[Any]:
+        """Select with a key, an item per axis of the source, and arrange the view's axes."""
         # The ellipsis makes a 0-d result an array instead of a scalar.
-        return (*key, *selectors[done:], ...)
+        own = array[(*key, ...)]
+        if self.is_permuted:
+            own = own.transpose(self.order)
+        return self._settled(
+            own[(*(None if isinstance(a, NewAxis) else slice(None) for a in self.axes), ...)]
+        )
 
     def _settled(self, result: NDArray[Any]) -> NDArray[Any]:
         # `None` cannot make an axis of length 0.
@@ -217,27 +275,32 @@ class View:
 
     def select(self, source: NDArray[Any]) -> NDArray[Any]:
         """The view of a source in memory; no copy."""
-        key = self._numpy_key([s.slice() if isinstance(s, Span) else s for s in self.selectors])
-        return self._settled(source[key])
+        return self._arranged(
+            source, [s.slice() if isinstance(s, Span) else s for s in self.selectors]
+        )
 
     def apply(self, box: NDArray[Any]) -> NDArray[Any]:
         """The view of the dense bounding box; no copy."""
-        key = self._numpy_key(
+        return self._arranged(
+            box,
             [
                 replace(s, start=s.start - s.low).slice() if isinstance(s, Span) else 0
                 for s in self.selectors
-            ]
+            ],
         )
-        return self._settled(box[key])
 
     def arrange(self, selected: NDArray[Any]) -> NDArray[Any]:
         """Put what the selectors name, one axis per axis of the source, in the view's axes."""
-        key = self._numpy_key([slice(None) if isinstance(s, Span) else 0 for s in self.selectors])
-        return self._settled(selected[key])
+        return self._arranged(
+            selected, [slice(None) if isinstance(s, Span) else 0 for s in self.selectors]
+        )
 
     def unapply(self, result: NDArray[Any]) -> NDArray[Any]:
         """Invert `apply` for a dense, non-empty view: from the result to the box; no copy."""
         own = result[tuple(0 if isinstance(a, NewAxis) else slice(None) for a in self.axes)]
+        if self.is_permuted:
+            order = self.order
+            own = own.transpose(sorted(range(len(order)), key=order.__getitem__))
         return own[
             tuple(
                 slice(None, None, s.step) if isinstance(s, Span) else None for s in self.selectors

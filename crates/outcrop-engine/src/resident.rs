@@ -7,7 +7,6 @@
 
 use crate::runtime::Runtime;
 use outcrop_store::frame::{Frame, charged};
-use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Result, TileGrid};
 use std::collections::HashMap;
@@ -44,7 +43,7 @@ fn key_of(store: &Arc<dyn Store>, region: &ArrayBox) -> Option<Key> {
     let grid = TileGrid::new(&info.shape, &info.tile).ok()?;
     let mut coords = grid.tiles_of(region);
     let first = coords.next()?;
-    let is_tile = info.layout == Layout::Tiled && grid.tile_box(&first) == *region;
+    let is_tile = store.moves_whole_tiles() && grid.tile_box(&first) == *region;
     is_tile.then(|| (identity(store), grid.linear_index(&first)))
 }
 
@@ -211,6 +210,17 @@ impl Resident {
         self.clock += 1;
         let entry = Entry { store: Arc::clone(store), region, frame, dirty: false, used: self.clock };
         self.tiles.insert(key, entry);
+    }
+
+    /// Lets the tiles of one store be those of another, which has the same tiles with the same content.
+    pub fn rename(&mut self, from: &Arc<dyn Store>, to: &Arc<dyn Store>) {
+        let (old, new) = (identity(from), identity(to));
+        let positions: Vec<u64> = self.tiles.keys().filter(|(of, _)| *of == old).map(|&(_, at)| at).collect();
+        for at in positions {
+            if let Some(entry) = self.tiles.remove(&(old, at)) {
+                self.tiles.insert((new, at), Entry { store: Arc::clone(to), ..entry });
+            }
+        }
     }
 
     /// Whether a tile that shares an element with a box is here.

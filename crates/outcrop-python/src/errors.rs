@@ -1,6 +1,6 @@
 //! Rust errors to the exceptions of `outcrop.errors`.
 
-use outcrop_store::Error;
+use outcrop_store::{Error, Failure};
 use pyo3::prelude::*;
 use std::io::ErrorKind;
 
@@ -24,6 +24,8 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         Error::NoSpace { .. } => ("StorageFullError", Some(28)),
         Error::Budget { .. } | Error::OutOfMemory { .. } => ("BudgetError", None),
         Error::Interrupted => return pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
+        Error::Numerical { failure: Failure::NotPositiveDefinite, .. } => ("NotPositiveDefiniteError", None),
+        Error::Numerical { failure: Failure::Singular, .. } => ("SingularMatrixError", None),
         Error::Forked => ("ForkedProcessError", None),
         _ => ("InvalidArgumentError", None),
     };
@@ -32,6 +34,9 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         let exception = errors.getattr(class)?.call1((error.to_string(),))?;
         if let Some(errno) = errno {
             exception.setattr("errno", errno)?;
+        }
+        if let Error::Numerical { index, .. } = &error {
+            exception.setattr("index", *index)?;
         }
         Ok(exception)
     });

@@ -3,6 +3,8 @@
 mod block;
 mod convert;
 mod errors;
+mod function;
+mod linalg;
 mod process;
 mod reader;
 mod store;
@@ -15,11 +17,15 @@ mod _native {
     #[pymodule_export]
     use super::block::Block;
     #[pymodule_export]
+    use super::linalg::{
+        Operand, Output, Plan, function_store, plan_cholesky, plan_matmul, plan_solve, plan_solve_triangular,
+    };
+    #[pymodule_export]
     use super::process::{
         configure, default_memory, default_tile, doctor, inject_faults, last_run, operations_seen, status,
     };
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]
-    use super::store::{Store, copy, create, fill, open};
+    use super::store::{Store, copy, create, fill, open, reopen};
 }

@@ -99,6 +99,7 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status.set_item("peak", budget.peak())?;
     status.set_item("threads", settings.threads)?;
     status.set_item("scratch", settings.scratch.as_ref())?;
+    status.set_item("scratch_directory", runtime.scratch_dir())?;
     status.set_item("engine", runtime.disk().engine())?;
     status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
     Ok(status)
@@ -115,6 +116,14 @@ pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     run.set_item("peak_bytes", report.peak_bytes)?;
     run.set_item("peak_rss", report.peak_rss)?;
     run.set_item("overlap", report.overlap.as_secs_f64())?;
+    run.set_item("io_seconds", report.io_busy.as_secs_f64())?;
+    run.set_item("flops", report.work)?;
+    let kernels = PyDict::new(py);
+    for (name, time) in &report.kernels {
+        let before: f64 = kernels.get_item(name)?.map_or(Ok(0.0), |v| v.extract())?;
+        kernels.set_item(name, before + time.as_secs_f64())?;
+    }
+    run.set_item("kernels", kernels)?;
     Ok(Some(run))
 }
 

@@ -3,6 +3,7 @@
 use crate::block::array_over;
 use crate::convert::{box_of, canvas_of, dtype_of, tuple};
 use crate::errors::{to_python, warn};
+use crate::function::Raised;
 use crate::process::runtime;
 use crate::reader::BoxReader;
 use crate::watch::PyWatch;
@@ -31,19 +32,29 @@ pub struct Store {
     /// As the user wrote it.
     path: PathBuf,
     pid: u32,
+    /// Of an array made by a Python function, what that raised.
+    raised: Option<Raised>,
 }
 
 impl Store {
     fn new(inner: Inner, path: &Path) -> Store {
+        Store::of(inner, path, None)
+    }
+
+    pub fn of(inner: Inner, path: &Path, raised: Option<Raised>) -> Store {
         let info = inner.info().clone();
-        Store { inner: Mutex::new(Some(inner)), info, path: path.into(), pid: std::process::id() }
+        Store { inner: Mutex::new(Some(inner)), info, path: path.into(), pid: std::process::id(), raised }
+    }
+
+    pub fn raised(&self) -> Option<Raised> {
+        self.raised.clone()
     }
 
     fn held(&self) -> Option<Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn inner(&self, py: Python<'_>) -> PyResult<(Arc<Runtime>, Inner)> {
+    pub fn inner(&self, py: Python<'_>) -> PyResult<(Arc<Runtime>, Inner)> {
         if self.pid != std::process::id() {
             return Err(to_python(py, Error::Forked));
         }
@@ -54,7 +65,7 @@ impl Store {
 }
 
 /// Runs `work` without the GIL, watching for signals.
-fn run<T: Send>(
+pub fn run<T: Send>(
     py: Python<'_>,
     runtime: &Arc<Runtime>,
     progress: Option<Py<PyAny>>,
@@ -256,6 +267,19 @@ pub fn open(
     let writable = mode == "r+";
     let inner = run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &what, writable))?;
     Ok(Store::new(inner, &path))
+}
+
+/// Opens a committed array for reading, in place of the store that wrote it. What of it is in memory
+/// stays there.
+#[pyfunction]
+pub fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
+    let (runtime, written) = store.inner(py)?;
+    let path = written.info().path.clone();
+    let fresh =
+        run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &As::Zarr, false))?;
+    py.detach(|| runtime.resident().rename(&written, &fresh));
+    store.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Ok(Store::new(fresh, &store.path))
 }
 
 #[pyfunction]

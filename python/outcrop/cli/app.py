@@ -24,6 +24,7 @@ from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
 from outcrop.cli.session import Session
+from outcrop.cli.timeline import timeline
 from outcrop.cli.verify import verify
 from outcrop.config import config
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
@@ -67,7 +68,7 @@ def group(
         raise click.UsageError(f"--{error}", ctx=context) from None
 
 
-for verb in (info, copy, convert, verify, doctor):
+for verb in (info, copy, convert, verify, doctor, timeline):
     group.add_command(verb)
 
 

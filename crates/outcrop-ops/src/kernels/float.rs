@@ -11,7 +11,7 @@ use faer::linalg::{matmul, triangular_solve};
 use faer::traits::ComplexField;
 use faer::{Accum, Conj, MatMut, MatRef, Par, c32, c64};
 use outcrop_store::strided;
-use std::ops::{Mul, Range, Sub};
+use std::ops::{Mul, Range, SubAssign};
 
 /// Columns of the left factor, and rows of the right one, that are multiplied at once: faer's own choice.
 pub(super) const DEPTH: usize = 512;
@@ -32,9 +32,7 @@ const LINE: usize = 64;
 const WORTH: usize = 48;
 
 /// An element type.
-pub(super) trait Float:
-    ComplexField + Copy + PartialEq + Mul<Output = Self> + Sub<Output = Self>
-{
+pub(super) trait Float: ComplexField + Copy + PartialEq + Mul<Output = Self> + SubAssign {
     /// Diagonals between `1 / MODERATE` and this, and other elements up to this, can be divided by each
     /// other.
     const MODERATE: f64;
@@ -465,7 +463,7 @@ unsafe fn substitute<T: Float>(half: Half, diagonal: Diagonal, t: Operand, b: Bl
                 let mut x = unsafe { at::<T>(&b, row, col).read() };
                 for k in before.clone() {
                     // SAFETY: (k, col) is inside B.
-                    x = x - value(row, k) * unsafe { at::<T>(&b, k, col).read() };
+                    x -= value(row, k) * unsafe { at::<T>(&b, k, col).read() };
                 }
                 if diagonal == Diagonal::Stored {
                     x = x.over(value(row, row));
@@ -563,7 +561,7 @@ fn factor_columns<T: Float>(columns: &mut [[T; ORDER]; ORDER], order: usize) -> 
             for row in start..ORDER {
                 let mut element = column[row];
                 for (other, &scale) in four.iter().zip(&scales) {
-                    element = element - other[row] * scale;
+                    element -= other[row] * scale;
                 }
                 column[row] = element;
             }
@@ -571,7 +569,7 @@ fn factor_columns<T: Float>(columns: &mut [[T; ORDER]; ORDER], order: usize) -> 
         for other in others {
             let scale = other[col].conjugate();
             for row in start..ORDER {
-                column[row] = column[row] - other[row] * scale;
+                column[row] -= other[row] * scale;
             }
         }
         let root = column[col].root().ok_or(col)?;

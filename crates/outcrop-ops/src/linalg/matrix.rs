@@ -119,7 +119,7 @@ impl Matrix {
         let mut tile: Dims = SmallVec::from_elem(1, self.region.ndim());
         self.axes.rows.into_iter().for_each(|a| tile[a] = rows);
         self.axes.cols.into_iter().for_each(|a| tile[a] = cols);
-        let exact = info.layout == Layout::Tiled
+        let exact = self.store.moves_whole_tiles()
             && info.tile == tile
             && self.region.start.iter().zip(&tile).all(|(s, t)| s.is_multiple_of(*t))
             // A box that ends inside a tile is not what the tile holds.
@@ -162,7 +162,7 @@ impl Target {
             Target::New { tile, .. } => tile.clone(),
             Target::Store(store) => {
                 let info = store.info();
-                (info.layout == Layout::Tiled && info.format != "memory").then(|| info.tile.clone())
+                (info.layout == Layout::Tiled).then(|| info.tile.clone())
             }
         }
     }
@@ -200,7 +200,7 @@ impl Target {
                 })?
             }
             Target::Store(store) => {
-                let exact = store.info().layout == Layout::Tiled && store.info().tile.as_slice() == tile;
+                let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
                 let (frame, staging) =
                     if exact { (store.tile_frame(), 0) } else { (0, store.staging(false).least) };
                 program.array(declaration(frame, staging, store.bytes_to_commit()), |region| {

@@ -7,9 +7,11 @@
 //! - [`open`]: finding out what stands at a path.
 
 pub mod canvas;
+pub mod cast;
 pub mod claim;
 pub mod foreign;
 pub mod linear;
+pub mod memory;
 pub mod open;
 mod seams;
 pub mod tiled;
@@ -95,6 +97,12 @@ pub trait Store: Send + Sync {
     /// it.
     fn tile_frame(&self) -> usize {
         charged(self.info().box_bytes(&self.info().tile) as usize)
+    }
+
+    /// Whether whole tiles, padded at the array's edge, move straight between frames and files, without
+    /// staging memory.
+    fn moves_whole_tiles(&self) -> bool {
+        false
     }
 
     /// Bytes that loading a box reads from the device.

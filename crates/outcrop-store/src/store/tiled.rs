@@ -549,6 +549,10 @@ impl Store for TiledArray {
         charged(self.file_bytes())
     }
 
+    fn moves_whole_tiles(&self) -> bool {
+        true
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let written = |c: &Dims| !matches!(self.recorded(self.grid.linear_index(c)), Some(None));
         let tiles = self.tiles_of(region).filter(written).count() as u64;

@@ -1,0 +1,105 @@
+//! Arrays whose elements a Python function gives.
+
+use crate::convert::canvas_of;
+use crate::convert::tuple;
+use numpy::PyUntypedArray;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::{Canvas, Finding, Info, Mover, Staging, Store};
+use outcrop_store::{ArrayBox, DType, Error, Result};
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What Python raised while a run called it.
+pub type Raised = Arc<Mutex<Option<PyErr>>>;
+
+/// An array that is made box by box by a function, called with the start of a box and the memory for it.
+pub struct FunctionArray {
+    info: Info,
+    function: Py<PyAny>,
+    raised: Raised,
+}
+
+impl FunctionArray {
+    pub fn new(shape: &[u64], dtype: DType, tile: &[u64], function: Py<PyAny>) -> FunctionArray {
+        let info = Info {
+            path: "function".into(),
+            shape: shape.into(),
+            dtype,
+            tile: tile.into(),
+            layout: Layout::Tiled,
+            format: "function",
+            codecs: "none".into(),
+            attributes: "{}".into(),
+            writable: false,
+        };
+        FunctionArray { info, function, raised: Raised::default() }
+    }
+
+    pub fn raised(&self) -> Raised {
+        Arc::clone(&self.raised)
+    }
+}
+
+impl Store for FunctionArray {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Each box is made in memory of its own, for which this stands.
+    fn staging(&self, _exact: bool) -> Staging {
+        let bytes = self.info.box_bytes(&self.info.tile) as usize;
+        Staging { least: bytes, wanted: bytes }
+    }
+
+    fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn load(&self, _mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+        let region = canvas.region();
+        let made = Python::attach(|py| {
+            let out = py.import("numpy")?.call_method1("empty", (tuple(py, &region.shape)?, self.info.dtype.name()))?;
+            self.function.call1(py, (tuple(py, &region.start)?, &out))?;
+            // SAFETY: the function has returned, and nobody else has the array but as it pleases.
+            let given = unsafe { canvas_of(out.cast::<PyUntypedArray>()?, &region.start, self.info.dtype)? };
+            let (start, strides) = given.address(region);
+            // SAFETY: the array holds the box.
+            unsafe { canvas.scatter(region, start, &strides, 1) };
+            Ok(())
+        });
+        made.map_err(|raised: PyErr| {
+            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(raised);
+            Error::Interrupted
+        })
+    }
+
+    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
+        Err(Error::invalid("an array made by a function is not written"))
+    }
+
+    fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        Ok(())
+    }
+
+    fn abort(&self) {}
+
+    fn is_pending(&self) -> bool {
+        false
+    }
+
+    fn stored_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn units(&self) -> u64 {
+        0
+    }
+
+    fn check(&self, _mover: &mut Mover, _unit: u64) -> Result<Finding> {
+        Ok(Finding::Sound)
+    }
+}

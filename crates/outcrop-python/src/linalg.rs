@@ -1,0 +1,282 @@
+//! Linear algebra: operands, plans, and running them.
+
+use crate::block::array_over;
+use crate::convert::{box_of, dtype_of, tuple};
+use crate::errors::to_python;
+use crate::function::{FunctionArray, Raised};
+use crate::process::runtime;
+use crate::store::{Store, run};
+use outcrop_engine::Runtime;
+use outcrop_engine::execute::Timeline;
+use outcrop_engine::program::Role;
+use outcrop_ops::kernels::{Diagonal, Half};
+use outcrop_ops::linalg::{self, Axes, Job, Limits, Matrix, Planned, Target, Triangle};
+use outcrop_store::store::cast::CastArray;
+use outcrop_store::store::memory::MemoryArray;
+use outcrop_store::Error;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+/// A part of an array as a matrix: its box, and the axes along which rows and columns run.
+#[pyclass(frozen)]
+pub struct Operand {
+    matrix: Matrix,
+    raised: Option<Raised>,
+}
+
+#[pymethods]
+impl Operand {
+    #[new]
+    #[pyo3(signature = (store, start, shape, rows, cols, dtype))]
+    fn new(
+        py: Python<'_>,
+        store: &Store,
+        start: Vec<u64>,
+        shape: Vec<u64>,
+        rows: Option<usize>,
+        cols: Option<usize>,
+        dtype: &str,
+    ) -> PyResult<Operand> {
+        let (_, inner) = store.inner(py)?;
+        let (dtype, _) = dtype_of(py, dtype)?;
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
+        let raised = store.raised();
+        let inner = if inner.info().dtype == dtype {
+            inner
+        } else {
+            Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?)
+        };
+        Ok(Operand { matrix: Matrix { store: inner, region, axes: Axes { rows, cols } }, raised })
+    }
+}
+
+/// An array that a Python function makes, called as function(start, out).
+#[pyfunction]
+pub fn function_store(
+    py: Python<'_>,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Vec<u64>,
+    function: Py<PyAny>,
+) -> PyResult<Store> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let made = FunctionArray::new(&shape, dtype, &tile, function);
+    let raised = made.raised();
+    Ok(Store::of(Arc::new(made), Path::new("function"), Some(raised)))
+}
+
+/// An array in memory, charged to the budget, for a result.
+#[pyclass(frozen)]
+pub struct Output {
+    frame: Arc<outcrop_store::frame::Frame>,
+    shape: Vec<u64>,
+    dtype: outcrop_store::DType,
+}
+
+#[pymethods]
+impl Output {
+    #[new]
+    fn new(py: Python<'_>, shape: Vec<u64>, dtype: &str) -> PyResult<Output> {
+        let (dtype, _) = dtype_of(py, dtype)?;
+        let runtime = runtime(py)?;
+        let bytes = outcrop_store::shape::checked_nbytes(&shape, dtype.size()).map_err(|e| to_python(py, e))?;
+        let frame = run(py, &runtime, None, |_| {
+            runtime.frame((bytes as usize).max(1), &format!("a result of {bytes} bytes"))
+        })?;
+        Ok(Output { frame: Arc::new(frame), shape, dtype })
+    }
+
+    /// A store that writes here.
+    fn store(&self) -> Store {
+        let memory = MemoryArray::new(&self.shape, self.dtype, Arc::clone(&self.frame));
+        Store::of(Arc::new(memory), Path::new("memory"), None)
+    }
+
+    /// The array.
+    fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.frame.share_with_children();
+        array_over(py, Arc::clone(&self.frame), &self.shape, self.dtype)
+    }
+}
+
+/// A computation with its schedule.
+#[pyclass(frozen)]
+pub struct Plan {
+    planned: Planned,
+    runtime: Arc<Runtime>,
+    raised: Vec<Raised>,
+}
+
+#[pymethods]
+impl Plan {
+    /// Everything there is to say about it.
+    #[getter]
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let plan = &self.planned.plan;
+        let (program, schedule) = (&plan.program, &plan.schedule);
+        let facts = PyDict::new(py);
+        facts.set_item("operation", program.name)?;
+        facts.set_item("remark", &program.remark)?;
+        facts.set_item("bytes_read", plan.bytes_read())?;
+        facts.set_item("bytes_written", plan.bytes_written())?;
+        facts.set_item("commit_bytes", plan.commit)?;
+        facts.set_item("peak_bytes", plan.peak_bytes())?;
+        facts.set_item("scratch_bytes", schedule.scratch)?;
+        facts.set_item("flops", program.work())?;
+        facts.set_item("seconds", plan.prediction.seconds)?;
+        facts.set_item("io_seconds", plan.prediction.io)?;
+        facts.set_item("compute_seconds", plan.prediction.compute)?;
+        facts.set_item("lower_bound", program.lower_bound.map(|(bytes, _)| bytes as u64))?;
+        facts.set_item("lower_bound_source", program.lower_bound.map(|(_, source)| source))?;
+        facts.set_item("budget", self.runtime.budget().limit())?;
+        facts.set_item("steps", program.len())?;
+        facts.set_item("resident_bytes", schedule.adopted.iter().map(|&t| program.frame(t)).sum::<usize>())?;
+        facts.set_item("threads", plan.crew.threads)?;
+        facts.set_item("loaders", plan.crew.loaders)?;
+        facts.set_item("room_bytes", plan.crew.room)?;
+        facts.set_item("policy", format!("{:?}", schedule.policy))?;
+        facts.set_item("read_rate", plan.speeds.read)?;
+        facts.set_item("write_rate", plan.speeds.write)?;
+        let arrays = PyList::empty(py);
+        for (array, traffic) in program.arrays().iter().zip(&schedule.traffic) {
+            let fact = PyDict::new(py);
+            fact.set_item("name", &array.name)?;
+            let role = match array.role {
+                Role::Input => "input",
+                Role::Output => "output",
+                Role::Temporary => "temporary",
+            };
+            fact.set_item("role", role)?;
+            fact.set_item("dtype", array.dtype.name())?;
+            fact.set_item("shape", tuple(py, &array.grid.shape)?)?;
+            fact.set_item("tile", tuple(py, &array.grid.tile)?)?;
+            fact.set_item("bytes_read", traffic.read)?;
+            fact.set_item("bytes_written", traffic.written)?;
+            arrays.append(fact)?;
+        }
+        facts.set_item("arrays", arrays)?;
+        facts.set_item("others", plan.others.clone())?;
+        Ok(facts)
+    }
+
+    /// The shape of the result's tiles.
+    #[getter]
+    fn output_tile(&self) -> Vec<u64> {
+        self.planned.output_tile().to_vec()
+    }
+
+    #[pyo3(signature = (output, progress, timeline))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        output: &Store,
+        progress: Option<Py<PyAny>>,
+        timeline: Option<PathBuf>,
+    ) -> PyResult<()> {
+        let (_, target) = output.inner(py)?;
+        let runtime = &self.runtime;
+        let result = run(py, runtime, progress, |watch| {
+            let timeline = timeline.map(|path| Timeline::new(&path)).transpose()?;
+            let done = self.planned.run(runtime, &target, timeline.as_ref(), watch);
+            let recorded = timeline.map_or(Ok(()), Timeline::finish);
+            done?;
+            recorded
+        });
+        result.map_err(|error| {
+            let raised = self.raised.iter().find_map(|r| r.lock().unwrap_or_else(PoisonError::into_inner).take());
+            raised.unwrap_or(error)
+        })
+    }
+}
+
+/// The target of a plan: a store, or the tile (None: free) and attributes (JSON) of a Zarr array to be.
+#[derive(FromPyObject)]
+pub enum Wish<'py> {
+    Store(PyRef<'py, Store>),
+    New(Option<Vec<u64>>, String),
+}
+
+impl Wish<'_> {
+    fn target(&self, py: Python<'_>) -> PyResult<Target> {
+        match self {
+            Wish::Store(store) => Ok(Target::Store(store.inner(py)?.1)),
+            Wish::New(tile, attributes) => match serde_json::from_str(attributes) {
+                Ok(serde_json::Value::Object(attributes)) => {
+                    Ok(Target::New { tile: tile.as_ref().map(|t| t.as_slice().into()), attributes })
+                }
+                _ => Err(to_python(py, Error::invalid("attributes must be a JSON object"))),
+            },
+        }
+    }
+}
+
+fn planned(
+    py: Python<'_>,
+    operands: &[&Operand],
+    make: impl FnOnce(&Runtime, Limits) -> outcrop_store::Result<Job> + Send,
+) -> PyResult<Plan> {
+    let runtime = runtime(py)?;
+    // The device that most of the data is on.
+    let near = operands.iter().max_by_key(|o| {
+        let info = o.matrix.store.info();
+        if info.path.is_absolute() { info.box_bytes(&o.matrix.region.shape) } else { 0 }
+    });
+    let bytes = operands.iter().map(|o| o.matrix.store.info().box_bytes(&o.matrix.region.shape)).sum();
+    let dtype = operands[0].matrix.dtype();
+    let path = near.map(|o| o.matrix.store.info().path.clone()).unwrap_or_default();
+    let planned = run(py, &runtime, None, |_| {
+        let limits = Limits::of(&runtime, dtype, &path, bytes);
+        make(&runtime, limits)?.plan(&runtime, limits)
+    })?;
+    let raised = operands.iter().filter_map(|o| o.raised.clone()).collect();
+    Ok(Plan { planned, runtime, raised })
+}
+
+#[pyfunction]
+pub fn plan_matmul(py: Python<'_>, a: &Operand, b: &Operand, shape: Vec<u64>, target: Wish<'_>) -> PyResult<Plan> {
+    let target = target.target(py)?;
+    planned(py, &[a, b], |runtime, limits| {
+        linalg::matmul(runtime, &a.matrix, &b.matrix, &shape, &target, limits)
+    })
+}
+
+fn half(lower: bool) -> Half {
+    if lower { Half::Lower } else { Half::Upper }
+}
+
+#[pyfunction]
+pub fn plan_cholesky(py: Python<'_>, a: &Operand, lower: bool, target: Wish<'_>) -> PyResult<Plan> {
+    let target = target.target(py)?;
+    planned(py, &[a], |runtime, limits| linalg::cholesky(runtime, &a.matrix, half(lower), &target, limits))
+}
+
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn plan_solve_triangular(
+    py: Python<'_>,
+    t: &Operand,
+    b: &Operand,
+    lower: bool,
+    unit: bool,
+    conj: bool,
+    shape: Vec<u64>,
+    target: Wish<'_>,
+) -> PyResult<Plan> {
+    let target = target.target(py)?;
+    let diagonal = if unit { Diagonal::Unit } else { Diagonal::Stored };
+    let what = Triangle { half: half(lower), diagonal, conj };
+    planned(py, &[t, b], |runtime, limits| {
+        linalg::solve_triangular(runtime, &t.matrix, what, &b.matrix, &shape, &target, limits)
+    })
+}
+
+#[pyfunction]
+pub fn plan_solve(py: Python<'_>, a: &Operand, b: &Operand, shape: Vec<u64>, target: Wish<'_>) -> PyResult<Plan> {
+    let target = target.target(py)?;
+    planned(py, &[a, b], |runtime, limits| {
+        linalg::solve(runtime, &a.matrix, &b.matrix, &shape, &target, limits)
+    })
+}

@@ -1,0 +1,222 @@
+"""Arrays that are not computed yet: what they are made of, and how they come to disk or memory."""
+
+import os
+import shutil
+import tempfile
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._source import MemorySource, Source, default_tile
+from outcrop._store import StoreSource
+from outcrop.config import piece_limit, scratch_directory, timeline_path
+from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.views import NewAxis, View
+
+if TYPE_CHECKING:
+    from outcrop.array import Array
+
+__all__ = ["Computation", "ComputedSource", "Operand", "Target"]
+
+Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
+"""A store, or the tile (None: any) and the attributes (JSON) of a Zarr array that will be made."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Operand:
+    """A part of an array as a matrix, as the compiled core takes it.
+
+    Parameters
+    ----------
+    array : Array
+        What it is of. One that is not computed yet is computed now.
+    dtype : numpy.dtype
+        What its elements count as.
+    rows, cols : int or None
+        The axes of `array` along which the matrix has its rows and its columns; None for one.
+    """
+
+    def __init__(
+        self, array: "Array", dtype: np.dtype[Any], rows: int | None, cols: int | None
+    ) -> None:
+        source, view = array._source, array._view
+        source.check_open()
+        if isinstance(source, ComputedSource):
+            source = source.materialized()
+        forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
+        if isinstance(source, StoreSource) and forward:
+            place = [None if axis is None else view.axes[axis] for axis in (rows, cols)]
+            axes = [None if isinstance(axis, NewAxis) else axis for axis in place]
+            start, shape = view.box
+            self._store = source.store
+            self.native = _native.Operand(self._store, start, shape, *axes, dtype.name)
+            return
+        if isinstance(source, StoreSource):
+            # Every other row, or backwards: brought in order first.
+            source = _brought_to_disk(source, view)
+            view = View.whole(source.shape)
+            self._store = source.store
+        else:
+            tile = default_tile(view.shape, dtype)
+            fill = _filler(source, view)
+            self._store = _native.function_store(view.shape, dtype.name, tile, fill)
+        self._source = source
+        start = (0,) * len(view.shape)
+        self.native = _native.Operand(self._store, start, view.shape, rows, cols, dtype.name)
+
+
+class Computation(ABC):
+    """Something that makes an array of known shape and dtype from others."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    operands: "tuple[Array, ...]"
+
+    @abstractmethod
+    def plan(self, target: Target) -> _native.Plan:
+        """Schedule it, with the budget and what is in memory now."""
+
+
+class ComputedSource(Source):
+    """The result of a computation that has not run."""
+
+    layout = "computed"
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.shape = computation.shape
+        self.dtype = computation.dtype
+        self.tile = default_tile(self.shape, self.dtype)
+        self.read_only_reason = "it is not computed yet"
+        self._done: Source | None = None
+
+    def describe(self, selection: str) -> str:
+        of = ", ".join(_name(array) for array in self.computation.operands)
+        return f"{self.computation.name}({of}){selection}, not computed yet"
+
+    def check_open(self) -> None:
+        for array in self.computation.operands:
+            array._source.check_open()
+
+    def same_elements(self, other: Source) -> bool:
+        return self is other or any(
+            array._source.same_elements(other) for array in self.computation.operands
+        )
+
+    def plan(self) -> _native.Plan:
+        """The plan for a new Zarr array."""
+        self.check_planned()
+        return self.computation.plan((None, "{}"))
+
+    def check_planned(self) -> None:
+        """Raise where planning would have to compute something first."""
+        for array in self.computation.operands:
+            if isinstance(array._source, ComputedSource) and array._source._done is None:
+                raise UnsupportedError(
+                    f"{self.computation.name} takes {_name(array)}, which is not computed yet, and "
+                    "what is computed in several operations is not planned as a whole in this "
+                    "version; plan that first, and save or compute it"
+                )
+
+    def read(self, view: View) -> NDArray[Any]:
+        if self._done is not None or not view.is_whole:
+            return self.materialized().read(view)
+        return self.compute(None)
+
+    def borrow(self, view: View) -> NDArray[Any] | None:
+        return None if self._done is None else self._done.borrow(view)
+
+    def compute(self, progress: Progress | None) -> NDArray[Any]:
+        """Compute it in memory, as an array that belongs to the caller."""
+        result = _native.Output(self.shape, self.dtype.name)
+        store = result.store()
+        self.computation.plan(store).run(store, progress, _timeline())
+        return result.array()
+
+    def materialized(self) -> Source:
+        """The result: computed at the first call, and kept as long as this lives."""
+        if self._done is None:
+            nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+            if nbytes <= piece_limit():
+                self._done = MemorySource(self.compute(None))
+            else:
+                self._done = _brought_to_disk(self, View.whole(self.shape))
+        return self._done
+
+    def plan_for_tile(self) -> tuple[int, ...]:
+        """The shape of the tiles in which it would be computed to a new Zarr array."""
+        return tuple(self.computation.plan((None, "{}")).output_tile)
+
+    def run(self, store: _native.Store, progress: Progress | None) -> None:
+        """Compute it to a store that was made for it, and commit that."""
+        self.computation.plan(store).run(store, progress, _timeline())
+
+    def check_target(self, path: str) -> None:
+        """Raise where the result would take the place of what it is made from."""
+        for array in self.computation.operands:
+            own = array._source.path
+            if own is not None and os.path.realpath(own) == os.path.realpath(path):
+                raise InvalidArgumentError(
+                    f"{path!r} is what {self.computation.name} reads; save to another path"
+                )
+            if isinstance(array._source, ComputedSource):
+                array._source.check_target(path)
+
+
+def _name(array: "Array") -> str:
+    source = array._source
+    if source.path is not None:
+        name = source.path.name
+    elif isinstance(source, ComputedSource):
+        name = source.computation.name
+    else:
+        name = source.describe("")
+    return f"{array.dtype} {array.shape} {name}"
+
+
+def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:
+    def fill(start: tuple[int, ...], out: NDArray[Any]) -> None:
+        part = view.part(start, out.shape)
+        borrowed = source.borrow(part)
+        out[...] = source.read(part) if borrowed is None else borrowed
+
+    return fill
+
+
+def _timeline() -> str | None:
+    path = timeline_path()
+    return None if path is None else str(path)
+
+
+def _brought_to_disk(source: Source, view: View) -> StoreSource:
+    """A copy in the scratch directory, which goes when it is not referred to any more."""
+    # Imported late: saving computes what is not computed yet.
+    from outcrop._save import save
+
+    directory = tempfile.mkdtemp(prefix="outcrop-", dir=scratch_directory())
+    try:
+        saved = save(
+            source,
+            view,
+            Path(directory) / "operand.zarr",
+            tile=None,
+            format="zarr",
+            order="C",
+            overwrite=False,
+            codecs=None,
+            zarr_format=3,
+            progress=None,
+        )
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    weakref.finalize(saved, shutil.rmtree, directory, ignore_errors=True)
+    return saved
