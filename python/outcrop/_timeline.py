@@ -121,12 +121,15 @@ class Timeline:
     def shares(self, lane: Lane, count: int) -> dict[str, _Floats]:
         """By kernel, the share of each of `count` equal parts of the run."""
         edges = np.linspace(0, self.seconds, count + 1)
-        known = np.arange(_COLUMNS + 1) * self.column
         part = self.seconds / count
-        return {
-            name: np.diff(np.interp(edges, known, np.concatenate(([0.0], np.cumsum(busy))))) / part
+        # The last column ends with the run.
+        filled = min(math.ceil(self.seconds / self.column), _COLUMNS)
+        known = np.minimum(np.arange(filled + 1) * self.column, self.seconds)
+        sums = {
+            name: np.concatenate(([0.0], np.cumsum(busy[:filled])))
             for name, busy in lane.columns.items()
         }
+        return {name: np.diff(np.interp(edges, known, sum)) / part for name, sum in sums.items()}
 
     def starts(self, lane: Lane, count: int) -> _Ints:
         """How many pieces of work began in each of `count` equal parts of the run."""
@@ -173,16 +176,16 @@ def read_timeline(path: str, progress: Callable[[int, int], None] | None = None)
             if _HEAD not in first.replace(" ", ""):
                 raise InvalidArgumentError(f"{path}: is not the record of a run")
             whole = recorder.take(rest)
+            done = len(head)
             for block in blocks:
                 if whole or recorder.cut:
                     break
-                if progress is not None:
-                    progress(min(file.tell(), total), total)
                 whole = recorder.take(block)
+                done += len(block)
+                if progress is not None and total:
+                    progress(min(done, total), total)
     except PermissionError as error:
         raise StoragePermissionError(f"{path}: {error.strerror}", errno=error.errno) from None
-    except StorageError:
-        raise
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", errno=error.errno) from None
     if not recorder.events:
@@ -356,7 +359,7 @@ class _Grid:
         # changes up to it add up to: so an event costs the same however many columns it fills.
         self._partly = np.zeros((0, _COLUMNS + 2))
         self._changes = np.zeros((0, _COLUMNS + 2), np.int64)
-        self._active = np.zeros((2, _SAMPLES + 1), np.int64)
+        self._active = np.zeros((2, _SAMPLES + 1), np.int32)
         self._most = np.full(_COLUMNS, np.nan)
         self._last = np.full(_COLUMNS, np.nan)
 
@@ -413,7 +416,8 @@ class _Grid:
     def busy(self) -> _Floats:
         """Microseconds by row and column."""
         sums = self._partly + np.cumsum(self._changes, axis=1) * self.width
-        return np.maximum(sums[:, :_COLUMNS], 0)
+        busy: _Floats = np.maximum(sums[:, :_COLUMNS], 0)
+        return busy
 
     def active(self, end: float) -> NDArray[np.bool_]:
         """Whether anybody computed, and moved data, at each of many moments before the end."""
@@ -424,5 +428,5 @@ class _Grid:
         """The most bytes in use by column, counting what was in use before it."""
         known = np.concatenate(([0.0], self._last))
         latest = np.maximum.accumulate(np.where(np.isnan(known), 0, np.arange(known.size)))
-        before = known[latest][:-1]
-        return np.fmax(self._most, before)
+        most: _Floats = np.fmax(self._most, known[latest][:-1])
+        return most

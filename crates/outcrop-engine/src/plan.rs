@@ -75,9 +75,10 @@ impl Plan {
 
 /// Memory that does not hold tiles: workspaces and staging.
 fn fixed(program: &Program, crew: &Crew) -> usize {
-    let staging = if crew.staging == 0 { 0 } else { charged(crew.staging) };
+    let staging = |bytes: usize| if bytes == 0 { 0 } else { charged(bytes) };
     crew.threads * (charged(program.workspace.max(1)) + program.beside)
-        + (crew.loaders + crew.storers) * staging
+        + crew.loaders * staging(crew.load_staging)
+        + crew.storers * staging(crew.store_staging)
 }
 
 fn bookkeeping(program: &Program, schedule: &Schedule) -> usize {
@@ -189,11 +190,13 @@ fn divide(
     speeds: Speeds,
     least_step: usize,
 ) -> Result<(Crew, usize)> {
-    let staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
+    let load_staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
+    let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
+    let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
     let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
     let books = expected_bookkeeping(program);
     let crew = |threads, movers| {
-        let mut crew = Crew { threads, loaders: movers, storers: movers, staging, room: 0 };
+        let mut crew = Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 };
         crew.room = limit.saturating_sub(fixed(program, &crew) + books);
         crew
     };

@@ -11,6 +11,8 @@
 
 mod evict;
 mod scratch;
+#[cfg(test)]
+mod tests;
 
 pub use evict::Policy;
 pub(crate) use scratch::Slots;
@@ -380,9 +382,9 @@ impl<'a> Placing<'a> {
     /// Takes a tile out of memory.
     fn leave(&mut self, tile: TileId, dead: bool) {
         self.residents.remove(tile);
+        let discard = dead && (self.role(tile) == Role::Temporary || self.is(tile, DIRTY));
         self.state[tile.0 as usize] &= !(RESIDENT | DIRTY);
         self.used -= self.program.frame(tile);
-        let discard = dead && self.role(tile) == Role::Temporary;
         if discard {
             self.slots.give_back(tile, self.program.cost(tile).store);
         }

@@ -133,6 +133,7 @@ def _headline(run: Timeline) -> str:
     )
 
 
+_OTHER = "#8c8c8c"
 # Okabe and Ito's colours, which people tell apart however they see colours.
 _COLOURS = {
     "gemm": "#0072b2",
@@ -141,9 +142,9 @@ _COLOURS = {
     "potrf": "#d55e00",
     "load": "#009e73",
     "store": "#cc79a7",
+    "other": _OTHER,
 }
 _SPARE = ("#0072b2", "#e69f00", "#56b4e9", "#d55e00", "#f0e442", "#30343b")
-_OTHER = "#8c8c8c"
 _IDLE = "#ebebee"
 _TEXT = "#202328"
 _FAINT = "#646a73"
@@ -249,11 +250,13 @@ def _draw(run: Timeline, name: str, format: str) -> bytes:
         _draw_head(figure, layout, run, name)
         _draw_legend(figure, layout, entries, columns)
         lanes = figure.add_axes(layout.box(layout.head, layout.height))
-        # Scaled up, a picture in an SVG shows its pixels.
-        _draw_lanes(lanes, layout, run, colours, 2 if format == "svg" else 1)
+        # An SVG is looked at more closely.
+        scale = 2 if format == "svg" else 1
+        _draw_lanes(lanes, layout, run, colours, scale)
         top = layout.head + layout.height + _BETWEEN
         _draw_memory(figure.add_axes(layout.box(top, _MEMORY)), layout, run)
-        figure.savefig(out, format=format, metadata={"Date": None} if format == "svg" else None)
+        metadata = {"Date": None} if format == "svg" else None
+        figure.savefig(out, format=format, dpi=100 * scale, metadata=metadata)
     return out.getvalue()
 
 
@@ -357,7 +360,7 @@ def _draw_lanes(
         image,
         extent=(0, run.seconds, layout.height, 0),
         aspect="auto",
-        interpolation="none",
+        interpolation="nearest",
     )
     axes.set_axis_off()
     thick = layout.pitch - layout.gap
@@ -366,8 +369,8 @@ def _draw_lanes(
         axes.annotate(
             text,
             (0 if x < 0 else run.seconds, y),
-            (x, 0),
-            textcoords="offset pixels",
+            (x * 0.72, 0),
+            textcoords="offset points",
             va="center_baseline" if layout.pitch > 14 else "center",
             annotation_clip=False,
             **style,  # type: ignore[arg-type]
@@ -392,8 +395,8 @@ def _draw_lanes(
     axes.annotate(
         "busy",
         (run.seconds, 0),
-        (8, 7),
-        textcoords="offset pixels",
+        (5.8, 5),
+        textcoords="offset points",
         va="baseline",
         fontsize=9,
         color=_FAINT,
@@ -430,11 +433,11 @@ def _lane_image(
     # However little is done among others, it is to be seen as well.
     little = (which[0] == len(names)) & (shares.sum(axis=0) > 1e-6)
     which[0, little] = shares[:, little].argmax(axis=0)
-    image = palette[which]
+    image: NDArray[np.uint8] = palette[which]
     # Where there is room, a lighter line stands between one piece of work and the next.
     line = (starts == 1) & (near(6) == 1) & (np.concatenate(([0.0], busy[:-1])) > 0.5)
     image[:, line] = image[:, line] // 2 + 127
-    return image[::-1]
+    return np.flipud(image)
 
 
 def _rgb(colour: str) -> tuple[int, ...]:
@@ -469,8 +472,8 @@ def _draw_memory(axes: "Axes", layout: _Layout, run: Timeline) -> None:
         axes.annotate(
             f"peak {format_bytes(run.peak)}",
             (run.peak_at, peak),
-            (0, 8),
-            textcoords="offset pixels",
+            (0, 5.8),
+            textcoords="offset points",
             ha="left" if at < 0.06 else "right" if at > 0.94 else "center",
             va="baseline",
             fontsize=10.5,

@@ -84,8 +84,10 @@ pub struct Crew {
     pub loaders: usize,
     /// Threads for stores.
     pub storers: usize,
-    /// Staging memory of each loader and storer, in bytes.
-    pub staging: usize,
+    /// Staging memory of each loader, in bytes.
+    pub load_staging: usize,
+    /// Staging memory of each storer, in bytes.
+    pub store_staging: usize,
     /// Bytes that tiles may occupy together; at least the schedule's peak.
     pub room: usize,
 }
@@ -217,9 +219,9 @@ fn perform(
     let _charge = runtime.charge(bookkeeping, "the program and its schedule")?;
     let _beside = runtime.charge(crew.threads * program.beside, "the kernels' own memory")?;
     let cancel = Cancel::default();
-    let mover = || runtime.mover(crew.staging, program.name, &cancel);
-    let loaders: Vec<Mover> = (0..crew.loaders).map(|_| mover()).collect::<Result<_>>()?;
-    let storers: Vec<Mover> = (0..crew.storers).map(|_| mover()).collect::<Result<_>>()?;
+    let mover = |staging| runtime.mover(staging, program.name, &cancel);
+    let loaders: Vec<Mover> = (0..crew.loaders).map(|_| mover(crew.load_staging)).collect::<Result<_>>()?;
+    let storers: Vec<Mover> = (0..crew.storers).map(|_| mover(crew.store_staging)).collect::<Result<_>>()?;
     let workspaces: Vec<Frame> = (0..crew.threads)
         .map(|_| runtime.frame(program.workspace.max(1), "the workspace of a thread"))
         .collect::<Result<_>>()?;
