@@ -51,10 +51,11 @@ NAMES = [
     *("distance", "scheduled minutes", "latitude", "longitude"),
     *("temperature", "dew point", "humidity", "wind east", "wind north", "wind", "rain", "sight"),
     *("rain of 6 hours", "sight of 6 hours", "wind of 6 hours"),
+    *("age of plane", "seats", "plane unknown"),
     *(f"from {origin}" for origin in ORIGINS),
     *(f"by {carrier}" for carrier in CARRIERS),
 ]
-NUMBERS = len(NAMES) - len(ORIGINS) - len(CARRIERS)  # the columns that are not 0 or 1
+NUMBERS = NAMES.index("plane unknown")  # the columns that are not 0 or 1
 
 
 @dataclass
@@ -76,7 +77,7 @@ def load(train: int = 16_000, test: int = 8_000, seed: int = 2013) -> Flights:
     Flights without a delay at arrival (cancelled or diverted) or without weather are passed over.
     """
     folder = data_folder()
-    weather, airports = read_weather(folder), read_airports(folder)
+    weather, airports, planes = read_weather(folder), read_airports(folder), read_planes(folder)
     with (
         zipfile.ZipFile(folder / "flights.csv.zip") as archive,
         archive.open("flights.csv") as file,
@@ -96,7 +97,7 @@ def load(train: int = 16_000, test: int = 8_000, seed: int = 2013) -> Flights:
         out = day_of_year(flight) in held_out
         part = "days" if out else "train" if len(rows["train"]) < train else "test"
         if len(rows[part]) < wanted[part]:
-            row = features(flight, weather, airports)
+            row = features(flight, weather, airports, planes)
             if row is not None:
                 rows[part].append([*row, float(flight["arr_delay"])])
         elif all(len(rows[p]) == wanted[p] for p in wanted):
@@ -107,11 +108,11 @@ def load(train: int = 16_000, test: int = 8_000, seed: int = 2013) -> Flights:
 
     x = {part: np.array(table)[:, :-1] for part, table in rows.items()}
     y = {part: np.array(table)[:, -1] for part, table in rows.items()}
-    # Numbers are standardized with what training knows, and nothing else.
-    mean, spread = x["train"][:, :NUMBERS].mean(axis=0), x["train"][:, :NUMBERS].std(axis=0)
+    # Numbers are standardized with what training knows, and nothing else; the missing are the mean.
+    known = x["train"][:, :NUMBERS]
+    mean, spread = np.nanmean(known, axis=0), np.nanstd(known, axis=0)
     for table in x.values():
-        table[:, :NUMBERS] -= mean
-        table[:, :NUMBERS] /= spread
+        table[:, :NUMBERS] = np.nan_to_num((table[:, :NUMBERS] - mean) / spread)
     return Flights(x["train"], y["train"], x["test"], y["test"], x["days"], y["days"], NAMES)
 
 
@@ -134,6 +135,17 @@ def read_airports(folder: Path) -> dict[str, tuple[float, float, float]]:
     return {
         row["faa"]: (float(row["lat"]), float(row["lon"]), float(row["tz"]))
         for row in read_table(folder / "airports.csv")
+    }
+
+
+def read_planes(folder: Path) -> dict[str, tuple[float, float]]:
+    """Age in 2013 and seats of each plane, by the number on its tail; NaN is an unknown age."""
+    return {
+        row["tailnum"]: (
+            math.nan if row["year"] == "NA" else 2013 - float(row["year"]),
+            float(row["seats"]),
+        )
+        for row in read_table(folder / "planes.csv")
     }
 
 
@@ -172,8 +184,9 @@ def features(
     flight: dict[str, str],
     weather: dict[tuple[str, str], list[float]],
     airports: dict[str, tuple[float, float, float]],
+    planes: dict[str, tuple[float, float]],
 ) -> list[float] | None:
-    """The columns of a flight, or None where something is missing."""
+    """The columns of a flight, NaN what its plane does not tell; None without the rest."""
     sky = weather.get((flight["origin"], flight["time_hour"]))
     place = airports.get(flight["dest"])
     if sky is None or place is None or flight["arr_delay"] == "NA":
@@ -189,6 +202,8 @@ def features(
         *circle(day / 7),
         *(float(flight["distance"]), takes, latitude, longitude),
         *sky,
+        *planes.get(flight["tailnum"], (math.nan, math.nan)),
+        float(flight["tailnum"] not in planes),
         *(float(flight["origin"] == origin) for origin in ORIGINS),
         *(float(flight["carrier"] == carrier) for carrier in CARRIERS),
     ]

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._source import MemorySource, Source, default_tile
 from outcrop._store import StoreSource
-from outcrop.config import piece_limit, scratch_directory, timeline_path
+from outcrop.config import memory_budget, piece_limit, scratch_directory, timeline_path
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.views import NewAxis, View
 
@@ -52,11 +52,16 @@ class Operand:
             source = source.materialized()
         forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
         if isinstance(source, StoreSource) and forward:
-            place = [None if axis is None else view.axes[axis] for axis in (rows, cols)]
-            axes = [None if isinstance(axis, NewAxis) else axis for axis in place]
             start, shape = view.box
             self._store = source.store
-            self.native = _native.Operand(self._store, start, shape, *axes, dtype.name)
+            self.native = _native.Operand(
+                self._store,
+                start,
+                shape,
+                _source_axis(view, rows),
+                _source_axis(view, cols),
+                dtype.name,
+            )
             return
         if isinstance(source, StoreSource):
             # Every other row, or backwards: brought in order first.
@@ -80,9 +85,25 @@ class Computation(ABC):
     dtype: np.dtype[Any]
     operands: "tuple[Array, ...]"
 
+    _prepared: tuple[Operand, ...] = ()
+
     @abstractmethod
+    def matrices(self) -> tuple[Operand, ...]:
+        """The operands as the compiled core takes them."""
+
+    @abstractmethod
+    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+        """Schedule it."""
+
+    def prepare(self) -> None:
+        """Compute what operands have to be computed first, and copy what has to be copied; once."""
+        if not self._prepared:
+            self._prepared = self.matrices()
+
     def plan(self, target: Target) -> _native.Plan:
         """Schedule it, with the budget and what is in memory now."""
+        self.prepare()
+        return self.plan_with([operand.native for operand in self._prepared], target)
 
 
 class ComputedSource(Source):
@@ -136,6 +157,8 @@ class ComputedSource(Source):
 
     def compute(self, progress: Progress | None) -> NDArray[Any]:
         """Compute it in memory, as an array that belongs to the caller."""
+        # Before memory is taken for the result.
+        self.computation.prepare()
         result = _native.Output(self.shape, self.dtype.name)
         store = result.store()
         self.computation.plan(store).run(store, progress, _timeline())
@@ -171,6 +194,12 @@ class ComputedSource(Source):
                 array._source.check_target(path)
 
 
+def _source_axis(view: View, axis: int | None) -> int | None:
+    """The axis of the source that an axis of the view is; None for one made by indexing."""
+    found = None if axis is None else view.axes[axis]
+    return None if isinstance(found, NewAxis) else found
+
+
 def _name(array: "Array") -> str:
     source = array._source
     if source.path is not None:
@@ -196,6 +225,15 @@ def _timeline() -> str | None:
     return None if path is None else str(path)
 
 
+def _small_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """A tile of which the budget holds some dozens."""
+    tile = list(default_tile(shape, dtype))
+    while int(np.prod(tile)) * dtype.itemsize > max(memory_budget() // 48, 4096):
+        longest = tile.index(max(tile))
+        tile[longest] = -(-tile[longest] // 2)
+    return tuple(tile)
+
+
 def _brought_to_disk(source: Source, view: View) -> StoreSource:
     """A copy in the scratch directory, which goes when it is not referred to any more."""
     # Imported late: saving computes what is not computed yet.
@@ -207,7 +245,7 @@ def _brought_to_disk(source: Source, view: View) -> StoreSource:
             source,
             view,
             Path(directory) / "operand.zarr",
-            tile=None,
+            tile=_small_tile(view.shape, source.dtype),
             format="zarr",
             order="C",
             overwrite=False,

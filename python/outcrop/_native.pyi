@@ -149,7 +149,7 @@ def status() -> dict[str, Any]:
     """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
 
 def last_run() -> dict[str, Any] | None:
-    """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds)."""
+    """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds), flops, io_seconds, kernels (name: seconds summed over threads)."""
 
 def default_tile(shape: Sequence[int], dtype: str) -> tuple[int, ...]: ...
 def default_memory() -> int:

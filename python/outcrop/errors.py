@@ -121,7 +121,8 @@ class _MatrixError(OutcropError, np.linalg.LinAlgError):
     message : str
         What happened.
     index : int, optional
-        Position on the diagonal at which it happened, from 0. Settable later.
+        Where it happened, as LAPACK's info: the order of the leading minor, or the place on the
+        diagonal counted from 1. Settable later.
     """
 
     index: int | None

@@ -15,6 +15,7 @@ Examples
 True
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,15 @@ class _Matmul(Computation):
         self.dtype = np.result_type(a.dtype, b.dtype)
         self.shape = (a.shape[:1] if a.ndim == 2 else ()) + (b.shape[1:] if b.ndim == 2 else ())
 
-    def plan(self, target: Target) -> _native.Plan:
+    def matrices(self) -> tuple[Operand, ...]:
         a, b = self.operands
         left = Operand(a, self.dtype, *((0, 1) if a.ndim == 2 else (None, 0)))
         right = Operand(b, self.dtype, *((0, 1) if b.ndim == 2 else (0, None)))
-        return _native.plan_matmul(left.native, right.native, self.shape, target)
+        return left, right
+
+    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+        a, b = matrices
+        return _native.plan_matmul(a, b, self.shape, target)
 
 
 class _Cholesky(Computation):
@@ -51,9 +56,12 @@ class _Cholesky(Computation):
         self.operands = (a,)
         self.dtype, self.shape, self.upper = dtype, a.shape, upper
 
-    def plan(self, target: Target) -> _native.Plan:
-        operand = Operand(self.operands[0], self.dtype, 0, 1)
-        return _native.plan_cholesky(operand.native, not self.upper, target)
+    def matrices(self) -> tuple[Operand, ...]:
+        return (Operand(self.operands[0], self.dtype, 0, 1),)
+
+    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+        (a,) = matrices
+        return _native.plan_cholesky(a, not self.upper, target)
 
 
 class _Solve(Computation):
@@ -63,11 +71,13 @@ class _Solve(Computation):
         self.operands = (a, b)
         self.dtype, self.shape = dtype, b.shape
 
-    def plan(self, target: Target) -> _native.Plan:
+    def matrices(self) -> tuple[Operand, ...]:
         a, b = self.operands
-        matrix = Operand(a, self.dtype, 0, 1)
-        given = Operand(b, self.dtype, 0, 1 if b.ndim == 2 else None)
-        return _native.plan_solve(matrix.native, given.native, self.shape, target)
+        return Operand(a, self.dtype, 0, 1), _right_hand_sides(b, self.dtype)
+
+    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+        a, b = matrices
+        return _native.plan_solve(a, b, self.shape, target)
 
 
 class _SolveTriangular(Computation):
@@ -80,20 +90,19 @@ class _SolveTriangular(Computation):
         self.dtype, self.shape = dtype, b.shape
         self.lower, self.trans, self.unit = lower, trans, unit
 
-    def plan(self, target: Target) -> _native.Plan:
+    def matrices(self) -> tuple[Operand, ...]:
         a, b = self.operands
         axes = (1, 0) if self.trans else (0, 1)
-        triangle = Operand(a, self.dtype, *axes)
-        given = Operand(b, self.dtype, 0, 1 if b.ndim == 2 else None)
-        return _native.plan_solve_triangular(
-            triangle.native,
-            given.native,
-            self.lower != bool(self.trans),
-            self.unit,
-            self.trans == 2,
-            self.shape,
-            target,
-        )
+        return Operand(a, self.dtype, *axes), _right_hand_sides(b, self.dtype)
+
+    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+        a, b = matrices
+        lower, conjugated = self.lower != bool(self.trans), self.trans == 2
+        return _native.plan_solve_triangular(a, b, lower, self.unit, conjugated, self.shape, target)
+
+
+def _right_hand_sides(b: Array, dtype: np.dtype[Any]) -> Operand:
+    return Operand(b, dtype, 0, 1 if b.ndim == 2 else None)
 
 
 def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:

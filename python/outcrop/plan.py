@@ -84,8 +84,8 @@ class Plan:
         if self.scratch_bytes:
             lines.append(f"  takes {format_bytes(self.scratch_bytes)} of scratch space")
         lines.append(
-            f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}, of which "
-            f"tiles {format_bytes(facts['room_bytes'])}"
+            f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}, "
+            f"of which tiles {format_bytes(facts['room_bytes'])}"
         )
         if facts["resident_bytes"]:
             lines.append(f"  in memory already: {format_bytes(facts['resident_bytes'])}")
@@ -94,15 +94,17 @@ class Plan:
             f"{_seconds(self.compute_seconds)} on {facts['threads']} threads, and "
             f"{_seconds(self.io_seconds)} of moving data, most of it at the same time"
         )
-        for remark, moved, seconds in facts["others"]:
+        # The next best, by time.
+        others = sorted(facts["others"], key=lambda other: other[2])
+        for remark, moved, seconds in others[:2]:
             lines.append(f"  instead of {remark}: {format_bytes(moved)}, {_seconds(seconds)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return (
             f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, "
-            f"writes {format_bytes(self.bytes_written)}, {format_bytes(self.peak_bytes)} of memory, "
-            f"about {_seconds(self.seconds)}>"
+            f"writes {format_bytes(self.bytes_written)}, "
+            f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
 
 

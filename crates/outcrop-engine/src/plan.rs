@@ -56,7 +56,8 @@ impl Plan {
     }
 
     /// Runs it. `stores` are the stores of all arrays, by number; `None` for temporaries. The outputs
-    /// are committed, or aborted where there is an error.
+    /// are committed, or aborted where there is an error. Where other tiles are in memory now than when
+    /// the plan was made, or less memory is free, it is scheduled anew.
     ///
     /// # Errors
     /// Those of [`execute::run`].
@@ -68,8 +69,12 @@ impl Plan {
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
     ) -> Result<Report> {
-        let work = Work { program: &self.program, schedule: &self.schedule, stores, kernels };
-        execute::run(runtime, &work, self.crew, timeline, watch)
+        let changed = runtime.resident_tiles(&self.program, stores)? != self.schedule.adopted
+            || available(runtime).0 < self.peak_bytes();
+        let fresh =
+            if changed { Some(plan(runtime, self.program.clone(), stores, self.speeds)?) } else { None };
+        let Plan { program, schedule, crew, .. } = fresh.as_ref().unwrap_or(self);
+        execute::run(runtime, &Work { program, schedule, stores, kernels }, *crew, timeline, watch)
     }
 }
 
@@ -171,7 +176,17 @@ pub fn plan(
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
     let (mut crew, capacity) = divide(&program, limit, elsewhere, speeds, program.largest_step())?;
-    let schedule = schedule::best(&program, capacity, &resident)?;
+    let mut capacity = capacity;
+    let schedule = loop {
+        let schedule = schedule::best(&program, capacity, &resident)?;
+        // Its own size was estimated.
+        let room = limit.saturating_sub(fixed(&program, &crew) + bookkeeping(&program, &schedule));
+        crew.room = crew.room.min(room);
+        match schedule.peak.saturating_sub(crew.room) {
+            0 => break schedule,
+            lacking => capacity -= lacking,
+        }
+    };
     // What the schedule does not need is not taken.
     let total: usize = (0..program.tiles()).map(|t| program.frame(crate::program::TileId(t as u32))).sum();
     crew.room = crew.room.min(total).max(schedule.peak);
@@ -196,7 +211,8 @@ fn divide(
     let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
     let books = expected_bookkeeping(program);
     let crew = |threads, movers| {
-        let mut crew = Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 };
+        let mut crew =
+            Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 };
         crew.room = limit.saturating_sub(fixed(program, &crew) + books);
         crew
     };

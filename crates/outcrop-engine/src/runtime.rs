@@ -10,6 +10,7 @@ use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
 use outcrop_store::store::{Mover, Store};
 use outcrop_store::{Error, Result, profile};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -221,12 +222,19 @@ impl Runtime {
     ) -> Result<Vec<TileId>> {
         let mut resident = self.resident();
         let mut found = Vec::new();
+        // A tile that two arrays of the program share goes to the first.
+        let mut given = HashSet::new();
         for (i, (array, store)) in program.arrays().iter().zip(stores).enumerate() {
             let Some(store) = store.as_ref().filter(|_| array.role == Role::Input) else { continue };
             resident.flush(self, store)?;
             for region in resident.regions(store) {
                 let tile = program.tile_of_box(i, &region);
-                found.extend(tile.filter(|&t| program.frame(t) == charged(store.tile_frame())));
+                let tile = tile.filter(|&t| program.frame(t) == charged(store.tile_frame()));
+                if let Some(tile) = tile
+                    && given.insert((Arc::as_ptr(store).cast::<()>() as usize, region))
+                {
+                    found.push(tile);
+                }
             }
         }
         found.sort_unstable();
@@ -238,20 +246,29 @@ impl Runtime {
         self.resident().bytes()
     }
 
-    /// Takes tiles of [`resident_tiles`](Self::resident_tiles) for a run; `None` for those that have
-    /// gone since.
+    /// Takes tiles of [`resident_tiles`](Self::resident_tiles) for a run; `None`, and takes none, where
+    /// one has gone since.
     pub fn adopt(
         &self,
         program: &Program,
         stores: &[Option<Arc<dyn Store>>],
         tiles: &[TileId],
-    ) -> Vec<Option<Frame>> {
+    ) -> Option<Vec<Frame>> {
         let mut resident = self.resident();
-        let take = |&tile: &TileId| {
-            let store = stores[program.array_of(tile).0 as usize].as_ref()?;
-            resident.take(store, &program.stored_region(tile))
-        };
-        tiles.iter().map(take).collect()
+        let mut taken = Vec::with_capacity(tiles.len());
+        for &tile in tiles {
+            let store = stores[program.array_of(tile).0 as usize].as_ref();
+            match store.and_then(|store| resident.take(store, &program.stored_region(tile))) {
+                Some(frame) => taken.push(frame),
+                None => {
+                    drop(resident);
+                    let back = tiles.iter().copied().zip(taken).collect();
+                    self.keep(program, stores, back);
+                    return None;
+                }
+            }
+        }
+        Some(taken)
     }
 
     /// Keeps tiles that a run leaves, as they are stored, for small reads and the next run.

@@ -417,7 +417,7 @@ impl<'a> Placing<'a> {
 
     /// Of the tiles dropped last, as many as memory holds stay in it, for the next run.
     fn keep_the_last(&mut self) -> Vec<Event> {
-        let events = std::mem::take(&mut self.events);
+        let mut events = std::mem::take(&mut self.events);
         if !self.policy.knows_the_future() {
             return events;
         }
@@ -444,6 +444,9 @@ impl<'a> Placing<'a> {
             }
         }
         self.peak = self.peak.max(most);
-        events.into_iter().zip(kept).filter(|(_, kept)| !kept).map(|(event, _)| event).collect()
+        let mut kept = kept.into_iter();
+        events.retain(|_| !kept.next().expect("one for each"));
+        events.shrink_to_fit();
+        events
     }
 }

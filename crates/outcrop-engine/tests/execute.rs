@@ -5,8 +5,8 @@ use outcrop_engine::plan;
 use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role, TileId};
 use outcrop_engine::{Runtime, Settings};
-use outcrop_store::io::EngineChoice;
 use outcrop_store::io::Cancel;
+use outcrop_store::io::EngineChoice;
 use outcrop_store::store::open::{As, NewFormat, create, open};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, DType, Error, Result, TileGrid};
@@ -70,7 +70,8 @@ fn canvas(region: ArrayBox, values: &mut [u64]) -> Canvas {
 }
 
 fn make(runtime: &Runtime, path: &Path, tiles: u64) -> Arc<dyn Store> {
-    let format = NewFormat::Zarr { tile: Some([ITEMS as u64].as_slice().into()), attributes: Default::default() };
+    let format =
+        NewFormat::Zarr { tile: Some([ITEMS as u64].as_slice().into()), attributes: Default::default() };
     create(runtime.disk(), path, &[tiles * ITEMS as u64], DType::U64, format, true).unwrap()
 }
 

@@ -26,7 +26,7 @@ impl FunctionArray {
             shape: shape.into(),
             dtype,
             tile: tile.into(),
-            layout: Layout::Tiled,
+            layout: Layout::RowMajor,
             format: "function",
             codecs: "none".into(),
             attributes: "{}".into(),
@@ -45,10 +45,13 @@ impl Store for FunctionArray {
         &self.info
     }
 
-    /// Each box is made in memory of its own, for which this stands.
     fn staging(&self, _exact: bool) -> Staging {
-        let bytes = self.info.box_bytes(&self.info.tile) as usize;
-        Staging { least: bytes, wanted: bytes }
+        Staging { least: 0, wanted: 0 }
+    }
+
+    /// Each box is made in memory of its own, for which this stands.
+    fn staging_of(&self, shape: &[u64]) -> usize {
+        self.info.box_bytes(shape) as usize
     }
 
     fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {
@@ -62,7 +65,9 @@ impl Store for FunctionArray {
     fn load(&self, _mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let region = canvas.region();
         let made = Python::attach(|py| {
-            let out = py.import("numpy")?.call_method1("empty", (tuple(py, &region.shape)?, self.info.dtype.name()))?;
+            let out = py
+                .import("numpy")?
+                .call_method1("empty", (tuple(py, &region.shape)?, self.info.dtype.name()))?;
             self.function.call1(py, (tuple(py, &region.start)?, &out))?;
             // SAFETY: the function has returned, and nobody else has the array but as it pleases.
             let given = unsafe { canvas_of(out.cast::<PyUntypedArray>()?, &region.start, self.info.dtype)? };

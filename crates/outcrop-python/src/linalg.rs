@@ -11,9 +11,9 @@ use outcrop_engine::execute::Timeline;
 use outcrop_engine::program::Role;
 use outcrop_ops::kernels::{Diagonal, Half};
 use outcrop_ops::linalg::{self, Axes, Job, Limits, Matrix, Planned, Target, Triangle};
+use outcrop_store::Error;
 use outcrop_store::store::cast::CastArray;
 use outcrop_store::store::memory::MemoryArray;
-use outcrop_store::Error;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ impl Output {
     fn new(py: Python<'_>, shape: Vec<u64>, dtype: &str) -> PyResult<Output> {
         let (dtype, _) = dtype_of(py, dtype)?;
         let runtime = runtime(py)?;
-        let bytes = outcrop_store::shape::checked_nbytes(&shape, dtype.size()).map_err(|e| to_python(py, e))?;
+        let bytes =
+            outcrop_store::shape::checked_nbytes(&shape, dtype.size()).map_err(|e| to_python(py, e))?;
         let frame = run(py, &runtime, None, |_| {
             runtime.frame((bytes as usize).max(1), &format!("a result of {bytes} bytes"))
         })?;
@@ -133,7 +134,8 @@ impl Plan {
         facts.set_item("lower_bound_source", program.lower_bound.map(|(_, source)| source))?;
         facts.set_item("budget", self.runtime.budget().limit())?;
         facts.set_item("steps", program.len())?;
-        facts.set_item("resident_bytes", schedule.adopted.iter().map(|&t| program.frame(t)).sum::<usize>())?;
+        facts
+            .set_item("resident_bytes", schedule.adopted.iter().map(|&t| program.frame(t)).sum::<usize>())?;
         facts.set_item("threads", plan.crew.threads)?;
         facts.set_item("loaders", plan.crew.loaders)?;
         facts.set_item("room_bytes", plan.crew.room)?;
@@ -186,7 +188,8 @@ impl Plan {
             recorded
         });
         result.map_err(|error| {
-            let raised = self.raised.iter().find_map(|r| r.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let raised =
+                self.raised.iter().find_map(|r| r.lock().unwrap_or_else(PoisonError::into_inner).take());
             raised.unwrap_or(error)
         })
     }
@@ -236,7 +239,13 @@ fn planned(
 }
 
 #[pyfunction]
-pub fn plan_matmul(py: Python<'_>, a: &Operand, b: &Operand, shape: Vec<u64>, target: Wish<'_>) -> PyResult<Plan> {
+pub fn plan_matmul(
+    py: Python<'_>,
+    a: &Operand,
+    b: &Operand,
+    shape: Vec<u64>,
+    target: Wish<'_>,
+) -> PyResult<Plan> {
     let target = target.target(py)?;
     planned(py, &[a, b], |runtime, limits| {
         linalg::matmul(runtime, &a.matrix, &b.matrix, &shape, &target, limits)
@@ -274,7 +283,13 @@ pub fn plan_solve_triangular(
 }
 
 #[pyfunction]
-pub fn plan_solve(py: Python<'_>, a: &Operand, b: &Operand, shape: Vec<u64>, target: Wish<'_>) -> PyResult<Plan> {
+pub fn plan_solve(
+    py: Python<'_>,
+    a: &Operand,
+    b: &Operand,
+    shape: Vec<u64>,
+    target: Wish<'_>,
+) -> PyResult<Plan> {
     let target = target.target(py)?;
     planned(py, &[a, b], |runtime, limits| {
         linalg::solve(runtime, &a.matrix, &b.matrix, &shape, &target, limits)

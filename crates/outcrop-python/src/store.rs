@@ -275,8 +275,7 @@ pub fn open(
 pub fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
     let (runtime, written) = store.inner(py)?;
     let path = written.info().path.clone();
-    let fresh =
-        run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &As::Zarr, false))?;
+    let fresh = run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &As::Zarr, false))?;
     py.detach(|| runtime.resident().rename(&written, &fresh));
     store.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(Store::new(fresh, &store.path))

@@ -23,6 +23,7 @@ import outcrop
 from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
+from outcrop.cli.linalg import cholesky, matmul, plan, solve
 from outcrop.cli.session import Session
 from outcrop.cli.timeline import timeline
 from outcrop.cli.verify import verify
@@ -37,6 +38,9 @@ __all__ = ["run"]
 @click.option("--threads", metavar="N", type=int, help="Worker threads.")
 @click.option("--scratch", metavar="DIR", help="Directory for temporaries.")
 @click.option("--engine", type=click.Choice(["auto", "uring", "threads"]), help="I/O engine.")
+@click.option(
+    "--timeline", metavar="FILE", help="Record what is computed, for 'outcrop timeline' to draw."
+)
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
 @click.option("--report", is_flag=True, help="Print what the work cost, on stderr.")
 @click.version_option(outcrop.__version__, message="%(prog)s %(version)s")
@@ -47,20 +51,21 @@ def group(
     threads: int | None,
     scratch: str | None,
     engine: Any,
+    timeline: str | None,
     quiet: bool,
     report: bool,
 ) -> None:
-    """Dense arrays larger than memory: copy, convert and check them on disk.
+    """Dense arrays larger than memory: compute with them, copy, convert and check them on disk.
 
     An array is a Zarr directory (version 2 or 3), a .npy file, or a raw file with a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
 
     The environment sets what no option does: OUTCROP_MEMORY, OUTCROP_THREADS, OUTCROP_SCRATCH,
-    OUTCROP_IO_ENGINE.
+    OUTCROP_IO_ENGINE, OUTCROP_TIMELINE.
     """
     context.obj = Session(quiet, report)
     try:
-        config(memory=memory, threads=threads, scratch=scratch, engine=engine)
+        config(memory=memory, threads=threads, scratch=scratch, engine=engine, timeline=timeline)
     except (InvalidArgumentError, InvalidTypeError) as error:
         # Messages begin with the name of the setting, or say that it is the environment's.
         if str(error).startswith("environment"):
@@ -68,7 +73,7 @@ def group(
         raise click.UsageError(f"--{error}", ctx=context) from None
 
 
-for verb in (info, copy, convert, verify, doctor, timeline):
+for verb in (info, copy, convert, verify, matmul, cholesky, solve, plan, doctor, timeline):
     group.add_command(verb)
 
 
@@ -149,7 +154,8 @@ def _usage(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption) and context is not None and context.parent is not None:
         ours = [name for param in group.params for name in param.opts]
         if error.option_name in ours:
-            place = f"outcrop {error.option_name} {context.info_name}"
+            verb = context.command_path.partition(" ")[2]
+            place = f"outcrop {error.option_name} {verb}"
             return f"{error.option_name} stands before the verb: {place} ..."
     path = context.command_path if context is not None else "outcrop"
     return f"{message}; see '{path} --help'"

@@ -1,17 +1,22 @@
 """``outcrop copy`` and ``outcrop convert``: from one array on disk to another."""
 
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from outcrop._checks import Order
-from outcrop._save import format_of
 from outcrop.array import Array
 from outcrop.cli.encoding import encoding_of, is_array
-from outcrop.cli.places import PLACE, Description, Place
+from outcrop.cli.places import PLACE, Place
 from outcrop.cli.session import Session, pass_session
+from outcrop.cli.targets import (
+    check_zarr_only,
+    format_of_suffix,
+    target_format,
+    undescribed,
+    written,
+)
 from outcrop.cli.values import BOX, CODECS, TILE
 
 __all__ = ["convert", "copy"]
@@ -45,7 +50,7 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
     Of a raw file (SRC.raw:shape=1000x2000,dtype=f8) the described elements are copied, in
     little-endian order and without what stands before them.
     """
-    target = _undescribed(target)
+    target = undescribed(target, "DST", "SRC")
     array = source.open()
     format = _plain_format(array)
     into = Path(target.path)
@@ -95,21 +100,12 @@ def convert(
     elements. What no option mentions stays as it is, where the format of DST can hold it. A raw SRC
     needs a description: page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
-    target = _undescribed(target)
-    format = format or format_of_suffix(target.path)
-    if format is None and not PurePath(target.path).suffix:
-        format = "zarr"
-    if format is None:
-        raise click.BadParameter(
-            f"the suffix of {target.path!r} does not say which format is wanted; "
-            "--format zarr, npy or raw does",
-            param_hint="DST",
-        )
+    target = undescribed(target, "DST", "SRC")
+    format = target_format(target, format, "DST")
     version = int(zarr_format) if zarr_format else None
     wishes = _Wishes(format, tile, order, codecs, version)
-    given = {"--tile": tile, "--codecs": codecs, "--zarr-format": version}
-    for option in [option for option, value in given.items() if value and format != "zarr"]:
-        raise click.UsageError(f"{option} is for Zarr arrays, and {target.path!r} will be {format}")
+    zarr_only = {"--tile": tile, "--codecs": codecs, "--zarr-format": version}
+    check_zarr_only(target, format, zarr_only)
     if order and format == "zarr":
         raise click.UsageError("--order is for npy and raw files; tiles of Zarr are row-major")
     array = source.open()
@@ -118,24 +114,8 @@ def convert(
     _write(session, "converted", array, source, target, wishes, overwrite)
 
 
-def _undescribed(target: Place) -> Place:
-    if target.description is not None:
-        raise click.BadParameter(
-            f"{str(target)!r}: only what is read is described; a raw file that is written has the "
-            "shape and dtype of SRC",
-            param_hint="DST",
-        )
-    return target
-
-
 def _plain_format(array: Array) -> str:
     return "zarr" if array.format == "zarr-foreign" else str(array.format)
-
-
-def format_of_suffix(path: str) -> str | None:
-    """The format that a suffix stands for, None for suffixes that stand for none."""
-    known = format_of(path)
-    return known if known != "zarr" or PurePath(path).suffix.lower() == ".zarr" else None
 
 
 def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
@@ -189,10 +169,6 @@ def _write(
             progress=work.progress,
             **options,
         )
-        place = target
-        if wishes.format == "raw":
-            # Nobody could open it without knowing this.
-            order: Order = "F" if result.layout == "column-major" else "C"
-            place = Place(target.path, Description(result.shape, result.dtype, 0, order))
+        place = written(target, result, wishes.format)
         work.done = f"{verb} {source.path} to {place}"
         work.nbytes = array.nbytes

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from outcrop._sizes import format_bytes
+from outcrop.cli.progress import Steps
 from outcrop.cli.results import aligned, format_rate
 from outcrop.cli.session import Session, pass_session
 from outcrop.device import doctor as measure
@@ -27,7 +28,7 @@ def doctor(session: Session, directory: str, quick: bool, as_json: bool) -> None
     Temporary files are written, read and removed there. The device profile is kept in the user's
     cache directory, for planning.
     """
-    with session.work("measuring", steps=True) as work:
+    with session.work("measuring", Steps()) as work:
         profile = measure(directory, quick, progress=work.progress)
     if as_json:
         click.echo(json.dumps(profile, indent=2))

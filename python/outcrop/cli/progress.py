@@ -1,4 +1,4 @@
-"""The progress bar: bytes, rate and time left, on the terminal and nowhere else."""
+"""The progress bar: how far, how fast and time left, on the terminal and nowhere else."""
 
 import math
 import signal
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from outcrop._sizes import format_bytes
 from outcrop.cli.results import format_rate, format_seconds
+from outcrop.report import format_flops
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, Task, TaskID
 
-__all__ = ["Bar"]
+__all__ = ["Bar", "Bytes", "Computing", "Scale", "Steps"]
 
 _PATIENCE = 0.3
 """Seconds. What takes no longer gets no bar: it would only flicker."""
@@ -22,6 +23,91 @@ _PATIENCE = 0.3
 
 _SETTLED = 1.0
 """Seconds after which the rate says something about the future."""
+
+_TRUST = 0.1
+"""What a predicted time counts for, as a share of the work at the measured pace."""
+
+
+class Scale:
+    """What progress is counted in, and how a bar speaks of it.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Room for `amount` and `rate`; 0 for what is never said.
+    """
+
+    widths = (0, 0)
+
+    def amount(self, task: "Task", elapsed: float) -> str:
+        """How far it is."""
+        return ""
+
+    def rate(self, task: "Task", elapsed: float) -> str:
+        """How fast it goes."""
+        return ""
+
+    def left(self, task: "Task", elapsed: float) -> float | None:
+        """Seconds that are left, as soon as something can be said."""
+        if not task.completed or elapsed < _SETTLED:
+            return None
+        return (task.remaining or 0) / _speed(task, elapsed)
+
+
+class Steps(Scale):
+    """Steps, of which there is nothing to say."""
+
+
+class Bytes(Scale):
+    """Bytes."""
+
+    widths = (22, 11)
+
+    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        return f"{format_bytes(int(task.completed))} of {format_bytes(int(task.total or 0))}"
+
+    def rate(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        return format_rate(_speed(task, elapsed), 1)
+
+
+class Computing(Scale):
+    """Parts of the operations of a computation.
+
+    Parameters
+    ----------
+    flops : float
+        All operations.
+    seconds : float
+        How long they are predicted to take.
+    """
+
+    widths = (7, 12)
+
+    def __init__(self, flops: float, seconds: float) -> None:
+        self._flops = flops
+        self._seconds = seconds
+        self._seen = -1.0
+        self._end = 0.0
+
+    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        return format_seconds(elapsed, whole=True)
+
+    def rate(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        return format_flops(_speed(task, elapsed) * self._flops / (task.total or 1))
+
+    def left(self, task: "Task", elapsed: float) -> float | None:  # noqa: D102
+        # Between one sign of progress and the next, time only passes.
+        if task.completed != self._seen:
+            self._seen = task.completed
+            share = task.completed / (task.total or 1)
+            pace = (elapsed + _TRUST * self._seconds) / (share + _TRUST)
+            self._end = elapsed + (1 - share) * pace
+        return max(self._end - elapsed, 0.0)
+
+
+def _speed(task: "Task", elapsed: float) -> float:
+    # That of late; at the beginning, that of all the time.
+    return task.speed or task.completed / elapsed
 
 
 class Bar:
@@ -33,14 +119,14 @@ class Bar:
         What is being worked on.
     begin : float
         When the work began, by the monotonic clock.
-    steps : bool
-        Whether progress is counted in steps rather than in bytes.
+    scale : Scale
+        What progress is counted in.
     """
 
-    def __init__(self, label: str, begin: float, *, steps: bool = False) -> None:
+    def __init__(self, label: str, begin: float, scale: Scale) -> None:
         self._label = label
         self._begin = begin
-        self._steps = steps
+        self._scale = scale
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -63,7 +149,7 @@ class Bar:
             if time.monotonic() - self._begin < _PATIENCE:
                 return
             with _undisturbed():
-                self._progress = _make(self._begin, self._steps)
+                self._progress = _make(self._begin, self._scale)
                 self._task = self._progress.add_task(self._label, completed=done, total=total)
                 self._progress.start()
             return
@@ -86,50 +172,52 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _make(begin: float, steps: bool) -> "Progress":
+def _make(begin: float, scale: Scale) -> "Progress":
     # Late: rich takes longer to load than most commands to run.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
     from rich.table import Column
     from rich.text import Text
 
+    def elapsed() -> float:
+        return time.monotonic() - begin
+
     class Label(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text(task.description, no_wrap=True, overflow="ellipsis")
 
-    class Bytes(ProgressColumn):
+    class Amount(ProgressColumn):
         def render(self, task: Task) -> Text:
-            total = int(task.total or 0)
-            return Text(f"{format_bytes(int(task.completed))} of {format_bytes(total)}")
-
-    def speed(task: Task) -> float:
-        # That of late; at the beginning, that of all the time.
-        return task.speed or task.completed / (time.monotonic() - begin)
+            return Text(scale.amount(task, elapsed()))
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(format_rate(speed(task), 1) if task.completed else "")
+            return Text(scale.rate(task, elapsed()) if task.completed else "")
 
     class Left(ProgressColumn):
         def render(self, task: Task) -> Text:
             if task.finished:
                 # What is left is to make the result durable.
                 return Text("finishing")
-            if not task.completed or time.monotonic() - begin < _SETTLED:
+            seconds = scale.left(task, elapsed())
+            if seconds is None:
                 return Text("")
-            seconds = math.ceil((task.remaining or 0) / speed(task))
-            return Text(f"{format_seconds(seconds, whole=True)} left")
+            return Text(f"{format_seconds(math.ceil(seconds), whole=True)} left")
+
+    def column(width: int) -> Column:
+        return Column(min_width=width, justify="right", no_wrap=True)
 
     console = Console(stderr=True)
     percent = TextColumn("{task.percentage:>3.0f}%")
     columns: list[ProgressColumn] = [BarColumn(bar_width=None), percent]
+    amount, rate = scale.widths
     # What a narrow terminal has no room for goes, the least useful first.
-    if console.width >= 36 and not steps:
-        columns.append(Rate(Column(min_width=11, justify="right", no_wrap=True)))
+    if console.width >= 36 and rate:
+        columns.append(Rate(column(rate)))
     if console.width >= 50:
-        columns.append(Left(Column(min_width=11, justify="right", no_wrap=True)))
-    if console.width >= 76 and not steps:
-        columns.insert(2, Bytes(Column(min_width=22, justify="right", no_wrap=True)))
+        columns.append(Left(column(11)))
+    if console.width >= 76 and amount:
+        columns.insert(2, Amount(column(amount)))
     if console.width >= 60:
         columns.insert(0, Label(Column(max_width=max(console.width // 4, 12), no_wrap=True)))
     return Progress(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import click
 
 from outcrop._sizes import format_bytes
-from outcrop.cli.progress import Bar
+from outcrop.cli.progress import Bar, Bytes, Scale
 from outcrop.cli.results import aligned, format_rate, format_seconds
-from outcrop.report import last_run
+from outcrop.report import format_flops, last_run
 
 __all__ = ["Session", "Work", "pass_session"]
 
@@ -27,6 +27,14 @@ class Work:
     """What was done, in one line; nothing is said where it is empty."""
     nbytes: int = 0
     """Bytes of the elements that were moved or looked at."""
+    flops: float = 0.0
+    """Operations of a computation, which counts by them rather than by bytes."""
+
+    def rate(self, seconds: float) -> str:
+        """How fast it went."""
+        if self.flops:
+            return format_flops(self.flops / max(seconds, 1e-9))
+        return format_rate(self.nbytes, seconds)
 
 
 @dataclass(frozen=True)
@@ -50,26 +58,25 @@ class Session:
         return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
     @contextmanager
-    def work(self, name: str, *, steps: bool = False) -> Iterator[Work]:
+    def work(self, name: str, scale: Scale | None = None) -> Iterator[Work]:
         """Show the progress of what happens inside, and what it took at the end.
 
         Parameters
         ----------
         name : str
             What is being worked on.
-        steps : bool
-            Whether progress is counted in steps rather than in bytes.
+        scale : Scale, optional
+            What progress is counted in. Default: bytes.
         """
         begin = time.monotonic()
-        with Bar(name, begin, steps=steps) if self.watched else _Nothing() as progress:
+        with Bar(name, begin, scale or Bytes()) if self.watched else _Nothing() as progress:
             work = Work(name, progress)
             yield work
         seconds = time.monotonic() - begin
         if self.report:
             click.echo(self._report(work, seconds), err=True)
         elif self.watched and work.done:
-            rate = format_rate(work.nbytes, seconds)
-            click.echo(f"{work.done} in {format_seconds(seconds)}, {rate}", err=True)
+            click.echo(f"{work.done} in {format_seconds(seconds)}, {work.rate(seconds)}", err=True)
 
     def _report(self, work: Work, seconds: float) -> str:
         facts = {"work": work.done or work.name}
@@ -79,7 +86,15 @@ class Session:
                 "written": format_bytes(run.bytes_written),
             }
         # Longer than the run's own time by what makes the result durable.
-        facts |= {"seconds": f"{seconds:.3f}", "rate": format_rate(work.nbytes, seconds)}
+        facts |= {"seconds": f"{seconds:.3f}", "rate": work.rate(seconds)}
+        if run and run.flops:
+            facts["overlap"] = (
+                f"{run.overlap:.3f} of {run.io_seconds:.3f} seconds of moving data "
+                "went on while computing"
+            )
+            kernels = sorted(run.kernels.items(), key=lambda item: -item[1])
+            facts["kernels"] = ", ".join(f"{name} {taken:.3f}" for name, taken in kernels)
+            facts["kernels"] += " seconds, summed over threads"
         if run:
             facts["peak memory"] = (
                 f"{format_bytes(run.peak_bytes)} of the budget, "

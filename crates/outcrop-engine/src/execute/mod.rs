@@ -211,6 +211,11 @@ fn perform(
     watch: &mut dyn Watch,
 ) -> Result<Report> {
     let (program, schedule) = (work.program, work.schedule);
+    let Some(adopted) = runtime.adopt(program, work.stores, &schedule.adopted) else {
+        return Err(Error::invalid(
+            "the tiles in memory are not those that the plan was made for; plan again",
+        ));
+    };
     let meter = runtime.meter(program.name);
     // Everything that can be refused is refused before the first byte moves.
     let scratch = runtime.scratch(schedule.scratch)?;
@@ -247,9 +252,7 @@ fn perform(
         done: 0.0,
         kernel_seconds: vec![Duration::ZERO; program.kernels().len()],
     };
-    let adopted = runtime.adopt(program, work.stores, &schedule.adopted);
     for (&tile, frame) in schedule.adopted.iter().zip(adopted) {
-        let frame = frame.ok_or_else(|| Error::invalid("a resident tile has gone"))?;
         state.used += frame.len();
         state.frames[tile.0 as usize] = state.resources.insert(Resource::of_tile(tile, frame)) as u32 + 1;
     }

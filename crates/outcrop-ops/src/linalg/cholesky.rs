@@ -20,7 +20,7 @@ const CANDIDATES: usize = 4;
 /// [`Error::Invalid`] where A is not square; [`Error::Budget`]; those of the stores.
 pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limits: Limits) -> Result<Job> {
     let mut job = Job::new(vec![Some(a.clone()), None]);
-    for side in square_sides(a, target) {
+    for side in square_sides(runtime, a, target) {
         let declare = || -> Result<(Builder, Tiles)> {
             let mut builder = Builder::new("cholesky", a.dtype(), limits.rate);
             let stored = a.declare(&mut builder.program, "A", side, side)?;
@@ -49,7 +49,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
 }
 
 /// Sides of square tiles that are worth trying.
-pub(super) fn square_sides(a: &Matrix, target: &Target) -> Vec<u64> {
+pub(super) fn square_sides(runtime: &Runtime, a: &Matrix, target: &Target) -> Vec<u64> {
     let n = a.rows();
     let own = target.tile().map(|t| t.iter().fold(1, |acc, &x| lcm(acc, x)));
     let mut found = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn square_sides(a: &Matrix, target: &Target) -> Vec<u64> {
             offer(rows.min(cols));
         }
     } else {
-        sides(a.dtype().size() as u64).into_iter().for_each(offer);
+        sides(runtime, a.dtype().size() as u64).into_iter().for_each(offer);
     }
     found
 }

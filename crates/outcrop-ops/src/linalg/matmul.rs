@@ -30,7 +30,7 @@ pub fn matmul(
     }
     let dtype = a.dtype();
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
-    for tile in tiles(a, b, shape, target) {
+    for tile in tiles(runtime, a, b, shape, target) {
         let candidate = Product { a, b, shape, target, dtype, tile, limits };
         let (mut builder, tiles) = candidate.declare()?;
         let capacity = match plan::capacity(
@@ -58,7 +58,7 @@ pub fn matmul(
 }
 
 /// Extents of tiles that are worth trying: rows of A, columns of A, columns of B.
-fn tiles(a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64, u64)> {
+fn tiles(runtime: &Runtime, a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64, u64)> {
     let axes = result_axes(shape, a.axes.rows.is_some());
     let own = |axis: Option<usize>| target.tile().and_then(|t: Dims| axis.map(|x| t[x]));
     let (m, k, n) = (a.rows(), a.cols(), b.cols());
@@ -82,12 +82,7 @@ fn tiles(a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u6
         }
         (true, false) => offer(ta.0, ta.1, ta.1),
         (false, true) => offer(tb.0, tb.0, tb.1),
-        (false, false) => {}
-    }
-    if !(a.is_tiled() && b.is_tiled()) {
-        for side in super::sides(size) {
-            offer(side, side, side);
-        }
+        (false, false) => super::sides(runtime, size).into_iter().for_each(|side| offer(side, side, side)),
     }
     found
 }

@@ -124,6 +124,7 @@ impl Matrix {
             && self.region.start.iter().zip(&tile).all(|(s, t)| s.is_multiple_of(*t))
             // A box that ends inside a tile is not what the tile holds.
             && (0..tile.len()).all(|a| self.region.end(a).is_multiple_of(tile[a]) || self.region.end(a) == info.shape[a]);
+        let staging = if exact { 0 } else { self.store.staging_of(&tile) };
         let declaration = Declaration {
             name,
             role: Role::Input,
@@ -132,7 +133,7 @@ impl Matrix {
             origin: self.region.start.to_vec(),
             initial: None,
             frame: if exact { self.store.tile_frame() } else { 0 },
-            staging: if exact { 0 } else { self.store.staging(false).least },
+            staging,
             commit: 0,
         };
         let load = |region: &ArrayBox| Ok(Cost { load: self.store.bytes_to_load(region)?, store: 0 });
@@ -202,7 +203,7 @@ impl Target {
             Target::Store(store) => {
                 let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
                 let (frame, staging) =
-                    if exact { (store.tile_frame(), 0) } else { (0, store.staging(false).least) };
+                    if exact { (store.tile_frame(), 0) } else { (0, store.staging_of(tile)) };
                 program.array(declaration(frame, staging, store.bytes_to_commit()), |region| {
                     let stored = store.bytes_to_store(region)?;
                     // It is not there yet, and what is not there costs nothing: what it will cost is

@@ -28,7 +28,7 @@ pub fn solve(
     let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
     // The tiles of the factor are our own business; those of the solution go with them.
     let free = Target::New { tile: None, attributes: Default::default() };
-    for side in square_sides(a, &free) {
+    for side in square_sides(runtime, a, &free) {
         let side = aligned(side, own(axes.rows), a.rows());
         let wide = width(b, own(axes.cols), side);
         let declare = || -> Result<(Builder, Tiles, Tiles)> {

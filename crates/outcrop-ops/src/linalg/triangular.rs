@@ -37,7 +37,7 @@ pub fn solve_triangular(
     limits: Limits,
 ) -> Result<Job> {
     let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
-    for (side, width) in tiles(t, b, shape, target) {
+    for (side, width) in tiles(runtime, t, b, shape, target) {
         let declare = || -> Result<(Builder, Tiles, Tiles)> {
             let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
             let stored = t.declare(&mut builder.program, "T", side, side)?;
@@ -79,13 +79,13 @@ pub(super) fn declare_solution(
 }
 
 /// Extents of tiles worth trying: the side of those of T, and the columns of those of X.
-fn tiles(t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64)> {
+fn tiles(runtime: &Runtime, t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64)> {
     let own = target.tile();
     let axes = super::result_axes(shape, true);
     let own_rows = own.as_ref().and_then(|o| axes.rows.map(|x| o[x]));
     let sides: Vec<u64> = match t.is_tiled() {
         true => vec![t.tile().0.max(t.tile().1)],
-        false => sides(t.dtype().size() as u64).to_vec(),
+        false => sides(runtime, t.dtype().size() as u64),
     };
     let mut found = Vec::new();
     for side in sides {

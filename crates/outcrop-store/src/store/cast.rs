@@ -41,6 +41,10 @@ impl Store for CastArray {
         self.inner.staging(false)
     }
 
+    fn staging_of(&self, shape: &[u64]) -> usize {
+        self.inner.staging_of(shape)
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         self.inner.bytes_to_load(region)
     }
@@ -60,7 +64,8 @@ impl Store for CastArray {
         // Rows of narrow elements come to lie at the ends of those of wide ones.
         let last = region.ndim().checked_sub(1);
         let row = last.map_or(1, |a| region.shape[a] as usize);
-        let dense = last.is_none_or(|a| region.shape[a] <= 1 || strides[a] == dense_strides(&region.shape, wide)[a]);
+        let dense =
+            last.is_none_or(|a| region.shape[a] <= 1 || strides[a] == dense_strides(&region.shape, wide)[a]);
         if !dense {
             return Err(Error::invalid("a converted array is loaded to rows without gaps"));
         }

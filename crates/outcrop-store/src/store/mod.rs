@@ -93,6 +93,11 @@ pub trait Store: Send + Sync {
     /// (`exact`), or any boxes are.
     fn staging(&self, exact: bool) -> Staging;
 
+    /// The staging memory without which boxes of this shape do not move.
+    fn staging_of(&self, _shape: &[u64]) -> usize {
+        self.staging(false).least
+    }
+
     /// Bytes that a patch for one whole tile should have, so that the tile can be read straight into
     /// it.
     fn tile_frame(&self) -> usize {

@@ -1,0 +1,235 @@
+"""``outcrop matmul``, ``cholesky`` and ``solve``, and what they will cost: ``outcrop plan``."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import click
+
+from outcrop import _native, linalg
+from outcrop._checks import check_tile
+from outcrop._lazy import Computation, ComputedSource
+from outcrop.array import Array
+from outcrop.cli.places import PLACE, Place
+from outcrop.cli.progress import Computing, Scale, Steps
+from outcrop.cli.session import Session, pass_session
+from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
+from outcrop.cli.values import TILE
+from outcrop.config import timeline_path
+from outcrop.errors import InvalidArgumentError, OutcropError
+from outcrop.plan import Plan
+from outcrop.report import last_run
+
+__all__ = ["cholesky", "matmul", "plan", "solve"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _together(*decorators: Callable[[Any], Any]) -> Callable[[_F], _F]:
+    """Decorators as one, which stands for them in this order."""
+
+    def decorate(function: _F) -> _F:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+def _array(name: str) -> Callable[[Any], Any]:
+    return click.argument(name, metavar=name.upper(), type=PLACE)
+
+
+_upper = click.option("--upper", is_flag=True, help="A = U^H U, from the upper half of A.")
+_trans_a = click.option("--trans-a", is_flag=True, help="Transpose A (without conjugating it).")
+_trans_b = click.option("--trans-b", is_flag=True, help="Transpose B (without conjugating it).")
+_assume = click.option(
+    "--assume",
+    type=click.Choice(["gen", "pos"]),
+    default="gen",
+    help="What A is: pos, Hermitian and positive definite; gen, anything (not in this version).",
+)
+_result = _together(
+    click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
+    click.option("--format", type=click.Choice(["zarr", "npy", "raw"]), help="Default: by suffix."),
+    click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Replace an array that stands there, once the result is complete.",
+    ),
+    click.option(
+        "--plan",
+        "only_plan",
+        is_flag=True,
+        help="Print what it will cost, for a Zarr result, and compute nothing.",
+    ),
+    pass_session,
+)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A result that is not computed yet, and what can be said once it is."""
+
+    result: Array
+    done: str
+
+    @property
+    def _computation(self) -> Computation:
+        source = self.result._source
+        assert isinstance(source, ComputedSource)
+        return source.computation
+
+    @property
+    def operands(self) -> list[str]:
+        """Where they lie."""
+        return [str(array.path) for array in self._computation.operands]
+
+    def planned(self, tile: tuple[int, ...] | None = None) -> _native.Plan:
+        """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
+        return self._computation.plan((tile, "{}"))
+
+
+def _matmul(a: Place, b: Place, trans_a: bool, trans_b: bool) -> _Job:
+    left, right = a.open(), b.open()
+    product = linalg.matmul(left.T if trans_a else left, right.T if trans_b else right)
+    names = [f"{a.path}, transposed," if trans_a else a.path]
+    names += [f"{b.path}, transposed," if trans_b else b.path]
+    return _Job(product, f"multiplied {' by '.join(names)}")
+
+
+def _cholesky(a: Place, upper: bool) -> _Job:
+    return _Job(linalg.cholesky(a.open(), upper=upper), f"factored {a.path}")
+
+
+def _solve(a: Place, b: Place, assume: str) -> _Job:
+    solution = linalg.solve(a.open(), b.open(), assume=assume)
+    return _Job(solution, f"solved {a.path} with {b.path}")
+
+
+@click.command()
+@_together(_array("a"), _array("b"), _array("c"), _trans_a, _trans_b, _result)
+def matmul(
+    session: Session, a: Place, b: Place, c: Place, trans_a: bool, trans_b: bool, **wishes: Any
+) -> None:
+    """Multiply matrices: C = A B.
+
+    A and B may also be vectors. The suffix of C gives its format: .zarr (or none), .npy, and .raw,
+    .bin or .dat for bare elements.
+    """
+    _compute(session, lambda: _matmul(a, b, trans_a, trans_b), c, "C", **wishes)
+
+
+@click.command()
+@_together(_array("a"), _array("l"), _upper, _result)
+def cholesky(session: Session, a: Place, l: Place, upper: bool, **wishes: Any) -> None:  # noqa: E741
+    """Factor a Hermitian, positive definite matrix: A = L L^H.
+
+    Of A only the lower half is read, or the upper one with --upper. The suffix of L gives its
+    format: .zarr (or none), .npy, and .raw, .bin or .dat for bare elements.
+    """
+    _compute(session, lambda: _cholesky(a, upper), l, "L", **wishes)
+
+
+@click.command()
+@_together(_array("a"), _array("b"), _array("x"), _assume, _result)
+def solve(session: Session, a: Place, b: Place, x: Place, assume: str, **wishes: Any) -> None:
+    """Solve a system of equations: A X = B.
+
+    B is one right-hand side, or a matrix of several. The suffix of X gives its format: .zarr (or
+    none), .npy, and .raw, .bin or .dat for bare elements. Temporaries go to the scratch directory
+    (outcrop --scratch).
+    """
+    _compute(session, lambda: _solve(a, b, assume), x, "X", **wishes)
+
+
+@click.group()
+def plan() -> None:
+    """Say what a computation will cost, and compute nothing.
+
+    What it moves is exact, for the memory budget of this command and a Zarr result; the time is
+    predicted.
+    """
+
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
+
+
+@plan.command("matmul")
+@_together(_array("a"), _array("b"), _trans_a, _trans_b, _json)
+def _plan_matmul(a: Place, b: Place, trans_a: bool, trans_b: bool, as_json: bool) -> None:
+    """Plan a product of matrices, A B."""
+    _tell(_matmul(a, b, trans_a, trans_b).planned(), as_json)
+
+
+@plan.command("cholesky")
+@_together(_array("a"), _upper, _json)
+def _plan_cholesky(a: Place, upper: bool, as_json: bool) -> None:
+    """Plan the factorization of a Hermitian, positive definite matrix A."""
+    _tell(_cholesky(a, upper).planned(), as_json)
+
+
+@plan.command("solve")
+@_together(_array("a"), _array("b"), _assume, _json)
+def _plan_solve(a: Place, b: Place, assume: str, as_json: bool) -> None:
+    """Plan the solution of a system of equations, A X = B."""
+    _tell(_solve(a, b, assume).planned(), as_json)
+
+
+def _tell(planned: _native.Plan, as_json: bool = False) -> None:
+    facts = planned.facts
+    click.echo(json.dumps(facts, indent=2) if as_json else Plan(facts).explain())
+
+
+def _check_timeline(arrays: Sequence[str]) -> None:
+    """Refuse to record over what is read or made."""
+    record = os.path.realpath(timeline_path() or os.devnull)
+    for path in arrays:
+        place = os.path.realpath(path)
+        if os.path.commonpath([place, record]) == place:
+            raise InvalidArgumentError(f"{path!r} is an array; record the timeline elsewhere")
+
+
+def _compute(
+    session: Session,
+    prepare: Callable[[], _Job],
+    target: Place,
+    name: str,
+    *,
+    tile: tuple[int, ...] | Literal["default"] | None,
+    format: str | None,
+    overwrite: bool,
+    only_plan: bool,
+) -> None:
+    target = undescribed(target, name, "what is computed")
+    format = target_format(target, format, name)
+    check_zarr_only(target, format, {"--tile": tile})
+    job = prepare()
+    wanted = check_tile(None if tile == "default" else tile, job.result.shape)
+    _check_timeline([*job.operands, target.path])
+    if only_plan:
+        _tell(job.planned(wanted))
+        return
+    scale: Scale = Steps()
+    # What fails here fails below as well, or only a Zarr array would need more memory.
+    with suppress(OutcropError):
+        planned = job.planned(wanted)
+        scale = Computing(planned.facts["flops"], planned.facts["seconds"])
+        if format == "zarr":
+            # Saves planning it once more.
+            wanted = planned.output_tile
+    with session.work(target.name, scale) as work:
+        result = job.result.save(
+            target.path,
+            tile=wanted,
+            format=format,
+            overwrite=overwrite,
+            progress=work.progress,
+        )
+        work.done = f"{job.done} to {written(target, result, format)}"
+        work.nbytes = result.nbytes
+        if run := last_run():
+            work.flops = run.flops
