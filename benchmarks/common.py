@@ -197,23 +197,25 @@ class Claim:
         aim: float,
         *,
         low: bool,
+        worst: bool = False,
         **more: Any,
     ) -> None:
-        """A ratio over the rounds. `low`: whether small is good."""
-        median = statistics.median(values)
-        kept = median <= floor if low else median >= floor
-        reached = median <= aim if low else median >= aim
+        """A ratio over the rounds. `low`: whether small is good; `worst`: not the median counts."""
+        figure = (max if low else min)(values) if worst else statistics.median(values)
+        kept = figure <= floor if low else figure >= floor
+        reached = figure <= aim if low else figure >= aim
         verdict = "aim reached" if reached else "kept" if kept else "MISSED"
         spread = f"{min(values):.3g} to {max(values):.3g}"
         sign = "<=" if low else ">="
         print(
-            f"  {what:58s} {median:7.3f}  ({spread}), claimed {sign} {floor:g}, aim {aim:g}: {verdict}"
+            f"  {what:58s} {figure:7.3f}  ({spread}), claimed {sign} {floor:g}, aim {aim:g}: {verdict}"
         )
         for key, value in more.items():
             print(f"      {key}: {value}")
         self.rows.append(
             {
                 "what": what,
+                "figure": figure,
                 "values": list(values),
                 "floor": floor,
                 "aim": aim,
@@ -226,6 +228,14 @@ class Claim:
         """A line that is no ratio."""
         print(f"  {text}")
         self.rows.append({"what": text})
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Figures that are no ratios, such as those of both sides."""
+        widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
+        print(f"  {title}:")
+        for line in (header, *rows):
+            print("      " + "  ".join(map(str.ljust, line, widths)).rstrip())
+        self.rows.append({"what": title, "header": list(header), "table": [list(r) for r in rows]})
 
     def save(self) -> None:
         """Writes the table as JSON."""

@@ -121,14 +121,14 @@ def demo(directory: Path, count: int) -> None:
     for name, values in scores.items():
         print(f"  {name:16}" + "".join(f"{value:15.3f}" for value in values))
     print(
-        "\nThe kernel fills in the days that it knows; of other days it can tell little more than a\n"
-        "straight line. Most of a delay is told by neither."
+        "\nThe kernel fills in the days that it knows; of other days it can tell little more than\n"
+        "a straight line. Most of a delay is told by neither."
     )
 
     in_memory = 2 * kernel.nbytes
     print(
-        f"\nIn memory the matrix and its factor would have taken {in_memory / GIB:.1f} GiB; here the "
-        f"process never had more than {run.peak_rss / GIB:.2f} GiB."
+        f"\nIn memory the matrix and its factor would have taken {in_memory / GIB:.1f} GiB; here "
+        f"the process never had more than {run.peak_rss / GIB:.2f} GiB."
     )
     agreed = moved == (plan.bytes_read, plan.bytes_written)
     print(

@@ -178,9 +178,9 @@ class ComputedSource(Source):
         """The shape of the tiles in which it would be computed to a new Zarr array."""
         return tuple(self.computation.plan((None, "{}")).output_tile)
 
-    def run(self, store: _native.Store, progress: Progress | None) -> None:
-        """Compute it to a store that was made for it, and commit that."""
-        self.computation.plan(store).run(store, progress, _timeline())
+    def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
+        """Compute it to the store that the plan is for, and commit that."""
+        plan.run(store, progress, _timeline())
 
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""

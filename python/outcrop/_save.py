@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
-from outcrop._lazy import ComputedSource
+from outcrop._lazy import ComputedSource, Progress
 from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError
 from outcrop.views import View
 
 __all__ = ["create_store", "format_of", "save"]
@@ -99,7 +99,7 @@ def save(
     overwrite: bool,
     codecs: Codecs | None,
     zarr_format: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress | None,
 ) -> StoreSource:
     """Write a view to a new array on disk and open that."""
     source.check_open()
@@ -110,7 +110,7 @@ def save(
     computed = source if isinstance(source, ComputedSource) and view.is_whole else None
     if computed is not None:
         computed.check_target(name)
-        if tile is None and format == "zarr" and codecs is None and order == "C":
+        if tile is None and format == "zarr" and order == "C":
             # The tiles in which it is computed are those that are stored.
             tile = computed.plan_for_tile()
     target = create_store(
@@ -127,7 +127,7 @@ def save(
     )
     try:
         if computed is not None:
-            computed.run(target, progress)
+            _compute(computed, target, progress)
         elif isinstance(source, StoreSource) and view.is_box:
             _native.copy(source.store, *view.box, target, progress)
         else:
@@ -144,6 +144,19 @@ def save(
     if format != "raw":
         return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
+
+
+def _compute(source: ComputedSource, target: _native.Store, progress: Progress | None) -> None:
+    try:
+        plan = source.computation.plan(target)
+    except BudgetError:
+        # The target's tiles are too large to compute in; others need not be.
+        done = source.materialized()
+        if not isinstance(done, StoreSource):
+            raise
+        _native.copy(done.store, *View.whole(done.shape).box, target, progress)
+        return
+    source.run(plan, target, progress)
 
 
 def _is_inside(path: PurePath, directory: str) -> bool:

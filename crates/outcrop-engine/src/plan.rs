@@ -2,7 +2,7 @@
 
 use crate::execute::{self, Crew, Kernels, Timeline, Work};
 use crate::predict::{Prediction, Speeds, predict};
-use crate::program::{Program, Role};
+use crate::program::{Program, Role, STEP_BYTES};
 use crate::report::Report;
 use crate::runtime::Runtime;
 use crate::schedule::{self, Schedule};
@@ -146,14 +146,22 @@ fn is_better(one: &Plan, other: &Plan) -> bool {
     if (a - b).abs() <= 0.01 * b { moved(one) < moved(other) } else { a < b }
 }
 
-/// Bytes for the tiles of a program's schedule, those that run ahead not counted; `least` are the bytes
-/// of the tiles of its largest step. Programs are made to measure with this.
+/// Bytes for the tiles of a program's schedule, those that run ahead not counted. The program has its
+/// arrays, but not its steps: there will be so many, the largest of which has tiles of `least` bytes.
+/// Programs are made to measure with this.
 ///
 /// # Errors
 /// [`Error::Budget`] where there is no room for the largest step.
-pub fn capacity(runtime: &Runtime, program: &Program, speeds: Speeds, least: usize) -> Result<usize> {
+pub fn capacity(
+    runtime: &Runtime,
+    program: &Program,
+    steps: u64,
+    speeds: Speeds,
+    least: usize,
+) -> Result<usize> {
     let (limit, elsewhere) = available(runtime);
-    divide(program, limit, elsewhere, speeds, least).map(|(_, capacity)| capacity)
+    let books = program.bytes() + steps as usize * (STEP_BYTES + 8) + 4 * program.tiles();
+    divide(program, books, limit, elsewhere, speeds, least).map(|(_, capacity)| capacity)
 }
 
 /// Bytes of the budget that a run may have, and those that others have, such as arrays that the user
@@ -175,7 +183,8 @@ pub fn plan(
 ) -> Result<Plan> {
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
-    let (mut crew, capacity) = divide(&program, limit, elsewhere, speeds, program.largest_step())?;
+    let books = expected_bookkeeping(&program);
+    let (mut crew, capacity) = divide(&program, books, limit, elsewhere, speeds, program.largest_step())?;
     let mut capacity = capacity;
     let schedule = loop {
         let schedule = schedule::best(&program, capacity, &resident)?;
@@ -200,6 +209,7 @@ pub fn plan(
 /// gives the crew, and the capacity for the schedule.
 fn divide(
     program: &Program,
+    books: usize,
     limit: usize,
     elsewhere: usize,
     speeds: Speeds,
@@ -209,7 +219,6 @@ fn divide(
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
     let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
-    let books = expected_bookkeeping(program);
     let crew = |threads, movers| {
         let mut crew =
             Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 };

@@ -99,6 +99,9 @@ struct Step {
     work: f32,
 }
 
+/// Bytes of memory that a step of three operands takes.
+pub const STEP_BYTES: usize = size_of::<Step>() + 3 * size_of::<Operand>();
+
 /// An operand of a step: a tile and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand(u32);

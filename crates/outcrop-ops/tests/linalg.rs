@@ -245,3 +245,41 @@ fn triangular_systems_are_solved() {
         }
     }
 }
+
+#[test]
+fn next_use_never_moves_more_than_last_use() {
+    use outcrop_engine::schedule::{Policy, best, schedule};
+    let dir = tempfile::tempdir().unwrap();
+    let n = 320;
+    let making = runtime(16 << 20);
+    let a = stored(&making, &dir.path().join("a"), &[n; 2], &[16, 16], &positive(n as usize));
+    let b = stored(&making, &dir.path().join("b"), &[n, 16], &[16, 16], &numbers(n as usize * 16, 4));
+    let (a, b) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
+    for memory in [640 << 10, 1 << 20, 2 << 20] {
+        let runtime = runtime(memory);
+        let limits = limits(&runtime);
+        let triangle = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
+        let jobs = [
+            matmul(&runtime, &a, &a, &[n, n], &fresh(), limits).unwrap(),
+            cholesky(&runtime, &a, Half::Lower, &fresh(), limits).unwrap(),
+            solve(&runtime, &a, &b, &[n, 16], &fresh(), limits).unwrap(),
+            solve_triangular(&runtime, &a, triangle, &b, &[n, 16], &fresh(), limits).unwrap(),
+        ];
+        for job in jobs {
+            let program = job.plan(&runtime, limits).unwrap().plan.program;
+            for frames in [4, 7, 20, 60, 200] {
+                let capacity = frames * program.arrays()[0].frame;
+                let moved = |s: &outcrop_engine::schedule::Schedule| s.bytes_read() + s.bytes_written();
+                let found = moved(&best(&program, capacity, &[]).unwrap());
+                for policy in [Policy::Lru, Policy::CleanFirstLru] {
+                    let other = moved(&schedule(&program, capacity, &[], policy).unwrap());
+                    assert!(
+                        found <= other,
+                        "{} with {frames}: {found} > {other} by {policy:?}",
+                        program.name
+                    );
+                }
+            }
+        }
+    }
+}

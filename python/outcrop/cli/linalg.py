@@ -218,7 +218,7 @@ def _compute(
     with suppress(OutcropError):
         planned = job.planned(wanted)
         scale = Computing(planned.facts["flops"], planned.facts["seconds"])
-        if format == "zarr":
+        if format == "zarr" and wanted is None:
             # Saves planning it once more.
             wanted = planned.output_tile
     with session.work(target.name, scale) as work:

@@ -45,7 +45,7 @@ impl Resource {
     }
 
     fn grants(&self, write: bool) -> bool {
-        !self.writing && !(write && self.readers > 0)
+        !(self.writing || write && self.readers > 0)
     }
 
     fn take(&mut self, write: bool) {

@@ -51,7 +51,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
 /// Sides of square tiles that are worth trying.
 pub(super) fn square_sides(runtime: &Runtime, a: &Matrix, target: &Target) -> Vec<u64> {
     let n = a.rows();
-    let own = target.tile().map(|t| t.iter().fold(1, |acc, &x| lcm(acc, x)));
+    let own = target.tile().map(|t| t.iter().fold(1, |acc, &x| lcm(acc, x)).min(n.max(1)));
     let mut found = Vec::new();
     let mut offer = |side: u64| {
         let side = aligned(side, own, n);
@@ -90,7 +90,14 @@ pub(super) fn blocks(
     limits: Limits,
 ) -> Result<Vec<(u64, u64)>> {
     let frame = l.frame(&builder.program);
-    let capacity = match plan::capacity(runtime, &builder.program, limits.speeds, 3 * frame) {
+    let n = l.counts(&builder.program).0;
+    let capacity = match plan::capacity(
+        runtime,
+        &builder.program,
+        n * (n + 1) * (n + 2) / 6,
+        limits.speeds,
+        3 * frame,
+    ) {
         Ok(capacity) => capacity,
         Err(Error::Budget { needed, .. }) => {
             job.too_small(needed);
@@ -98,7 +105,6 @@ pub(super) fn blocks(
         }
         Err(other) => return Err(other),
     };
-    let n = l.counts(&builder.program).0;
     let tiles = (capacity / frame) as u64;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for q in 1..=n.max(1) {

@@ -36,6 +36,7 @@ pub fn matmul(
         let capacity = match plan::capacity(
             runtime,
             &builder.program,
+            candidate.count(&builder, tiles),
             limits.speeds,
             candidate.least(&builder, tiles),
         ) {
@@ -122,6 +123,12 @@ impl Product<'_> {
     /// Bytes of the tiles of one step.
     fn least(&self, builder: &Builder, (a, b, c): Three) -> usize {
         [a, b, c].iter().map(|t| t.frame(&builder.program)).sum()
+    }
+
+    /// How many steps there will be.
+    fn count(&self, builder: &Builder, (a, b, _): Three) -> u64 {
+        let ((mt, kt), (_, nt)) = (a.counts(&builder.program), b.counts(&builder.program));
+        mt * nt * kt.max(1)
     }
 
     /// Shapes of the block of C in memory, in tiles, that promise the least reading.

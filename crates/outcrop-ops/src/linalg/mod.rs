@@ -139,8 +139,9 @@ fn result_axes(shape: &[u64], has_rows: bool) -> Axes {
 fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
     let extent = extent.max(1);
     match own {
-        // What hangs over does not matter for a single tile.
-        Some(own) => wanted.max(1).div_ceil(own).max(1) * own,
+        Some(own) if wanted <= own => own,
+        // The whole extent consists of whole tiles, too.
+        Some(own) => (wanted.div_ceil(own) * own).min(extent.max(own)),
         None => wanted.clamp(1, extent),
     }
 }

@@ -38,7 +38,10 @@ pub fn solve(
             let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
             let tile = tile_shape(2, Axes::MATRIX, side, side);
             let extents = [a.rows(), a.rows()];
-            let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes: a.axes };
+            // As A lies, so that its tiles can become those of L; unless A is a part of something else.
+            let plain = a.region.ndim() == 2 && a.axes.rows.is_some() && a.axes.cols.is_some();
+            let axes = if plain { a.axes } else { Axes::MATRIX };
+            let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes };
             let l = what.temporary(&mut builder.program, Some(&stored))?;
             let l = builder.note(l);
             builder.workspace(side, wide.max(side), side);

@@ -115,7 +115,9 @@ pub(super) fn blocks(
 ) -> Result<Vec<(u64, u64)>> {
     let program = &builder.program;
     let (ft, fx) = (t.frame(program), x.frame(program));
-    let capacity = match plan::capacity(runtime, program, limits.speeds, ft + 2 * fx) {
+    let (n, m) = x.counts(program);
+    let (n, m) = (n.max(1), m.max(1));
+    let capacity = match plan::capacity(runtime, program, n * (n + 1) / 2 * m, limits.speeds, ft + 2 * fx) {
         Ok(capacity) => capacity,
         Err(Error::Budget { needed, .. }) => {
             job.too_small(needed);
@@ -123,8 +125,6 @@ pub(super) fn blocks(
         }
         Err(other) => return Err(other),
     };
-    let (n, m) = x.counts(program);
-    let (n, m) = (n.max(1), m.max(1));
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for groups in 1..=m {
         let w = m.div_ceil(groups);

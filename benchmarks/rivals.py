@@ -1,0 +1,206 @@
+"""Products and factors larger than memory, by Outcrop and by others, with the same memory.
+
+Everything runs under one memory limit. The others read and write arrays that are not compressed, in
+tiles and with threads that are best for them: in the first round all candidates are measured, in
+the others the fastest. Their time ends when the last write returns; Outcrop's when the result is
+durable.
+"""
+
+import os
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common import GIB, MIB, Claim, arguments, cold, remove
+from sides import data, environment
+from sides.linear import (
+    HERE,
+    THREADS,
+    accounts,
+    attempt,
+    check_cholesky,
+    check_product,
+    computed,
+    has_avx512,
+    make_matrix,
+    scratch,
+)
+
+PATIENCE = 3600
+"""Seconds after which a rival is given up."""
+
+
+class Rival(NamedTuple):
+    """A way to do a job with a library: its side of tiles, threads, threads of OpenBLAS for each."""
+
+    library: str
+    job: str
+    chunk: int
+    threads: int
+    blas: int
+    how: str = "threads"
+    limited: bool = True
+
+    @property
+    def memory(self) -> str:
+        return "" if self.limited else ", without the limit"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.library}, tiles of {self.chunk} x {self.chunk}, {self.threads} x {self.blas} "
+            f"threads, {self.how}{self.memory}"
+        )
+
+    def run(
+        self, python: Path, directory: Path, n: int, core: str = ""
+    ) -> tuple[float | None, str]:
+        """Seconds; or None, and why."""
+        script = [str(python), str(HERE / f"{self.library}_job.py")]
+        where = [str(directory), str(n), str(self.chunk)]
+        extra = {"OPENBLAS_CORETYPE": core} if core else {}
+        settings = {**os.environ, "OPENBLAS_NUM_THREADS": str(self.blas), **extra}
+        needed = {"matmul": "AB", "cholesky": "S"}[self.job]
+        made = self.library, needed, self.chunk
+        try:
+            if prepared.get(directory) != made:
+                remove(*(path for path in directory.iterdir()))
+                done, why = attempt(4 * GIB, [*script, "prepare", *where, needed], env=settings)
+                if why:
+                    return None, why
+                prepared[directory] = made
+            cold(directory)
+            spilling = f"{LIMIT * 7 // 10}"
+            command = [*script, self.job, *where, str(self.threads), self.how, spilling]
+            limit = LIMIT if self.limited else 64 * GIB
+            done, why = attempt(limit, command, env=settings, timeout=PATIENCE)
+            return (None, why) if done is None else (done["seconds"], "")
+        finally:
+            remove(directory / "C.zarr", directory / "C.b2nd", directory / "spilled")
+
+
+prepared: dict[Path, tuple[str, str, int]] = {}
+options = arguments(__doc__)
+if options.quick:
+    LIMIT, budget, product, factor = 500 * MIB, 128 * MIB, 2048, 2048
+    SIDES = [512, 1024]
+else:
+    LIMIT, budget, product, factor = 1500 * MIB, 1200 * MIB, 12288, 16384
+    SIDES = [1024, 2048, 4096]
+
+# Tiles of 4096 are too large for a factor that has only four by four of them.
+JOBS: list[tuple[str, int, float, str, dict[str, list[Rival]], tuple[float, float]]] = [
+    (
+        "matmul",
+        product,
+        2.0 * product**3,
+        "inputs[0] @ inputs[1]",
+        {
+            "dask": [
+                *(Rival("dask", "matmul", side, THREADS, 1) for side in SIDES),
+                Rival("dask", "matmul", SIDES[-1], 1, THREADS),
+            ],
+            "blosc2": [
+                Rival("blosc2", "matmul", side, THREADS, THREADS, how)
+                for side in SIDES
+                for how in ("fast", "chunked")
+            ],
+        },
+        (3.5, 4.0),
+    ),
+    (
+        "cholesky",
+        factor,
+        factor**3 / 3,
+        "oc.linalg.cholesky(inputs[0])",
+        {
+            "dask": [
+                *(Rival("dask", "cholesky", side, THREADS, 1) for side in SIDES[:2]),
+                Rival("dask", "cholesky", SIDES[1], THREADS, 1, "distributed"),
+            ]
+        },
+        (4.0, 5.0),
+    ),
+]
+claim = Claim(
+    f"Against others under {LIMIT // MIB} MiB: product of {product} x {product}, Cholesky factor of "
+    f"{factor} x {factor}, float64",
+    options,
+)
+python, said = environment.rivals(options.directory)
+claim.note(f"the others: {said}" if python else f"not measured: {said}")
+runs: list[dict[str, Any]] = []
+rows = []
+with scratch(options, "rivals") as directory:
+    own, theirs = directory / "own", directory / "theirs"
+    own.mkdir()
+    theirs.mkdir()
+    for job, n, flops, expression, libraries, (floor, aim) in JOBS:
+        tile, shape = 512, (n, n)
+        functions = [data.left, data.right] if job == "matmul" else [data.positive]
+        inputs = [
+            make_matrix(own / f"{i}.zarr", function, shape, "float64", (tile, tile))
+            for i, function in enumerate(functions)
+        ]
+        target = own / "result.zarr"
+        best: dict[str, Rival] = {}
+        seconds: dict[str, list[float]] = {library: [] for library in libraries}
+        mine: list[float] = []
+        for number in range(options.rounds):
+            run = computed(budget, expression, target, *inputs, limit=LIMIT)
+            mine.append(run["seconds"])
+            runs.append(run)
+            if number == 0:
+                check = check_product if job == "matmul" else check_cholesky
+                check(*inputs, target)
+            print(f"    {job}: Outcrop {run['seconds']:.2f} s")
+            remove(target)
+            for library, candidates in libraries.items():
+                if python is None:
+                    continue
+                if number == 0:
+                    measured = {}
+                    # What does not fit is measured without the limit at last.
+                    free = candidates[1]._replace(limited=False)
+                    for rival in (*candidates, free):
+                        if rival is free and measured:
+                            continue
+                        taken, why = rival.run(python, theirs, n)
+                        print(f"    {job}: {rival}: " + (f"{taken:.2f} s" if taken else why))
+                        if taken is None:
+                            rows.append((job, str(rival), why, ""))
+                        else:
+                            measured[rival] = taken
+                    if measured:
+                        best[library] = min(measured, key=lambda rival: measured[rival])
+                        seconds[library].append(measured[best[library]])
+                        rows += [
+                            (job, str(rival), f"{taken:.1f}", f"{flops / taken / 1e9:.1f}")
+                            for rival, taken in measured.items()
+                        ]
+                elif library in best:
+                    taken, why = best[library].run(python, theirs, n)
+                    print(f"    {job}: {best[library]}: " + (f"{taken:.2f} s" if taken else why))
+                    if taken is not None:
+                        seconds[library].append(taken)
+        median = statistics.median(mine)
+        rows.append((job, "Outcrop", f"{median:.1f}", f"{flops / median / 1e9:.1f}"))
+        for library, rival in best.items():
+            ratios = [a / b for a, b in zip(seconds[library], mine, strict=False)]
+            what = f"{job}: time of {library}{rival.memory} / time of Outcrop"
+            claim.row(what, ratios, floor, aim, low=False)
+            if python is not None and has_avx512():
+                taken, why = rival.run(python, theirs, n, core="SkylakeX")
+                result = (
+                    why if taken is None else f"{taken:.1f} s, {taken / median:.2f} of Outcrop's"
+                )
+                claim.note(
+                    f"{job}: {library} told to use AVX-512 (OPENBLAS_CORETYPE=SkylakeX): {result}"
+                )
+        for library in libraries:
+            if library not in best:
+                claim.note(f"{job}: {library} is not measured")
+        remove(*inputs, *theirs.iterdir())
+        prepared.clear()
+accounts(claim, runs)
+claim.table("Seconds and Gflop/s", ("job", "who", "seconds", "Gflop/s"), rows)
+claim.save()

@@ -1,0 +1,70 @@
+"""Blosc2's side of `rivals.py`, run in an environment of its own.
+
+``blosc2_job.py prepare DIRECTORY N CHUNK`` writes A.b2nd and B.b2nd, not compressed.
+``blosc2_job.py matmul DIRECTORY N CHUNK THREADS PATH`` computes, checks, and prints one line of
+JSON. PATH is fast, what the library chooses where it can, or chunked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import blosc2
+import data
+import numpy as np
+
+PLAIN = {"clevel": 0}
+
+
+def prepare(directory: Path, n: int, chunk: int) -> None:
+    """Writes the factors."""
+    for name, function in (("A", data.left), ("B", data.right)):
+        array = blosc2.empty(
+            (n, n),
+            dtype="float64",
+            chunks=(chunk, chunk),
+            blocks=(block(chunk), block(chunk)),
+            urlpath=str(directory / f"{name}.b2nd"),
+            mode="w",
+            cparams=PLAIN,
+        )
+        for i in range(0, n, chunk):
+            for j in range(0, n, chunk):
+                rows, columns = np.ogrid[i : min(n, i + chunk), j : min(n, j + chunk)]
+                array[i : i + chunk, j : j + chunk] = function(rows, columns)
+
+
+def block(chunk: int) -> int:
+    """The side of the blocks of a chunk: 2 MiB, as much as a cache of the second level holds."""
+    return min(chunk, 512)
+
+
+def main() -> None:
+    """Prepares, or measures and prints."""
+    job, directory, n, chunk = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    if job == "prepare":
+        prepare(directory, n, chunk)
+        return
+    blosc2.set_nthreads(int(sys.argv[5]))
+    blosc2.linalg.try_miniexpr = sys.argv[6] == "fast"
+    start = time.perf_counter()
+    a, b = (blosc2.open(str(directory / f"{name}.b2nd"), mode="r") for name in "AB")
+    c = blosc2.matmul(
+        a,
+        b,
+        urlpath=str(directory / "C.b2nd"),
+        mode="w",
+        chunks=(chunk, chunk),
+        blocks=(block(chunk), block(chunk)),
+        cparams=PLAIN,
+    )
+    seconds = time.perf_counter() - start
+    np.testing.assert_allclose(c[n - 32 :, :32], a[n - 32 :, :] @ b[:, :32], rtol=1e-8, atol=1e-8)
+    print(json.dumps({"seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main()
