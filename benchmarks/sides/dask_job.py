@@ -1,9 +1,10 @@
 """Dask's side of `rivals.py`, run in an environment of its own.
 
-``dask_job.py prepare DIRECTORY N CHUNK`` writes A.zarr, B.zarr and S.zarr (positive definite) as
+``dask_job.py prepare DIRECTORY N CHUNK NAMES`` writes A.zarr, B.zarr, S.zarr (positive definite) as
 Dask reads them best, not compressed. ``dask_job.py matmul|cholesky DIRECTORY N CHUNK THREADS
-SCHEDULER`` computes, checks, and prints one line of JSON. SCHEDULER is threads, or distributed: one
-worker that spills to disk.
+SCHEDULER MEMORY`` computes and prints one line of JSON. SCHEDULER is threads, or distributed: one
+worker that spills to disk beyond MEMORY. ``dask_job.py check DIRECTORY N CHUNK matmul|cholesky``
+looks at corners of the result.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ def main() -> None:
     if job == "prepare":
         prepare(directory, n, chunk, sys.argv[5])
         return
+    if job == "check":
+        check(sys.argv[5], directory, n)
+        return
     threads, scheduler = int(sys.argv[5]), sys.argv[6]
     import dask
 
@@ -106,7 +110,6 @@ def main() -> None:
     else:
         with dask.config.set(scheduler="threads", num_workers=threads):
             seconds = compute(job, directory, n, chunk)
-    check(job, directory, n)
     print(json.dumps({"seconds": seconds}))
 
 
