@@ -32,7 +32,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--directory", type=Path, default=Path("benchmarks/data"))
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="an eighth of the size, one round")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     options = parser.parse_args()
     if options.quick:
         options.rounds = 1

@@ -59,7 +59,8 @@ class Rival(NamedTuple):
         where = [str(directory), str(n), str(self.chunk)]
         extra = {"OPENBLAS_CORETYPE": core} if core else {}
         settings = {**os.environ, "OPENBLAS_NUM_THREADS": str(self.blas), **extra}
-        needed = {"matmul": "AB", "cholesky": "S"}[self.job]
+        names = {"matmul": "AB", "cholesky": "S"}[self.job]
+        needed = self.how if self.library == "blosc2" else names
         made = self.library, needed, self.chunk
         try:
             if prepared.get(directory) != made:
@@ -78,7 +79,7 @@ class Rival(NamedTuple):
             # With memory enough: it is not what is measured.
             _, wrong = attempt(8 * GIB, [*script, "check", *where, self.job], env=settings)
             if wrong:
-                raise SystemExit(f"{self}: the result is wrong, or cannot be checked: {wrong}")
+                return None, f"wrong result, or one that cannot be checked ({wrong})"
             return done["seconds"], ""
         finally:
             remove(directory / "C.zarr", directory / "C.b2nd", directory / "spilled")
@@ -93,7 +94,6 @@ else:
     LIMIT, budget, product, factor = 1500 * MIB, 1200 * MIB, 12288, 16384
     SIDES = [1024, 2048, 4096]
 
-# Tiles of 4096 are too large for a factor that has only four by four of them.
 JOBS: list[tuple[str, int, float, str, dict[str, list[Rival]], tuple[float, float]]] = [
     (
         "matmul",
@@ -105,10 +105,10 @@ JOBS: list[tuple[str, int, float, str, dict[str, list[Rival]], tuple[float, floa
                 *(Rival("dask", "matmul", side, THREADS, 1) for side in SIDES),
                 Rival("dask", "matmul", SIDES[-1], 1, THREADS),
             ],
+            # Its path for aligned squares fails with arrays on disk as of version 4.14.
             "blosc2": [
-                Rival("blosc2", "matmul", side, THREADS, THREADS, how)
-                for side in SIDES
-                for how in ("fast", "chunked")
+                *(Rival("blosc2", "matmul", side, THREADS, THREADS, "chunked") for side in SIDES),
+                Rival("blosc2", "matmul", SIDES[1], THREADS, THREADS, "fast"),
             ],
         },
         (3.5, 4.0),
@@ -119,6 +119,7 @@ JOBS: list[tuple[str, int, float, str, dict[str, list[Rival]], tuple[float, floa
         factor**3 / 3,
         "oc.linalg.cholesky(inputs[0])",
         {
+            # Tiles of 4096 are too large for a factor that has only four by four of them.
             "dask": [
                 *(Rival("dask", "cholesky", side, THREADS, 1) for side in SIDES[:2]),
                 Rival("dask", "cholesky", SIDES[1], THREADS, 1, "distributed"),

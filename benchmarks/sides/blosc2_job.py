@@ -1,6 +1,6 @@
 """Blosc2's side of `rivals.py`, run in an environment of its own.
 
-``blosc2_job.py prepare DIRECTORY N CHUNK`` writes A.b2nd and B.b2nd, not compressed.
+``blosc2_job.py prepare DIRECTORY N CHUNK PATH`` writes A.b2nd and B.b2nd, not compressed.
 ``blosc2_job.py matmul DIRECTORY N CHUNK THREADS PATH`` computes and prints one line of JSON. PATH
 is fast, what the library chooses where it can, or chunked. ``blosc2_job.py check DIRECTORY N CHUNK``
 looks at a corner of the result.
@@ -20,14 +20,14 @@ import numpy as np
 PLAIN = {"clevel": 0}
 
 
-def prepare(directory: Path, n: int, chunk: int) -> None:
+def prepare(directory: Path, n: int, chunk: int, path: str) -> None:
     """Writes the factors."""
     for name, function in (("A", data.left), ("B", data.right)):
         array = blosc2.empty(
             (n, n),
             dtype="float64",
             chunks=(chunk, chunk),
-            blocks=(block(chunk), block(chunk)),
+            blocks=blocks(chunk, path),
             urlpath=str(directory / f"{name}.b2nd"),
             mode="w",
             cparams=PLAIN,
@@ -38,16 +38,16 @@ def prepare(directory: Path, n: int, chunk: int) -> None:
                 array[i : i + chunk, j : j + chunk] = function(rows, columns)
 
 
-def block(chunk: int) -> int:
-    """The side of the blocks of a chunk: 2 MiB, as much as a cache of the second level holds."""
-    return min(chunk, 512)
+def blocks(chunk: int, path: str) -> tuple[int, int] | None:
+    """The blocks of a chunk: those of the library, or squares, which the fast path needs."""
+    return (min(chunk, 256), min(chunk, 256)) if path == "fast" else None
 
 
 def main() -> None:
     """Prepares, or measures and prints."""
     job, directory, n, chunk = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     if job == "prepare":
-        prepare(directory, n, chunk)
+        prepare(directory, n, chunk, sys.argv[5])
         return
     if job == "check":
         a, b, c = (blosc2.open(str(directory / f"{name}.b2nd"), mode="r") for name in "ABC")
@@ -64,7 +64,7 @@ def main() -> None:
         urlpath=str(directory / "C.b2nd"),
         mode="w",
         chunks=(chunk, chunk),
-        blocks=(block(chunk), block(chunk)),
+        blocks=blocks(chunk, sys.argv[6]),
         cparams=PLAIN,
     )
     seconds = time.perf_counter() - start

@@ -13,6 +13,7 @@ array([0., 1., 1., 1., 2.])
 
 from importlib import metadata as _metadata
 
+from outcrop import linalg
 from outcrop.array import Array
 from outcrop.config import Config, config
 from outcrop.creation import asarray, create, fromfunction, open
@@ -36,7 +37,6 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop import linalg
 from outcrop.linalg import matmul
 from outcrop.plan import Plan, plan
 from outcrop.report import Run, last_run

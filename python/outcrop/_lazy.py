@@ -161,7 +161,7 @@ class ComputedSource(Source):
         self.computation.prepare()
         result = _native.Output(self.shape, self.dtype.name)
         store = result.store()
-        self.computation.plan(store).run(store, progress, _timeline())
+        self.run(self.computation.plan(store), store, progress)
         return result.array()
 
     def materialized(self) -> Source:
@@ -174,24 +174,33 @@ class ComputedSource(Source):
                 self._done = _brought_to_disk(self, View.whole(self.shape))
         return self._done
 
-    def plan_for_tile(self) -> tuple[int, ...]:
-        """The shape of the tiles in which it would be computed to a new Zarr array."""
-        return tuple(self.computation.plan((None, "{}")).output_tile)
-
     def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
         """Compute it to the store that the plan is for, and commit that."""
-        plan.run(store, progress, _timeline())
+        plan.run(store, progress, self._timeline())
 
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""
+        self._check_apart(path, "save to another path")
+        timeline = timeline_path()
+        if timeline is not None and _is_at(str(timeline), path):
+            raise InvalidArgumentError(f"{path!r} is where the timeline is recorded")
+
+    def _check_apart(self, path: str, advice: str) -> None:
         for array in self.computation.operands:
             own = array._source.path
-            if own is not None and os.path.realpath(own) == os.path.realpath(path):
+            if own is not None and (_is_at(path, str(own)) or _is_at(str(own), path)):
                 raise InvalidArgumentError(
-                    f"{path!r} is what {self.computation.name} reads; save to another path"
+                    f"{path!r} is at {str(own)!r}, which {self.computation.name} reads; {advice}"
                 )
             if isinstance(array._source, ComputedSource):
-                array._source.check_target(path)
+                array._source._check_apart(path, advice)
+
+    def _timeline(self) -> str | None:
+        path = timeline_path()
+        if path is None:
+            return None
+        self._check_apart(str(path), "record the timeline elsewhere")
+        return str(path)
 
 
 def _source_axis(view: View, axis: int | None) -> int | None:
@@ -220,9 +229,10 @@ def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[An
     return fill
 
 
-def _timeline() -> str | None:
-    path = timeline_path()
-    return None if path is None else str(path)
+def _is_at(inner: str, outer: str) -> bool:
+    """Whether one path is the other, or inside it."""
+    paths = [os.path.realpath(inner), os.path.realpath(outer)]
+    return os.path.commonpath(paths) == paths[1]
 
 
 def _small_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:

@@ -108,11 +108,13 @@ def save(
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     computed = source if isinstance(source, ComputedSource) and view.is_whole else None
+    planned: _native.Plan | None = None
     if computed is not None:
         computed.check_target(name)
-        if tile is None and format == "zarr" and order == "C":
+        if format == "zarr" and order == "C":
+            planned = _plan(computed, check_tile(tile, view.shape))
             # The tiles in which it is computed are those that are stored.
-            tile = computed.plan_for_tile()
+            tile = tile if planned is None else planned.output_tile
     target = create_store(
         path,
         view.shape,
@@ -127,7 +129,8 @@ def save(
     )
     try:
         if computed is not None:
-            _compute(computed, target, progress)
+            fits = planned is not None and target.format == "zarr"
+            _compute(computed, planned if fits else None, target, progress)
         elif isinstance(source, StoreSource) and view.is_box:
             _native.copy(source.store, *view.box, target, progress)
         else:
@@ -146,16 +149,32 @@ def save(
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
 
 
-def _compute(source: ComputedSource, target: _native.Store, progress: Progress | None) -> None:
+def _plan(source: ComputedSource, tile: tuple[int, ...] | None) -> _native.Plan | None:
+    """The plan for a new Zarr array; None where its tiles are too large to compute in."""
     try:
-        plan = source.computation.plan(target)
+        return source.computation.plan((tile, "{}"))
     except BudgetError:
-        # The target's tiles are too large to compute in; others need not be.
-        done = source.materialized()
-        if not isinstance(done, StoreSource):
+        if tile is None:
             raise
-        _native.copy(done.store, *View.whole(done.shape).box, target, progress)
-        return
+        return None
+
+
+def _compute(
+    source: ComputedSource,
+    plan: _native.Plan | None,
+    target: _native.Store,
+    progress: Progress | None,
+) -> None:
+    if plan is None:
+        try:
+            plan = source.computation.plan(target)
+        except BudgetError:
+            # The target's tiles are too large to compute in; others need not be.
+            done = source.materialized()
+            if not isinstance(done, StoreSource):
+                raise
+            _native.copy(done.store, *View.whole(done.shape).box, target, progress)
+            return
     source.run(plan, target, progress)
 
 

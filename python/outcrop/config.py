@@ -127,8 +127,9 @@ def config(
 
     What is None stays as it is; without arguments nothing changes. The first settings come from
     the environment: ``OUTCROP_MEMORY``, ``OUTCROP_SCRATCH``, ``OUTCROP_THREADS``,
-    ``OUTCROP_IO_ENGINE`` and ``OUTCROP_TIMELINE``. Without those the budget is half of the memory available to the process
-    (a cgroup's limit included), and there is a thread for every processor it may use.
+    ``OUTCROP_IO_ENGINE`` and ``OUTCROP_TIMELINE``. Without those the budget is half of the memory
+    available to the process (a cgroup's limit included), and there is a thread for every processor
+    it may use.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 use crate::execute::{self, Crew, Kernels, Timeline, Work};
 use crate::predict::{Prediction, Speeds, predict};
-use crate::program::{Program, Role, STEP_BYTES};
+use crate::program::{Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
 use crate::runtime::Runtime;
 use crate::schedule::{self, Schedule};
@@ -34,6 +34,8 @@ pub struct Plan {
     pub speeds: Speeds,
     /// Bytes that the commits of outputs write.
     pub commit: u64,
+    /// The tiles that were in memory when it was made.
+    resident: Vec<TileId>,
     /// What other programs would have taken: their remarks, bytes moved and seconds.
     pub others: Vec<(String, u64, f64)>,
 }
@@ -69,7 +71,7 @@ impl Plan {
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
     ) -> Result<Report> {
-        let changed = runtime.resident_tiles(&self.program, stores)? != self.schedule.adopted
+        let changed = runtime.resident_tiles(&self.program, stores)? != self.resident
             || available(runtime).0 < self.peak_bytes();
         let fresh =
             if changed { Some(plan(runtime, self.program.clone(), stores, self.speeds)?) } else { None };
@@ -146,22 +148,13 @@ fn is_better(one: &Plan, other: &Plan) -> bool {
     if (a - b).abs() <= 0.01 * b { moved(one) < moved(other) } else { a < b }
 }
 
-/// Bytes for the tiles of a program's schedule, those that run ahead not counted. The program has its
-/// arrays, but not its steps: there will be so many, the largest of which has tiles of `least` bytes.
-/// Programs are made to measure with this.
-///
-/// # Errors
-/// [`Error::Budget`] where there is no room for the largest step.
-pub fn capacity(
-    runtime: &Runtime,
-    program: &Program,
-    steps: u64,
-    speeds: Speeds,
-    least: usize,
-) -> Result<usize> {
-    let (limit, elsewhere) = available(runtime);
+/// Bytes for the tiles of a program's schedule, those that run ahead not counted; 0 where there is no
+/// room. The program has its arrays, but not its steps: there will be so many, the largest of which has
+/// tiles of `least` bytes. Programs are made to measure with this.
+pub fn capacity(runtime: &Runtime, program: &Program, steps: u64, speeds: Speeds, least: usize) -> usize {
     let books = program.bytes() + steps as usize * (STEP_BYTES + 8) + 4 * program.tiles();
-    divide(program, books, limit, elsewhere, speeds, least).map(|(_, capacity)| capacity)
+    let (limit, _) = available(runtime);
+    divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity)
 }
 
 /// Bytes of the budget that a run may have, and those that others have, such as arrays that the user
@@ -183,69 +176,96 @@ pub fn plan(
 ) -> Result<Plan> {
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
-    let books = expected_bookkeeping(&program);
-    let (mut crew, capacity) = divide(&program, books, limit, elsewhere, speeds, program.largest_step())?;
-    let mut capacity = capacity;
-    let schedule = loop {
-        let schedule = schedule::best(&program, capacity, &resident)?;
-        // Its own size was estimated.
-        let room = limit.saturating_sub(fixed(&program, &crew) + bookkeeping(&program, &schedule));
-        crew.room = crew.room.min(room);
-        match schedule.peak.saturating_sub(crew.room) {
-            0 => break schedule,
-            lacking => capacity -= lacking,
+    let least = program.largest_step();
+    let (crew, schedule) = match fit(&program, limit, speeds, least, &resident)? {
+        Some(fitting) => fitting,
+        None => {
+            // With the tiles of one step at a time, and nothing else.
+            let books = bookkeeping(&program, &schedule::best(&program, least, &[])?);
+            let needed = elsewhere + fixed(&program, &smallest(&program)) + books + least;
+            let budget = runtime.budget().limit() as u64;
+            return Err(Error::Budget { purpose: program.name.into(), needed: needed as u64, budget });
         }
     };
-    // What the schedule does not need is not taken.
-    let total: usize = (0..program.tiles()).map(|t| program.frame(crate::program::TileId(t as u32))).sum();
-    crew.room = crew.room.min(total).max(schedule.peak);
     let prediction = predict(&program, &schedule, speeds, crew.room);
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
-    Ok(Plan { program, schedule, crew, prediction, speeds, commit, others: Vec::new() })
+    Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
 }
 
-/// Divides `limit` bytes among threads, staging memory, bookkeeping, tiles, and tiles that run ahead;
-/// gives the crew, and the capacity for the schedule.
+/// A crew and a schedule that together fit into `limit` bytes, if there are.
+fn fit(
+    program: &Program,
+    limit: usize,
+    speeds: Speeds,
+    least: usize,
+    resident: &[TileId],
+) -> Result<Option<(Crew, Schedule)>> {
+    let total: usize = (0..program.tiles()).map(|t| program.frame(TileId(t as u32))).sum();
+    let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
+    let alone = (smallest(program), limit.saturating_sub(fixed(program, &smallest(program))));
+    for (mut crew, mut capacity) in wanted.into_iter().chain([alone]) {
+        while capacity >= least {
+            let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity))?;
+            // Its own size was only estimated. What it does not need is not taken.
+            let room = limit.saturating_sub(fixed(program, &crew) + bookkeeping(program, &schedule));
+            if schedule.peak <= room {
+                crew.room = room.min(total.max(schedule.peak));
+                return Ok(Some((crew, schedule)));
+            }
+            capacity = capacity.min(room.min(schedule.peak - 1));
+        }
+    }
+    Ok(None)
+}
+
+/// Of the tiles in memory, as many as there is room for.
+fn fitting(program: &Program, resident: &[TileId], capacity: usize) -> Vec<TileId> {
+    let mut used = 0;
+    let fits = |&&tile: &&TileId| {
+        used += program.frame(tile);
+        used <= capacity
+    };
+    resident.iter().take_while(fits).copied().collect()
+}
+
+/// The crew that takes the least memory.
+fn smallest(program: &Program) -> Crew {
+    crew_of(program, 1, 1)
+}
+
+fn crew_of(program: &Program, threads: usize, movers: usize) -> Crew {
+    let load_staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
+    let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
+    let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
+    Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 }
+}
+
+/// Divides `limit` bytes among threads, staging memory, `books` bytes of bookkeeping, tiles, and tiles
+/// that run ahead; gives the crew, and the capacity for the schedule. `None` where there is no room for
+/// `least` bytes of tiles.
 fn divide(
     program: &Program,
     books: usize,
     limit: usize,
-    elsewhere: usize,
     speeds: Speeds,
-    least_step: usize,
-) -> Result<(Crew, usize)> {
-    let load_staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
-    let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
-    let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
-    let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
-    let crew = |threads, movers| {
-        let mut crew =
-            Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 };
-        crew.room = limit.saturating_sub(fixed(program, &crew) + books);
-        crew
-    };
-    let smallest = crew(1, 1);
-    if smallest.room < least_step {
-        let needed = elsewhere + fixed(program, &smallest) + books + least_step;
-        return Err(Error::Budget {
-            purpose: program.name.into(),
-            needed: needed as u64,
-            budget: (elsewhere + limit) as u64,
-        });
-    }
-    // Staging memory and workspaces beyond the least: at most a quarter of the budget.
-    let mut chosen = smallest;
-    for movers in 1..=MOVERS {
-        for threads in 1..=speeds.threads {
-            let more = crew(threads, movers);
-            if fixed(program, &more) <= limit / 4 && more.room >= least_step {
+    least: usize,
+) -> Option<(Crew, usize)> {
+    let room = |crew: &Crew| limit.saturating_sub(fixed(program, crew) + books);
+    let mut chosen = Some(smallest(program)).filter(|crew| room(crew) >= least)?;
+    // Threads come first: without them everything takes longer.
+    for threads in 1..=speeds.threads {
+        for movers in 1..=MOVERS {
+            let more = crew_of(program, threads, movers);
+            let most = if movers == 1 { limit / 2 } else { limit / 4 };
+            if fixed(program, &more) <= most && room(&more) >= least {
                 chosen = more;
             }
         }
     }
-    // An eighth of the room at most, and not less than what the loaders have in flight.
+    // By what the device reads in a moment, and not less than what the loaders have in flight.
+    let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
     let wanted = ((speeds.read * AHEAD_SECONDS) as usize).max(chosen.loaders * frame);
-    let ahead = wanted.min(chosen.room / 8).min(chosen.room - least_step);
-    Ok((chosen, chosen.room - ahead))
+    let room = room(&chosen);
+    Some((chosen, room - wanted.min(room / 8).min(room - least)))
 }

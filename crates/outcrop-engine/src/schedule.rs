@@ -181,8 +181,8 @@ const WRITTEN: u8 = 4;
 
 /// Places loads, stores and drops by one policy.
 ///
-/// `resident` are tiles that are in memory at the start, as they are stored. They count, and may be
-/// evicted like others.
+/// `resident` are tiles that are in memory at the start, as they are stored; they fit the capacity. They
+/// count, and may be evicted like others.
 ///
 /// # Errors
 /// [`Error::Budget`] where the tiles of one step do not fit; it speaks of `capacity` as the budget.
@@ -260,9 +260,7 @@ impl<'a> Placing<'a> {
             self.enter(tile);
             self.residents.insert(tile, false, self.uses.first[tile.0 as usize] & NEVER, self.clock);
         }
-        while self.used > self.capacity {
-            self.evict(0, &[])?;
-        }
+        assert!(self.used <= self.capacity, "more tiles in memory than there is room for");
         for s in 0..self.program.len() {
             self.step(s)?;
         }

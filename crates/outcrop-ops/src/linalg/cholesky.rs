@@ -8,7 +8,7 @@ use super::{Job, Limits, aligned, sides, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
-use outcrop_store::{Error, Result};
+use outcrop_store::Result;
 
 /// How many programs are scheduled, to find the best.
 const CANDIDATES: usize = 4;
@@ -17,7 +17,7 @@ const CANDIDATES: usize = 4;
 /// not read; that of the result is zero, and not stored where the format has no need to.
 ///
 /// # Errors
-/// [`Error::Invalid`] where A is not square; [`Error::Budget`]; those of the stores.
+/// Those of the stores.
 pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limits: Limits) -> Result<Job> {
     let mut job = Job::new(vec![Some(a.clone()), None]);
     for side in square_sides(runtime, a, target) {
@@ -36,7 +36,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
             Ok((builder, l))
         };
         let (mut builder, l) = declare()?;
-        for (p, q) in blocks(runtime, &mut job, &builder, l, limits)? {
+        for (p, q) in blocks(runtime, &builder, l, limits) {
             factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
             builder.workspace(side, side, side);
             builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
@@ -82,29 +82,11 @@ fn lcm(a: u64, b: u64) -> u64 {
 }
 
 /// Shapes of the block in memory, in tiles, that promise the least reading.
-pub(super) fn blocks(
-    runtime: &Runtime,
-    job: &mut Job,
-    builder: &Builder,
-    l: Tiles,
-    limits: Limits,
-) -> Result<Vec<(u64, u64)>> {
+pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Limits) -> Vec<(u64, u64)> {
     let frame = l.frame(&builder.program);
     let n = l.counts(&builder.program).0;
-    let capacity = match plan::capacity(
-        runtime,
-        &builder.program,
-        n * (n + 1) * (n + 2) / 6,
-        limits.speeds,
-        3 * frame,
-    ) {
-        Ok(capacity) => capacity,
-        Err(Error::Budget { needed, .. }) => {
-            job.too_small(needed);
-            return Ok(Vec::new());
-        }
-        Err(other) => return Err(other),
-    };
+    let count = n * (n + 1) * (n + 2) / 6;
+    let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, 3 * frame);
     let tiles = (capacity / frame) as u64;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for q in 1..=n.max(1) {
@@ -118,7 +100,7 @@ pub(super) fn blocks(
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
     found.truncate(CANDIDATES);
-    Ok(found.into_iter().map(|(_, p, q)| (p, q)).collect())
+    found.into_iter().map(|(_, p, q)| (p, q)).collect()
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.

@@ -15,7 +15,7 @@ const CANDIDATES: usize = 4;
 /// Programs for `C = A B`. `axes` says how many axes the result has: a factor of one axis leaves none.
 ///
 /// # Errors
-/// [`Error::Invalid`] where extents or dtypes do not fit; [`Error::Budget`]; those of the stores.
+/// [`Error::Invalid`] where extents or dtypes do not fit; those of the stores.
 pub fn matmul(
     runtime: &Runtime,
     a: &Matrix,
@@ -33,20 +33,8 @@ pub fn matmul(
     for tile in tiles(runtime, a, b, shape, target) {
         let candidate = Product { a, b, shape, target, dtype, tile, limits };
         let (mut builder, tiles) = candidate.declare()?;
-        let capacity = match plan::capacity(
-            runtime,
-            &builder.program,
-            candidate.count(&builder, tiles),
-            limits.speeds,
-            candidate.least(&builder, tiles),
-        ) {
-            Ok(capacity) => capacity,
-            Err(Error::Budget { needed, .. }) => {
-                job.too_small(needed);
-                continue;
-            }
-            Err(other) => return Err(other),
-        };
+        let (count, least) = (candidate.count(&builder, tiles), candidate.least(&builder, tiles));
+        let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
         for (p, q) in candidate.blocks(&builder, tiles, capacity) {
             candidate.steps(&mut builder, tiles, (p, q));
             builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);

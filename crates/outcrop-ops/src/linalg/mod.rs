@@ -21,7 +21,7 @@ use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{ArrayId, Role};
 use outcrop_engine::{Report, Runtime, Watch};
 use outcrop_store::store::Store;
-use outcrop_store::{DType, Dims, Error, Result};
+use outcrop_store::{DType, Dims, Result};
 pub use rates::rate;
 pub use solve::solve;
 use std::path::Path;
@@ -52,7 +52,6 @@ pub struct Job {
     /// By array of every program, the matrix it is.
     inputs: Vec<Option<Matrix>>,
     candidates: Vec<Builder>,
-    least: Option<u64>,
 }
 
 /// A job whose best program has been found.
@@ -66,33 +65,22 @@ pub struct Planned {
 
 impl Job {
     fn new(inputs: Vec<Option<Matrix>>) -> Job {
-        Job { inputs, candidates: Vec::new(), least: None }
+        Job { inputs, candidates: Vec::new() }
     }
 
     fn offer(&mut self, builder: Builder) {
         self.candidates.push(builder);
     }
 
-    /// Notes that one program was not made because it needs so many bytes.
-    fn too_small(&mut self, needed: u64) {
-        self.least = Some(self.least.map_or(needed, |l| l.min(needed)));
-    }
-
     /// Chooses the program that is predicted to be fastest.
     ///
     /// # Errors
-    /// [`Error::Budget`] naming the least budget; those of the stores.
+    /// [`outcrop_store::Error::Budget`] naming the least budget; those of the stores.
     pub fn plan(self, runtime: &Runtime, limits: Limits) -> Result<Planned> {
         let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
         let (programs, kernels): (Vec<_>, Vec<_>) =
             self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
-        let (chosen, plan) = match plan::choose(runtime, programs, &stores, limits.speeds) {
-            Err(Error::Budget { purpose, needed, budget }) => {
-                let known = [needed, self.least.unwrap_or(0)].into_iter().filter(|&n| n > 0).min();
-                return Err(Error::Budget { purpose, needed: known.unwrap_or(0), budget });
-            }
-            other => other?,
-        };
+        let (chosen, plan) = plan::choose(runtime, programs, &stores, limits.speeds)?;
         let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");
@@ -109,8 +97,8 @@ impl Planned {
     /// Computes the result into `output`, and commits that.
     ///
     /// # Errors
-    /// Those of the stores; [`Error::Numerical`]; [`Error::Interrupted`] where the watch says so. The
-    /// output is aborted.
+    /// Those of the stores; [`outcrop_store::Error::Numerical`]; [`outcrop_store::Error::Interrupted`]
+    /// where the watch says so. The output is aborted.
     pub fn run(
         &self,
         runtime: &Runtime,

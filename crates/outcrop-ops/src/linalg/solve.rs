@@ -13,7 +13,7 @@ use outcrop_store::Result;
 /// Programs for X of `A X = B`, A Hermitian and positive definite. Of A, only the lower half is read.
 ///
 /// # Errors
-/// [`outcrop_store::Error::Budget`]; those of the stores.
+/// Those of the stores.
 pub fn solve(
     runtime: &Runtime,
     a: &Matrix,
@@ -48,12 +48,8 @@ pub fn solve(
             Ok((builder, l, x))
         };
         let (mut builder, l, x) = declare()?;
-        let shapes = blocks(runtime, &mut job, &builder, l, limits)?;
-        let rests = if shapes.is_empty() {
-            Vec::new()
-        } else {
-            triangular::blocks(runtime, &mut job, &builder, l, x, limits)?
-        };
+        let shapes = blocks(runtime, &builder, l, limits);
+        let rests = triangular::blocks(runtime, &builder, l, x, limits);
         let Some(&rest) = rests.first() else { continue };
         for (p, q) in shapes {
             for fused in [true, false] {

@@ -6,7 +6,7 @@ use super::{Job, Limits, aligned, sides, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
-use outcrop_store::{Error, Result};
+use outcrop_store::Result;
 
 /// How many programs are scheduled, to find the best.
 const CANDIDATES: usize = 3;
@@ -26,7 +26,7 @@ pub struct Triangle {
 /// stored; `what.half` is then that of the transposed matrix.
 ///
 /// # Errors
-/// [`Error::Invalid`] where extents do not fit; [`Error::Budget`]; those of the stores.
+/// Those of the stores.
 pub fn solve_triangular(
     runtime: &Runtime,
     t: &Matrix,
@@ -47,7 +47,7 @@ pub fn solve_triangular(
             Ok((builder, stored, x))
         };
         let (mut builder, tt, x) = declare()?;
-        for (p, w) in blocks(runtime, &mut job, &builder, tt, x, limits)? {
+        for (p, w) in blocks(runtime, &builder, tt, x, limits) {
             solve_steps(&mut builder, tt, what, (x, true), (p, w));
             builder.workspace(side, width, side);
             builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
@@ -107,24 +107,17 @@ pub(super) fn width(b: &Matrix, own: Option<u64>, side: u64) -> u64 {
 /// Shapes of the block of X in memory, in tiles, that promise the least reading.
 pub(super) fn blocks(
     runtime: &Runtime,
-    job: &mut Job,
     builder: &Builder,
     t: Tiles,
     x: Tiles,
     limits: Limits,
-) -> Result<Vec<(u64, u64)>> {
+) -> Vec<(u64, u64)> {
     let program = &builder.program;
     let (ft, fx) = (t.frame(program), x.frame(program));
     let (n, m) = x.counts(program);
     let (n, m) = (n.max(1), m.max(1));
-    let capacity = match plan::capacity(runtime, program, n * (n + 1) / 2 * m, limits.speeds, ft + 2 * fx) {
-        Ok(capacity) => capacity,
-        Err(Error::Budget { needed, .. }) => {
-            job.too_small(needed);
-            return Ok(Vec::new());
-        }
-        Err(other) => return Err(other),
-    };
+    let count = n * (n + 1) / 2 * m;
+    let capacity = plan::capacity(runtime, program, count, limits.speeds, ft + 2 * fx);
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for groups in 1..=m {
         let w = m.div_ceil(groups);
@@ -144,7 +137,7 @@ pub(super) fn blocks(
     }
     found.sort_unstable();
     found.truncate(CANDIDATES);
-    Ok(found.into_iter().map(|(_, p, w)| (p, w)).collect())
+    found.into_iter().map(|(_, p, w)| (p, w)).collect()
 }
 
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
