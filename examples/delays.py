@@ -86,9 +86,8 @@ def demo(directory: Path, count: int) -> None:
     kernel = oc.fromfunction(
         flights.kernel_tile(data.train_x, flights.WIDTH, flights.RIDGE), (n, n)
     )
-    print(
-        f"\nThe kernel matrix has {kernel.nbytes / GIB:.2f} GiB; the budget is {budget // MIB} MiB.\n"
-    )
+    size = f"{kernel.nbytes / GIB:.2f} GiB"
+    print(f"\nThe kernel matrix has {size}; the budget is {budget // MIB} MiB.\n")
     stored = measured(
         "made, tile by tile",
         lambda: kernel.save(directory / "kernel.zarr", tile=512, progress=Progress("the kernel")),

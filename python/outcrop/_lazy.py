@@ -190,7 +190,7 @@ class ComputedSource(Source):
             own = array._source.path
             if own is not None and (_is_at(path, str(own)) or _is_at(str(own), path)):
                 raise InvalidArgumentError(
-                    f"{path!r} is at {str(own)!r}, which {self.computation.name} reads; {advice}"
+                    f"{path!r} is what {self.computation.name} reads, or inside it; {advice}"
                 )
             if isinstance(array._source, ComputedSource):
                 array._source._check_apart(path, advice)

@@ -114,7 +114,8 @@ def save(
         if format == "zarr" and order == "C":
             planned = _plan(computed, check_tile(tile, view.shape))
             # The tiles in which it is computed are those that are stored.
-            tile = tile if planned is None else planned.output_tile
+            if tile is None and planned is not None:
+                tile = planned.output_tile
     target = create_store(
         path,
         view.shape,

@@ -166,7 +166,8 @@ class Array:
     def layout(self) -> str:
         """How the elements lie.
 
-        ``"tiled"``, ``"row-major"`` or ``"column-major"`` on disk; ``"memory"``; ``"function"``.
+        ``"tiled"``, ``"row-major"`` or ``"column-major"`` on disk; ``"memory"``; ``"function"``;
+        ``"computed"`` for what is not computed yet.
         """
         return self._source.layout
 
@@ -529,7 +530,7 @@ class Array:
 
     def __repr__(self) -> str:
         facts = self._facts()
-        if self.layout in ("memory", "function"):
+        if self.layout in ("memory", "function", "computed"):
             del facts["layout"]
         dtype, shape, *rest = facts.values()
         return f"<outcrop.Array {dtype} {shape}, {', '.join(rest)}>"

@@ -139,7 +139,7 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
     >>> A = oc.fromfunction(lambda i, j: i + j, (500, 300), "float64").save("A.npy")
     >>> C = oc.matmul(A, A.T)
     >>> C
-    <outcrop.Array float64 (500, 500) 2.0 MiB, matmul(...), not computed yet>
+    <outcrop.Array float64 (500, 500) 1.9 MiB, matmul(...), not computed yet>
     >>> C.save("C.zarr")[0, :3].compute()
     array([8955050., 8999900., 9044750.])
     """

@@ -1,0 +1,335 @@
+"""What is planned is what happens, and what happens does not depend on who does it."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import outcrop as oc
+from outcrop import _native
+
+Values: TypeAlias = NDArray[Any]
+Desk: TypeAlias = Any  # that of conftest.py
+Make: TypeAlias = Callable[..., Values]
+Operation: TypeAlias = Callable[[oc.Array, oc.Array], oc.Array]
+
+pytestmark = pytest.mark.filterwarnings("ignore::outcrop.errors.OutcropWarning")
+
+OPERATIONS: dict[str, Operation] = {
+    "matmul": lambda a, b: a @ b,
+    "matmul of the transposed": lambda a, b: a.T @ b,
+    "matmul with itself": lambda a, b: a @ a.T,
+    "matmul with a vector": lambda a, b: a @ b[:, 3],
+    "cholesky": lambda a, b: oc.linalg.cholesky(a),
+    "cholesky upper": lambda a, b: oc.linalg.cholesky(a, upper=True),
+    "solve": lambda a, b: oc.linalg.solve(a, b, assume="pos"),
+    "solve with one": lambda a, b: oc.linalg.solve(a, b[:, 3], assume="pos"),
+    "solve with itself": lambda a, b: oc.linalg.solve(a, a, assume="pos"),
+    "solve_triangular": lambda a, b: oc.linalg.solve_triangular(a, b, lower=True),
+    "solve_triangular transposed": lambda a, b: oc.linalg.solve_triangular(a, b, trans="T"),
+}
+each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def last_run() -> oc.Run:
+    run = oc.last_run()
+    assert run is not None
+    return run
+
+
+# -- prediction --------------------------------------------------------------------------------
+
+
+@each_operation
+@pytest.mark.parametrize("memory", ["400KiB", "700KiB", "1MiB", "16MiB"])
+def test_bytes_are_as_planned(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation, memory: str
+) -> None:
+    """For any memory, with tiles in memory already and without, and exactly."""
+    a, b = positive_definite(333, "float64"), random((333, 300), "float64")
+    A, B = desk.put(a, 33), desk.put(b, (33, 40))
+    with oc.config(memory=memory):
+        x = operation(A, B)
+        for _ in range(3):
+            # The check is in save().
+            desk.run(x)
+
+
+@each_operation
+def test_memory_is_as_planned(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation
+) -> None:
+    """The most memory that a plan names is inside the budget, and a run takes no more."""
+    A = desk.put(positive_definite(333, "float64"))
+    B = desk.put(random((333, 300), "float64"), (32, 40))
+    for kibibytes in (400, 512, 700, 1024, 3000):
+        # A change of the budget forgets what is in memory.
+        with oc.config(memory=f"{kibibytes}KiB"):
+            x = operation(A, B)
+            assert _native.status()["used"] == 0
+            plan = oc.plan(x)
+            assert plan.peak_bytes <= kibibytes << 10
+            x.save(desk.new())
+            assert last_run().peak_bytes <= plan.peak_bytes
+
+
+def test_what_a_plan_says(desk: Desk, positive_definite: Make, random: Make) -> None:
+    A, B = desk.put(positive_definite(333, "float64"), 40), desk.put(random((333, 70), "float64"))
+    product, factor = oc.plan(A @ B), oc.plan(oc.linalg.cholesky(A))
+    solution = oc.plan(oc.linalg.solve(A, B, assume="pos"))
+    triangular = oc.plan(oc.linalg.solve_triangular(A, B))
+    plans = (product, factor, solution, triangular)
+    names = ["matmul", "cholesky", "solve", "solve_triangular"]
+    assert [p.operation for p in plans] == names
+    assert product.flops == pytest.approx(2 * 333 * 333 * 70, rel=0.05)
+    assert factor.flops == pytest.approx(333**3 / 3, rel=0.3)
+    assert solution.flops == pytest.approx(333**3 / 3 + 2 * 333**2 * 70, rel=0.3)
+    assert triangular.flops == pytest.approx(333**2 * 70, rel=0.3)
+    # A factor that memory does not hold goes to scratch, and nothing else does.
+    assert [p.scratch_bytes > 0 for p in plans] == [False, False, True, False]
+    for p in plans:
+        assert p.bytes_read % 4096 == p.bytes_written % 4096 == 0
+        assert p.seconds > 0
+        assert max(p.io_seconds, p.compute_seconds) <= p.seconds * 1.0000001
+        assert p.operation in repr(p)
+
+
+def test_an_explanation_says_what_matters(desk: Desk, positive_definite: Make) -> None:
+    A = desk.put(positive_definite(333, "float64"), (40, 30))
+    B = desk.put(np.ones((333, 70)), (50, 60))
+    oc.config(memory="600KiB")
+    text = oc.plan(A @ B).explain()
+    for part in ("matmul", "40 x 30", "50 x 60", "333 x 70", "reads", "writes", "600.0 KiB"):
+        assert part in text, part
+    assert "scratch" not in text
+    text = oc.plan(oc.linalg.solve(A, B, assume="pos")).explain()
+    for part in ("solve", "333 x 333", "temporary", "scratch", "no schedule reads less"):
+        assert part in text, part
+    # Nothing is computed, nor written.
+    assert sorted(p.name for p in desk.path.iterdir()) == ["0.zarr", "1.zarr", "scratch"]
+    A.compute() if A.nbytes < 600 << 10 else desk.read(A)
+    assert "in memory already" in oc.plan(oc.linalg.cholesky(A)).explain()
+
+
+@each_operation
+@pytest.mark.parametrize("tile", [16, 32, 48, (20, 50)], ids=str)
+def test_no_schedule_reads_less_than_the_bound(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation, tile: Any
+) -> None:
+    A = desk.put(positive_definite(301, "float64"), tile)
+    B = desk.put(random((301, 290), "float64"), 40)
+    for kibibytes in (512, 700, 1024):
+        with oc.config(memory=f"{kibibytes}KiB"):
+            plan = oc.plan(operation(A, B))
+            assert plan.lower_bound is not None
+            assert 0 < plan.lower_bound <= plan.bytes_read
+
+
+@each_operation
+def test_tiles_in_memory_are_not_read_again(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation
+) -> None:
+    A, B = desk.put(positive_definite(333, "float64")), desk.put(random((333, 300), "float64"))
+    oc.config(memory="768KiB")
+    x = operation(A, B)
+    read = []
+    for _ in range(3):
+        planned = oc.plan(x)
+        saved = x.save(desk.new())
+        read.append(last_run().bytes_read)
+        assert planned.bytes_read == read[-1]
+        saved.close()
+        # What the result has in memory is of no use to the next run.
+        del saved
+    assert max(read[1:]) < read[0]
+
+
+def test_all_is_in_memory_the_second_time(desk: Desk, random: Make) -> None:
+    a, b = random((200, 200), "float64", 1), random((200, 90), "float64", 2)
+    A, B = desk.put(a), desk.put(b)
+    oc.config(memory="16MiB")
+    desk.run(A @ B)
+    assert last_run().bytes_read > 0
+    plan = oc.plan(A @ B)
+    assert plan.bytes_read == 0
+    desk.run(A @ B)
+    assert last_run().bytes_read == 0
+    # A result is there for what comes next.
+    C = (A @ B).save(desk.new())
+    assert oc.plan(C.T @ A).bytes_read == 0
+
+
+def test_a_changed_array_is_read_again(desk: Desk, random: Make) -> None:
+    """What is in memory is what is stored."""
+    oc.config(memory="16MiB")
+    a, b = random((200, 200), "float64", 1), random((200, 90), "float64", 2)
+    A, B = desk.put(a), desk.put(b)
+    np.testing.assert_allclose(desk.run(A @ B), a @ b)
+    path = A.path
+    A.close()
+    with oc.open(path, "r+") as changed:
+        changed[50:60] = 7
+        a[50:60] = 7
+        # Also before it is stored.
+        np.testing.assert_allclose(desk.run(changed @ B), a @ b)
+        changed[3] = -1
+        a[3] = -1
+        np.testing.assert_allclose(desk.run(changed @ B), a @ b)
+    np.testing.assert_allclose(desk.run(oc.open(path) @ B), a @ b)
+
+
+def test_results_in_memory_read_the_same_or_less(
+    desk: Desk, positive_definite: Make, random: Make
+) -> None:
+    """A plan is for a result on disk; one in memory is not written, where it is not read back."""
+    A, B = desk.put(positive_definite(333, "float64")), desk.put(random((333, 20), "float64"))
+    for x in (A @ B, oc.linalg.solve_triangular(A, B, lower=True)):
+        with oc.config(memory="600KiB"):
+            found = x.compute()
+            run = last_run()
+            assert run.bytes_written == 0
+            assert run.peak_bytes <= oc.config().memory
+            assert run.bytes_read > 0
+            del found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda A: A @ A @ A,
+        lambda A: oc.linalg.cholesky(A @ A.T),
+        lambda A: oc.linalg.solve(A, A @ A, assume="pos"),
+        lambda A: oc.linalg.solve_triangular(oc.linalg.cholesky(A), A),
+    ],
+)
+def test_several_operations_are_not_planned(
+    desk: Desk, make: Callable[[oc.Array], oc.Array]
+) -> None:
+    A = desk.put(np.eye(100))
+    with pytest.raises(oc.UnsupportedError, match="not computed yet"):
+        oc.plan(make(A))
+
+
+def test_nothing_to_plan(desk: Desk) -> None:
+    A = desk.put(np.eye(100))
+    for x in (A, A.T, oc.asarray(np.ones(3)), oc.fromfunction(lambda i: i, 3)):
+        with pytest.raises(oc.UnsupportedError, match="plan is for arrays"):
+            oc.plan(x)
+    for part in ((A @ A)[3:], (A @ A).T):
+        with pytest.raises(oc.UnsupportedError):
+            oc.plan(part)
+    with pytest.raises(oc.InvalidTypeError, match="ndarray"):
+        oc.plan(np.ones(3))  # type: ignore[arg-type]
+    # What has been computed is an operand as any other.
+    inner = A @ A
+    inner[3].compute()
+    assert oc.plan(inner @ A).operation == "matmul"
+
+
+def test_progress(desk: Desk, positive_definite: Make) -> None:
+    A = desk.put(positive_definite(333, "float64"))
+    calls: list[tuple[int, int]] = []
+    oc.linalg.cholesky(A).save(desk.new(), progress=lambda done, total: calls.append((done, total)))
+    assert all(0 <= done <= total for done, total in calls)
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    with pytest.raises(ZeroDivisionError):
+        (A @ A).save(desk.path / "failed.zarr", progress=lambda done, total: 1 // 0)
+        # So small that it may be over before the first call.
+        raise ZeroDivisionError
+    saved = (desk.path / "failed.zarr").exists()
+    assert saved or not [p for p in desk.path.iterdir() if "failed" in p.name]
+
+
+# -- budgets -----------------------------------------------------------------------------------
+
+
+@each_operation
+@pytest.mark.parametrize("tile", [96, (60, 130), (150, 16), 301], ids=str)
+def test_the_least_budget_is_the_least(
+    desk: Desk,
+    positive_definite: Make,
+    random: Make,
+    operation: Operation,
+    tile: Any,
+) -> None:
+    """What the error names does, and a page less does not."""
+    oc.config(memory="8MiB")
+    A = desk.put(positive_definite(301, "float64"), tile)
+    B = desk.put(random((301, 290), "float64"), tile)
+    x = operation(A, B)
+    with oc.config(memory="256KiB"), pytest.raises(oc.BudgetError) as caught:
+        oc.plan(x)
+    named = re.search(
+        r"needs (\d+) bytes .* budget is 262144 bytes; the least that works is (\d+) bytes",
+        str(caught.value),
+    )
+    assert named, str(caught.value)
+    least = int(named[2])
+    assert least == int(named[1])
+    assert 256 << 10 < least <= 16 << 20
+    with oc.config(memory=least):
+        desk.run(x)
+    with oc.config(memory=least - 4096):
+        with pytest.raises(oc.BudgetError) as again:
+            oc.plan(x)
+        assert f"the least that works is {least} bytes" in str(again.value)
+        path = desk.new()
+        with pytest.raises(oc.BudgetError):
+            x.save(path)
+        assert not path.exists()
+
+
+def test_memory_that_a_user_holds_counts(desk: Desk, positive_definite: Make) -> None:
+    """The budget that is left decides, and the least that is named takes it into account."""
+    oc.config(memory="3MiB")
+    A = desk.put(positive_definite(301, "float64"), 100)
+    C = desk.put(np.ones((500, 500)), 100)
+    held = C.compute()  # 2 of 3 MiB
+    x = oc.linalg.cholesky(A)
+    try:
+        desk.run(x)
+        plan = oc.plan(x)
+        assert plan.peak_bytes <= oc.config().memory
+    except oc.BudgetError as error:
+        named = re.search(r"the least that works is (\d+) bytes", str(error))
+        assert named
+        assert int(named[1]) > oc.config().memory
+    del held
+    desk.run(x)
+
+
+# -- determinism -------------------------------------------------------------------------------
+
+
+@each_operation
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_results_are_the_same_bits(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation, dtype: str
+) -> None:
+    """Whatever the threads, the engine, the budget or what is in memory."""
+    n = 201
+    A = desk.put(positive_definite(n, dtype), 32)
+    B = desk.put(random((n, n - 30), dtype), (32, 40))
+    x = operation(A, B)
+    expected = desk.run(x)
+    settings: list[dict[str, Any]] = [
+        {},
+        {"threads": 1},
+        {"threads": 4},
+        {"engine": "threads"},
+        {"engine": "threads", "threads": 1},
+        {"memory": "8MiB", "threads": 4},
+    ]
+    try:
+        with oc.config(engine="uring"):
+            pass
+        settings.append({"engine": "uring"})
+    except oc.OutcropError:
+        print("io_uring is not to be had here")
+    for setting in settings:
+        with oc.config(**setting):
+            for _ in range(2):
+                assert desk.run(x).tobytes() == expected.tobytes(), setting
