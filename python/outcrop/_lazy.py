@@ -255,7 +255,10 @@ def _brought_to_disk(source: Source, view: View) -> StoreSource:
             source,
             view,
             Path(directory) / "operand.zarr",
-            tile=_small_tile(view.shape, source.dtype),
+            # What is computed has tiles of its own choice.
+            tile=None
+            if isinstance(source, ComputedSource)
+            else _small_tile(view.shape, source.dtype),
             format="zarr",
             order="C",
             overwrite=False,

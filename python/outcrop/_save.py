@@ -109,8 +109,9 @@ def save(
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     computed = source if isinstance(source, ComputedSource) and view.is_whole else None
     planned: _native.Plan | None = None
+    if isinstance(source, ComputedSource):
+        source.check_target(name)
     if computed is not None:
-        computed.check_target(name)
         if format == "zarr" and order == "C":
             planned = _plan(computed, check_tile(tile, view.shape))
             # The tiles in which it is computed are those that are stored.
@@ -136,7 +137,8 @@ def save(
             _native.copy(source.store, *view.box, target, progress)
         else:
             _native.fill(target, _filler(source, view), progress)
-        target.commit()
+        if not target.committed:
+            target.commit()
     except BaseException:
         with suppress(Exception):
             target.abort()

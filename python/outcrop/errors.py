@@ -121,8 +121,8 @@ class _MatrixError(OutcropError, np.linalg.LinAlgError):
     message : str
         What happened.
     index : int, optional
-        Where it happened, as LAPACK's info: the order of the leading minor, or the place on the
-        diagonal counted from 1. Settable later.
+        Where it happened: the order of the leading minor, as LAPACK's info, or the place on the
+        diagonal, counted from 1. Settable later.
     """
 
     index: int | None

@@ -292,8 +292,8 @@ def solve_triangular(
     InvalidArgumentError
         Shapes do not match.
     SingularMatrixError
-        When it is computed: an element of the diagonal is zero. ``index`` is its place, counted
-        from 1 as LAPACK's info.
+        When it is computed: an element of the diagonal is zero. ``index`` is the place of the
+        first one that was met, counted from 1.
 
     Examples
     --------

@@ -32,7 +32,8 @@ class Plan:
     seconds : float
         Predicted seconds; `io_seconds` and `compute_seconds` are what each would take alone.
     lower_bound : int or None
-        Bytes that any schedule reads with this budget, where a bound is known.
+        Bytes that any schedule reads with this budget that has nothing in memory at first, where a
+        bound is known.
 
     Examples
     --------
@@ -70,7 +71,7 @@ class Plan:
         for array in facts["arrays"]:
             lines.append(f"  {array['name']:<{width}}  {_array(array)}")
         bound = ""
-        if self.lower_bound:
+        if self.lower_bound and not facts["resident_bytes"]:
             ratio = self.bytes_read / self.lower_bound
             bound = (
                 f"; no schedule reads less than {format_bytes(self.lower_bound)} "

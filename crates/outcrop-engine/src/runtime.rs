@@ -91,6 +91,7 @@ impl Runtime {
         {
             fresh.disk = Arc::clone(&self.disk);
         }
+        *fresh.last_run.lock().unwrap_or_else(PoisonError::into_inner) = self.last_run();
         Ok(fresh)
     }
 

@@ -240,7 +240,7 @@ pub unsafe fn solve_triangular(
 /// imaginary parts on the diagonal are ignored, and zero afterwards.
 ///
 /// # Errors
-/// `Err(i)`: the leading minor of order `i + 1` is not positive, or pivot `i` is NaN. What is in the half
+/// `Err(i)`: the leading minor of order `i + 1` is not positive, or pivot `i` is NaN or infinite. What is in the half
 /// then is of no use.
 ///
 /// # Panics

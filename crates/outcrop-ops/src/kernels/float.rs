@@ -41,7 +41,7 @@ pub(super) trait Float: ComplexField + Copy + PartialEq + Mul<Output = Self> + S
     fn conjugate(self) -> Self;
     /// The larger of the parts' absolute values.
     fn magnitude(self) -> f64;
-    /// The square root of the real part, if that is positive.
+    /// The square root of the real part, if that is positive and finite.
     fn root(self) -> Option<Self>;
     /// Divided by the real part of `by`.
     fn over_real(self, by: Self) -> Self;
@@ -67,7 +67,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn root(self) -> Option<Self> {
-                (self > 0.0).then(|| self.sqrt())
+                (self > 0.0 && self.is_finite()).then(|| self.sqrt())
             }
             #[inline(always)]
             fn over_real(self, by: Self) -> Self {
@@ -96,7 +96,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn root(self) -> Option<Self> {
-                (self.re > 0.0).then(|| Self::new(self.re.sqrt(), 0.0))
+                (self.re > 0.0 && self.re.is_finite()).then(|| Self::new(self.re.sqrt(), 0.0))
             }
             #[inline(always)]
             fn over_real(self, by: Self) -> Self {

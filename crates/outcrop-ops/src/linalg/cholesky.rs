@@ -4,7 +4,7 @@
 
 use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
-use super::{Job, Limits, aligned, sides, tile_shape};
+use super::{Job, Limits, aligned, side, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
@@ -20,55 +20,48 @@ const CANDIDATES: usize = 4;
 /// Those of the stores.
 pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limits: Limits) -> Result<Job> {
     let mut job = Job::new(vec![Some(a.clone()), None]);
-    for side in square_sides(runtime, a, target) {
-        let declare = || -> Result<(Builder, Tiles)> {
-            let mut builder = Builder::new("cholesky", a.dtype(), limits.rate);
-            let stored = a.declare(&mut builder.program, "A", side, side)?;
-            builder.note(stored);
-            let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
-            let what =
-                NewArray { name: "L", dtype: a.dtype(), shape: &shape, tile: &tile, axes: Axes::MATRIX };
-            let l = target.declare(&mut builder.program, what, Some(&stored))?;
-            // The upper factor is, transposed, the lower factor of the transposed matrix.
-            let l = if half == Half::Upper { l.transposed() } else { l };
-            let l = builder.note(l);
-            builder.workspace(side, side, side);
-            Ok((builder, l))
-        };
-        let (mut builder, l) = declare()?;
-        for (p, q) in blocks(runtime, &builder, l, limits) {
-            factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
-            builder.workspace(side, side, side);
-            builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
-            builder.program.lower_bound = Some(lower_bound(runtime, a));
-            job.offer(builder);
-            builder = declare()?.0;
-        }
+    let side = square_side(runtime, a, target);
+    let declare = || -> Result<(Builder, Tiles)> {
+        let mut builder = Builder::new("cholesky", a.dtype(), limits.rate);
+        let stored = a.declare(&mut builder.program, "A", side, side)?;
+        builder.note(stored);
+        let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
+        let what = NewArray { name: "L", dtype: a.dtype(), shape: &shape, tile: &tile, axes: Axes::MATRIX };
+        let l = target.declare(&mut builder.program, what, Some(&stored))?;
+        // The upper factor is, transposed, the lower factor of the transposed matrix.
+        let l = if half == Half::Upper { l.transposed() } else { l };
+        let l = builder.note(l);
+        builder.workspace(side, side, side);
+        Ok((builder, l))
+    };
+    let (mut builder, l) = declare()?;
+    for (p, q) in blocks(runtime, &builder, l, limits) {
+        factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
+        builder.workspace(side, side, side);
+        builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
+        builder.program.lower_bound = Some(lower_bound(runtime, a));
+        job.offer(builder);
+        builder = declare()?.0;
     }
     Ok(job)
 }
 
-/// Sides of square tiles that are worth trying.
-pub(super) fn square_sides(runtime: &Runtime, a: &Matrix, target: &Target) -> Vec<u64> {
+/// The side of square tiles: that of A's, as far as three of them are not too much for the budget. As for
+/// products, neither threads nor speeds decide it.
+pub(super) fn square_side(runtime: &Runtime, a: &Matrix, target: &Target) -> u64 {
     let n = a.rows();
     let own = target.tile().map(|t| t.iter().fold(1, |acc, &x| lcm(acc, x)).min(n.max(1)));
-    let mut found = Vec::new();
-    let mut offer = |side: u64| {
-        let side = aligned(side, own, n);
-        if !found.contains(&side) {
-            found.push(side);
-        }
-    };
+    let size = a.dtype().size() as u64;
     let (rows, cols) = a.tile();
-    if a.is_tiled() {
-        offer(rows.max(cols));
-        if rows != cols {
-            offer(rows.min(cols));
-        }
+    let large = rows.max(cols);
+    let wanted = if !a.is_tiled() {
+        side(runtime, size)
+    } else if large * large * size * 16 <= runtime.budget().limit() as u64 {
+        large
     } else {
-        sides(runtime, a.dtype().size() as u64).into_iter().for_each(offer);
-    }
-    found
+        rows.min(cols)
+    };
+    aligned(wanted, own, n)
 }
 
 fn lcm(a: u64, b: u64) -> u64 {
@@ -133,8 +126,6 @@ pub(super) fn factor_steps(
         t: Form { transposed: false, conj: true },
         right: true,
     };
-    // Back and forth, so that what was read last is used first.
-    let mut backward = false;
     for j0 in (0..n).step_by(q as usize) {
         let j1 = (j0 + q).min(n);
         for i0 in (j0..n).step_by(p as usize) {
@@ -144,15 +135,13 @@ pub(super) fn factor_steps(
                     builder.begin(l, i, j);
                 }
             }
-            for step in 0..j0 {
-                let k = if backward { j0 - 1 - step } else { step };
+            for k in 0..j0 {
                 for j in j0..j1.min(i1) {
                     for i in i0.max(j)..i1 {
                         update(builder, l, (i, j, k));
                     }
                 }
             }
-            backward = !backward;
             for k in j0..j1.min(i1) {
                 if k >= i0 {
                     let tile = l.at(&builder.program, k, k);

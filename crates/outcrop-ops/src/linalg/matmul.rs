@@ -30,50 +30,39 @@ pub fn matmul(
     }
     let dtype = a.dtype();
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
-    for tile in tiles(runtime, a, b, shape, target) {
-        let candidate = Product { a, b, shape, target, dtype, tile, limits };
-        let (mut builder, tiles) = candidate.declare()?;
-        let (count, least) = (candidate.count(&builder, tiles), candidate.least(&builder, tiles));
-        let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
-        for (p, q) in candidate.blocks(&builder, tiles, capacity) {
-            candidate.steps(&mut builder, tiles, (p, q));
-            builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);
-            builder.program.lower_bound = Some(lower_bound(runtime, dtype, m, n, k));
-            job.offer(builder);
-            (builder, _) = candidate.declare()?;
-        }
+    let tile = tile(runtime, a, b, shape, target);
+    let product = Product { a, b, shape, target, dtype, tile, limits };
+    let (mut builder, tiles) = product.declare()?;
+    let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
+    let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
+    for (p, q) in product.blocks(&builder, tiles, capacity) {
+        product.steps(&mut builder, tiles, (p, q));
+        builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);
+        builder.program.lower_bound = Some(lower_bound(runtime, dtype, m, n, k));
+        job.offer(builder);
+        (builder, _) = product.declare()?;
     }
     Ok(job)
 }
 
-/// Extents of tiles that are worth trying: rows of A, columns of A, columns of B.
-fn tiles(runtime: &Runtime, a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64, u64)> {
+/// Extents of tiles: rows of A, columns of A, columns of B. Neither threads nor speeds decide them: the
+/// result depends on them in its last bits.
+fn tile(runtime: &Runtime, a: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> (u64, u64, u64) {
+    let (ta, tb) = (a.tile(), b.tile());
+    let side = super::side(runtime, a.dtype().size() as u64);
+    let (tm, tk, tn) = match (a.is_tiled(), b.is_tiled()) {
+        (true, true) => (ta.0, ta.1, tb.1),
+        (true, false) => (ta.0, ta.1, ta.1),
+        (false, true) => (tb.0, tb.0, tb.1),
+        (false, false) => (side, side, side),
+    };
     let axes = result_axes(shape, a.axes.rows.is_some());
     let own = |axis: Option<usize>| target.tile().and_then(|t: Dims| axis.map(|x| t[x]));
-    let (m, k, n) = (a.rows(), a.cols(), b.cols());
-    let size = a.dtype().size() as u64;
-    let mut found = Vec::new();
-    let mut offer = |tm: u64, tk: u64, tn: u64| {
-        let tm = aligned(tm, own(axes.rows), m);
-        let tn = aligned(tn, own(axes.cols), n);
-        let tile = (tm, tk.clamp(1, k.max(1)), tn);
-        if !found.contains(&tile) {
-            found.push(tile);
-        }
-    };
-    let (ta, tb) = (a.tile(), b.tile());
-    match (a.is_tiled(), b.is_tiled()) {
-        (true, true) => {
-            offer(ta.0, ta.1, tb.1);
-            if tb.0 != ta.1 {
-                offer(ta.0, tb.0, tb.1);
-            }
-        }
-        (true, false) => offer(ta.0, ta.1, ta.1),
-        (false, true) => offer(tb.0, tb.0, tb.1),
-        (false, false) => super::sides(runtime, size).into_iter().for_each(|side| offer(side, side, side)),
-    }
-    found
+    (
+        aligned(tm, own(axes.rows), a.rows()),
+        tk.clamp(1, a.cols().max(1)),
+        aligned(tn, own(axes.cols), b.cols()),
+    )
 }
 
 struct Product<'a> {
@@ -155,8 +144,7 @@ impl Product<'_> {
             return;
         }
         let inner = self.a.cols() > 0;
-        // Back and forth, so that what was read last is used first.
-        let mut backward = false;
+        // The sum over k runs forward in every block: results must not depend on how blocks are cut.
         for (block, i0) in (0..mt).step_by(p as usize).enumerate() {
             let rows = i0..(i0 + p).min(mt);
             let mut starts: Vec<u64> = (0..nt).step_by(q as usize).collect();
@@ -172,19 +160,17 @@ impl Product<'_> {
                     }
                     continue;
                 }
-                for step in 0..kt {
-                    let k = if backward { kt - 1 - step } else { step };
+                for k in 0..kt {
                     for j in cols.clone() {
                         for i in rows.clone() {
                             let program = &builder.program;
                             let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
                             let extents =
                                 (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
-                            builder.product(tiles, (step > 0, 1.0), (Form::PLAIN, Form::PLAIN), extents);
+                            builder.product(tiles, (k > 0, 1.0), (Form::PLAIN, Form::PLAIN), extents);
                         }
                     }
                 }
-                backward = !backward;
             }
         }
     }

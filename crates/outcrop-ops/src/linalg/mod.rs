@@ -134,20 +134,12 @@ fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
     }
 }
 
-/// Sides of square tiles to try where nothing else says how to cut: of 8 MiB, and smaller ones, as far
-/// as the budget holds some dozens.
-fn sides(runtime: &Runtime, itemsize: u64) -> Vec<u64> {
-    let most = (runtime.budget().limit() / 48) as u64;
-    let mut sides: Vec<u64> = [8 << 20, 2 << 20, 512 << 10, most]
-        .into_iter()
-        .filter(|&bytes| bytes <= most)
-        .map(|bytes| ((bytes / itemsize) as f64).sqrt() as u64)
-        .map(|side| if side >= 64 { side / 64 * 64 } else { side.max(8) / 8 * 8 })
-        .collect();
-    sides.sort_unstable_by(|a, b| b.cmp(a));
-    sides.dedup();
-    sides.truncate(3);
-    sides
+/// The side of square tiles where nothing else says how to cut: of 2 MiB, or smaller ones of which the
+/// budget holds some dozens.
+fn side(runtime: &Runtime, itemsize: u64) -> u64 {
+    let bytes = (2 << 20).min(runtime.budget().limit() as u64 / 48);
+    let side = ((bytes / itemsize) as f64).sqrt() as u64;
+    if side >= 64 { side / 64 * 64 } else { side.max(8) / 8 * 8 }
 }
 
 /// The shape of a tile with these extents along the axes of a matrix, and 1 along others.

@@ -1,7 +1,7 @@
 //! Positive definite systems: factorization, then both triangular systems, as one program. The factor
 //! is a temporary, on disk only as far as memory does not hold it.
 
-use super::cholesky::{blocks, factor_steps, lower_bound, square_sides};
+use super::cholesky::{blocks, factor_steps, lower_bound, square_side};
 use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::triangular::{self, Triangle, declare_solution, solve_steps, subtract, width};
@@ -28,49 +28,47 @@ pub fn solve(
     let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
     // The tiles of the factor are our own business; those of the solution go with them.
     let free = Target::New { tile: None, attributes: Default::default() };
-    for side in square_sides(runtime, a, &free) {
-        let side = aligned(side, own(axes.rows), a.rows());
-        let wide = width(b, own(axes.cols), side);
-        let declare = || -> Result<(Builder, Tiles, Tiles)> {
-            let mut builder = Builder::new("solve", a.dtype(), limits.rate);
-            let stored = a.declare(&mut builder.program, "A", side, side)?;
-            builder.note(stored);
-            let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
-            let tile = tile_shape(2, Axes::MATRIX, side, side);
-            let extents = [a.rows(), a.rows()];
-            // As A lies, so that its tiles can become those of L; unless A is a part of something else.
-            let plain = a.region.ndim() == 2 && a.axes.rows.is_some() && a.axes.cols.is_some();
-            let axes = if plain { a.axes } else { Axes::MATRIX };
-            let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes };
-            let l = what.temporary(&mut builder.program, Some(&stored))?;
-            let l = builder.note(l);
-            builder.workspace(side, wide.max(side), side);
-            Ok((builder, l, x))
-        };
-        let (mut builder, l, x) = declare()?;
-        let shapes = blocks(runtime, &builder, l, limits);
-        let rests = triangular::blocks(runtime, &builder, l, x, limits);
-        let Some(&rest) = rests.first() else { continue };
-        for (p, q) in shapes {
-            for fused in [true, false] {
-                if fused {
-                    forward_with_factor(&mut builder, l, x, (p, q));
-                } else {
-                    factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
-                    let lower = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
-                    solve_steps(&mut builder, l, lower, (x, true), rest);
-                }
-                // L^H is the conjugate of the transposed L.
-                backward(&mut builder, l, x, rest);
-                builder.workspace(side, wide.max(side), side);
-                let when = if fused { "with" } else { "after" };
-                builder.program.remark = format!(
-                    "{p} x {q} tiles of L, each {side} x {side}, in memory; L Y = B {when} the factorization"
-                );
-                builder.program.lower_bound = Some(lower_bound(runtime, a));
-                job.offer(builder);
-                builder = declare()?.0;
+    let side = aligned(square_side(runtime, a, &free), own(axes.rows), a.rows());
+    let wide = width(b, own(axes.cols), side);
+    let declare = || -> Result<(Builder, Tiles, Tiles)> {
+        let mut builder = Builder::new("solve", a.dtype(), limits.rate);
+        let stored = a.declare(&mut builder.program, "A", side, side)?;
+        builder.note(stored);
+        let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
+        let tile = tile_shape(2, Axes::MATRIX, side, side);
+        let extents = [a.rows(), a.rows()];
+        // As A lies, so that its tiles can become those of L; unless A is a part of something else.
+        let plain = a.region.ndim() == 2 && a.axes.rows.is_some() && a.axes.cols.is_some();
+        let axes = if plain { a.axes } else { Axes::MATRIX };
+        let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes };
+        let l = what.temporary(&mut builder.program, Some(&stored))?;
+        let l = builder.note(l);
+        builder.workspace(side, wide.max(side), side);
+        Ok((builder, l, x))
+    };
+    let (mut builder, l, x) = declare()?;
+    let shapes = blocks(runtime, &builder, l, limits);
+    let rests = triangular::blocks(runtime, &builder, l, x, limits);
+    let rest = rests[0];
+    for (p, q) in shapes {
+        for fused in [true, false] {
+            if fused {
+                forward_with_factor(&mut builder, l, x, (p, q));
+            } else {
+                factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
+                let lower = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
+                solve_steps(&mut builder, l, lower, (x, true), rest);
             }
+            // L^H is the conjugate of the transposed L.
+            backward(&mut builder, l, x, rest);
+            builder.workspace(side, wide.max(side), side);
+            let when = if fused { "with" } else { "after" };
+            builder.program.remark = format!(
+                "{p} x {q} tiles of L, each {side} x {side}, in memory; L Y = B {when} the factorization"
+            );
+            builder.program.lower_bound = Some(lower_bound(runtime, a));
+            job.offer(builder);
+            builder = declare()?.0;
         }
     }
     Ok(job)

@@ -1,8 +1,9 @@
 //! Triangular systems: a block of right-hand sides stays in memory, the triangle streams past it.
 
+use super::cholesky::square_side;
 use super::matrix::{Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
-use super::{Job, Limits, aligned, sides, tile_shape};
+use super::{Job, Limits, aligned, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
@@ -37,26 +38,25 @@ pub fn solve_triangular(
     limits: Limits,
 ) -> Result<Job> {
     let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
-    for (side, width) in tiles(runtime, t, b, shape, target) {
-        let declare = || -> Result<(Builder, Tiles, Tiles)> {
-            let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
-            let stored = t.declare(&mut builder.program, "T", side, side)?;
-            builder.note(stored);
-            let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
-            builder.workspace(side, width.max(side), side);
-            Ok((builder, stored, x))
-        };
-        let (mut builder, tt, x) = declare()?;
-        for (p, w) in blocks(runtime, &builder, tt, x, limits) {
-            solve_steps(&mut builder, tt, what, (x, true), (p, w));
-            builder.workspace(side, width, side);
-            builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
-            let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
-            builder.program.lower_bound =
-                Some((bytes as f64, "half of the triangle and the right-hand sides once"));
-            job.offer(builder);
-            builder = declare()?.0;
-        }
+    let (side, width) = tile(runtime, t, b, shape, target);
+    let declare = || -> Result<(Builder, Tiles, Tiles)> {
+        let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
+        let stored = t.declare(&mut builder.program, "T", side, side)?;
+        builder.note(stored);
+        let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
+        builder.workspace(side, width.max(side), side);
+        Ok((builder, stored, x))
+    };
+    let (mut builder, tt, x) = declare()?;
+    for (p, w) in blocks(runtime, &builder, tt, x, limits) {
+        solve_steps(&mut builder, tt, what, (x, true), (p, w));
+        builder.workspace(side, width, side);
+        builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
+        let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
+        builder.program.lower_bound =
+            Some((bytes as f64, "half of the triangle and the right-hand sides once"));
+        job.offer(builder);
+        builder = declare()?.0;
     }
     Ok(job)
 }
@@ -78,24 +78,14 @@ pub(super) fn declare_solution(
     Ok(builder.note(x))
 }
 
-/// Extents of tiles worth trying: the side of those of T, and the columns of those of X.
-fn tiles(runtime: &Runtime, t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> Vec<(u64, u64)> {
+/// Extents of tiles: the side of those of T, and the columns of those of X.
+fn tile(runtime: &Runtime, t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> (u64, u64) {
     let own = target.tile();
     let axes = super::result_axes(shape, true);
-    let own_rows = own.as_ref().and_then(|o| axes.rows.map(|x| o[x]));
-    let sides: Vec<u64> = match t.is_tiled() {
-        true => vec![t.tile().0.max(t.tile().1)],
-        false => sides(runtime, t.dtype().size() as u64),
-    };
-    let mut found = Vec::new();
-    for side in sides {
-        let side = aligned(side, own_rows, t.rows());
-        let tile = (side, width(b, own.as_ref().and_then(|o| axes.cols.map(|x| o[x])), side));
-        if !found.contains(&tile) {
-            found.push(tile);
-        }
-    }
-    found
+    let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
+    let free = Target::New { tile: None, attributes: Default::default() };
+    let side = aligned(square_side(runtime, t, &free), own(axes.rows), t.rows());
+    (side, width(b, own(axes.cols), side))
 }
 
 /// Columns of a tile of right-hand sides.
