@@ -56,7 +56,7 @@ if options.quick:
     ]
 else:
     CASES = [
-        Case("float64", 24576, 512, 64),
+        Case("float64", 24576, 256, 64),
         Case("float64", 24576, 512, 256),
         Case("float64", 24576, 1024, 256),
         Case("float64", 24576, 512, 1024),

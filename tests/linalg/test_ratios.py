@@ -178,8 +178,8 @@ def test_products_of_other_and_mixed_types(desk: Desk, random: Make, left: str, 
     check_product(a, b, desk.run(desk.put(a) @ desk.put(b, (40, 25))))
 
 
-@pytest.mark.parametrize("n", [0, 1, 5, 31, 32, 33, 64, 65])
-@pytest.mark.parametrize("k", [0, 1, 32, 40, 300])
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 65])
+@pytest.mark.parametrize("k", [0, 1, 32, 300])
 def test_products_of_any_size(desk: Desk, random: Make, n: int, k: int) -> None:
     a, b = random((300, k), "float64", 1), random((k, n), "float64", 2)
     check_product(a, b, desk.afford(desk.put(a) @ desk.put(b)))
@@ -367,8 +367,8 @@ def test_factors(desk: Desk, positive_definite: Make, dtype: str, kind: str, upp
     check_factor(a, desk.run(oc.linalg.cholesky(desk.put(a), upper=upper)), upper)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 31, 32, 33, 64, 65, 96])
-@pytest.mark.parametrize("tile", [32, (32, 200), (200, 32), (24, 40)], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 64, 65])
+@pytest.mark.parametrize("tile", [32, (32, 200), (24, 40)], ids=str)
 def test_factors_of_any_size(desk: Desk, positive_definite: Make, n: int, tile: Any) -> None:
     a = positive_definite(n, "float64")
     A, b = desk.put(a, tile), np.ones((n, 3))
@@ -474,7 +474,7 @@ def test_systems_of_mixed_types(desk: Desk, random: Make, left: str, right: str)
 
 @each_dtype
 @pytest.mark.parametrize("lower", [False, True], ids=["upper", "lower"])
-@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("trans", [0, "T", 2])
 @pytest.mark.parametrize("unit_diagonal", [False, True], ids=["", "unit"])
 def test_triangular_solutions(
     desk: Desk, random: Make, dtype: str, lower: bool, trans: int | str, unit_diagonal: bool
@@ -497,6 +497,15 @@ def test_triangular_solutions(
     )
     op = {0: t, "N": t, 1: t.T, "T": t.T}.get(trans, t.conj().T)
     check_solution(op, b, desk.run(x))
+
+
+@pytest.mark.parametrize(("number", "letter"), [(0, "N"), (1, "T"), (2, "C")])
+def test_names_of_what_is_done_to_a_triangle(
+    desk: Desk, random: Make, number: int, letter: str
+) -> None:
+    T, B = desk.put(random((70, 70), "complex128") + 9 * np.eye(70)), random((70, 3), "float64")
+    found = [desk.run(oc.linalg.solve_triangular(T, B, trans=t)) for t in (number, letter)]
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])

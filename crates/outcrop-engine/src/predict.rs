@@ -4,7 +4,7 @@
 //! rates, steps run on the earliest free thread when their tiles are there, and a load waits until
 //! memory for it is free. It is a model, and exact in bytes only.
 
-use crate::program::{Program, TileId};
+use crate::program::{Program, StepView, TileId};
 use crate::schedule::{Action, Schedule};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -18,6 +18,9 @@ pub struct Speeds {
     pub write: f64,
     /// Bytes moved in a second where both directions are busy.
     pub both: f64,
+    /// Bytes in a second that one thread reads through: loads and stores take the processors' time for
+    /// checksums.
+    pub checksum: f64,
     /// Threads for steps.
     pub threads: usize,
 }
@@ -29,7 +32,7 @@ pub struct Prediction {
     pub seconds: f64,
     /// In which the disk is busy.
     pub io: f64,
-    /// In which steps would run if all tiles were there, on all threads.
+    /// In which steps would run if all tiles were there, on all threads, checksums included.
     pub compute: f64,
 }
 
@@ -63,15 +66,18 @@ pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usi
     };
     let mut workers: BinaryHeap<Reverse<Time>> =
         (0..speeds.threads.max(1)).map(|_| Reverse(Time(0.0))).collect();
-    let mut compute = 0.0;
+    let moved = (schedule.bytes_read() + schedule.bytes_written()) as f64;
+    let seconds_of = |step: &StepView<'_>| step.work / program.kernels()[step.kernel as usize].rate.max(1.0);
+    let alone: f64 = (0..program.len()).map(|s| seconds_of(&program.step_at(s))).sum();
+    // What moving takes of the processors, steps wait for.
+    let stretch = 1.0 + moved / speeds.checksum / alone.max(1e-9);
     let mut next_step = 0;
     for action in schedule.actions() {
         match action {
             Action::Step => {
                 let step = program.step_at(next_step);
                 next_step += 1;
-                let seconds = step.work / program.kernels()[step.kernel as usize].rate.max(1.0);
-                compute += seconds;
+                let seconds = seconds_of(&step) * stretch;
                 let Reverse(Time(mut start)) = workers.pop().expect("never empty");
                 for operand in step.operands {
                     let i = operand.tile().0 as usize;
@@ -108,7 +114,7 @@ pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usi
     }
     let (read, written) = (schedule.bytes_read() as f64, schedule.bytes_written() as f64);
     let io = (read / speeds.read).max(written / speeds.write).max((read + written) / speeds.both);
-    let compute = compute / speeds.threads.max(1) as f64;
+    let compute = alone * stretch / speeds.threads.max(1) as f64;
     Prediction { seconds: run.end.max(io), io, compute }
 }
 

@@ -5,6 +5,7 @@ use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
 use crate::resident::Resident;
 use crate::scratch::{self, Scratch};
+use outcrop_store::format::crc32c;
 use outcrop_store::frame::{Budget, Charge, Frame, charged};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
@@ -13,7 +14,7 @@ use outcrop_store::{Error, Result, profile};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a user may set.
@@ -312,10 +313,12 @@ impl Runtime {
             Some(profile) => {
                 let rate = |seconds: f64| LARGE as f64 / seconds.max(1e-9);
                 let read = rate(profile.read_seconds(LARGE, 1));
-                let write = rate(profile.write_seconds(LARGE, 1));
-                Speeds { read, write, both: profile.both.max(read).max(write), threads }
+                // Results are written where nothing was before.
+                let write = rate(profile.write_seconds(LARGE, 1)).min(profile.first_writes);
+                let both = profile.both.max(read).max(write);
+                Speeds { read, write, both, checksum: checksum_rate(), threads }
             }
-            None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, threads },
+            None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, checksum: checksum_rate(), threads },
         }
     }
 
@@ -342,6 +345,17 @@ impl Runtime {
     pub fn set_last_run(&self, report: Report) {
         *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
+}
+
+/// Bytes in a second that one thread computes the checksum of. Measured once, in a few milliseconds.
+fn checksum_rate() -> f64 {
+    static RATE: OnceLock<f64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let bytes = vec![1u8; 16 << 20];
+        let begin = Instant::now();
+        std::hint::black_box(crc32c(&bytes));
+        bytes.len() as f64 / begin.elapsed().as_secs_f64().max(1e-9)
+    })
 }
 
 /// A run's account being kept.

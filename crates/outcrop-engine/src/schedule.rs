@@ -429,7 +429,11 @@ impl<'a> Placing<'a> {
             match action {
                 Action::Drop(t) | Action::Discard(t) => {
                     let frame = self.program.frame(t);
-                    let stored = self.role(t) != Role::Temporary;
+                    let stored = match self.role(t) {
+                        Role::Input => true,
+                        Role::Output => self.is(t, WRITTEN),
+                        Role::Temporary => false,
+                    };
                     if stored && !seen[t.0 as usize] && most + frame <= self.capacity {
                         kept[i] = true;
                         most += frame;

@@ -166,7 +166,7 @@ proptest! {
 
         // Hold back all but a few frames.
         let spare = runtime.budget().frame(memory - frames * FRAME - 120_000, "to make it tight").unwrap();
-        let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, threads };
+        let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads };
         let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
         let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
         let report = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| true).unwrap();
@@ -191,7 +191,7 @@ fn a_step_that_panics_is_an_error() {
     let runtime = Runtime::new(settings).unwrap();
     let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]]);
     let stores = vec![None, Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, threads: 2 };
+    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
     let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, None, &mut |_, _| true);
     assert!(matches!(&failed, Err(Error::Invalid(why)) if why.contains("as it was told")), "{failed:?}");
@@ -208,7 +208,7 @@ fn a_run_that_is_stopped_ends_at_once() {
     let (program, _) = program(&given);
     let input = make(&runtime, &dir.path().join("a"), TILES);
     let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, threads: 2 };
+    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
     let failed = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| false);
     assert!(matches!(failed, Err(Error::Interrupted)));
