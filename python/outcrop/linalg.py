@@ -293,7 +293,7 @@ def solve_triangular(
         Shapes do not match.
     SingularMatrixError
         When it is computed: an element of the diagonal is zero. ``index`` is the place of the
-        first one that was met, counted from 1.
+        first one, counted from 1 as LAPACK's info.
 
     Examples
     --------

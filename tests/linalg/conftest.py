@@ -1,5 +1,6 @@
 """Computing with little memory, and checking after every run what it moved and what it left."""
 
+import functools
 import gc
 import itertools
 import os
@@ -189,7 +190,8 @@ def random() -> Callable[..., Values]:
     return _random
 
 
-def _positive_definite(n: int, dtype: str, kind: str = "random", seed: int = 0) -> Values:
+@functools.cache
+def _kept(n: int, dtype: str, kind: str = "random", seed: int = 0) -> Values:
     """A Hermitian matrix that stays positive definite in its own precision."""
     chance = np.random.default_rng(seed)
     single = np.finfo(dtype).eps > 1e-10
@@ -216,6 +218,10 @@ def _positive_definite(n: int, dtype: str, kind: str = "random", seed: int = 0) 
     a = a * 10.0**power
     a = (a + a.conj().T) / 2
     return a.astype(dtype)
+
+
+def _positive_definite(n: int, dtype: str, kind: str = "random", seed: int = 0) -> Values:
+    return _kept(n, dtype, kind, seed).copy()
 
 
 @pytest.fixture

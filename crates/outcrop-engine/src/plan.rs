@@ -180,9 +180,7 @@ pub fn plan(
     let (crew, schedule) = match fit(&program, limit, speeds, least, &resident)? {
         Some(fitting) => fitting,
         None => {
-            // With the tiles of one step at a time, and nothing else.
-            let books = bookkeeping(&program, &schedule::best(&program, least, &[])?);
-            let needed = elsewhere + fixed(&program, &smallest(&program)) + books + least;
+            let needed = elsewhere + least_limit(&program, speeds, least)?;
             let budget = runtime.budget().limit() as u64;
             return Err(Error::Budget { purpose: program.name.into(), needed: needed as u64, budget });
         }
@@ -191,6 +189,22 @@ pub fn plan(
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
+}
+
+/// The fewest bytes that a program fits into, to within a page.
+fn least_limit(program: &Program, speeds: Speeds, least: usize) -> Result<usize> {
+    let bare = fixed(program, &smallest(program)) + least;
+    // Enough: a schedule for the tiles of one step at a time. With more room it may be shorter.
+    let books = bookkeeping(program, &schedule::best(program, least, &[])?);
+    let (mut too_little, mut enough) = (bare, bare + books);
+    while enough - too_little > 4096 {
+        let middle = (enough + too_little) / 2;
+        match fit(program, middle, speeds, least, &[])? {
+            Some(_) => enough = middle,
+            None => too_little = middle,
+        }
+    }
+    Ok(enough)
 }
 
 /// A crew and a schedule that together fit into `limit` bytes, if there are.

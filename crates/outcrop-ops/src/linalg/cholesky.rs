@@ -93,7 +93,7 @@ pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Lim
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
     found.truncate(CANDIDATES);
-    found.into_iter().map(|(_, p, q)| (p, q)).collect()
+    super::with_the_least(found.into_iter().map(|(_, p, q)| (p, q)), capacity < 12 * frame)
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.

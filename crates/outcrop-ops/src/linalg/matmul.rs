@@ -133,7 +133,7 @@ impl Product<'_> {
         }
         found.sort_unstable();
         found.truncate(CANDIDATES);
-        found.into_iter().map(|(_, p, q)| (p, q)).collect()
+        super::with_the_least(found.into_iter().map(|(_, p, q)| (p, q)), capacity < 4 * (fa + fb + fc))
     }
 
     fn steps(&self, builder: &mut Builder, (a, b, c): Three, (p, q): (u64, u64)) {

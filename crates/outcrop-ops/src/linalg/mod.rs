@@ -21,7 +21,7 @@ use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{ArrayId, Role};
 use outcrop_engine::{Report, Runtime, Watch};
 use outcrop_store::store::Store;
-use outcrop_store::{DType, Dims, Result};
+use outcrop_store::{DType, Dims, Error, Failure, Result};
 pub use rates::rate;
 pub use solve::solve;
 use std::path::Path;
@@ -52,6 +52,8 @@ pub struct Job {
     /// By array of every program, the matrix it is.
     inputs: Vec<Option<Matrix>>,
     candidates: Vec<Builder>,
+    /// Of a triangular system, the matrix, and the side of its tiles.
+    triangle: Option<(Matrix, u64)>,
 }
 
 /// A job whose best program has been found.
@@ -61,11 +63,12 @@ pub struct Planned {
     kernels: LinearKernels,
     stores: Vec<Option<Arc<dyn Store>>>,
     output: ArrayId,
+    triangle: Option<(Matrix, u64)>,
 }
 
 impl Job {
     fn new(inputs: Vec<Option<Matrix>>) -> Job {
-        Job { inputs, candidates: Vec::new() }
+        Job { inputs, candidates: Vec::new(), triangle: None }
     }
 
     fn offer(&mut self, builder: Builder) {
@@ -84,7 +87,7 @@ impl Job {
         let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");
-        Ok(Planned { plan, kernels, stores, output: ArrayId(output as u16) })
+        Ok(Planned { plan, kernels, stores, output: ArrayId(output as u16), triangle: self.triangle })
     }
 }
 
@@ -109,7 +112,14 @@ impl Planned {
         let mut stores = self.stores.clone();
         stores.resize(self.plan.program.arrays().len(), None);
         stores[self.output.0 as usize] = Some(Arc::clone(output));
-        self.plan.run(runtime, &stores, &self.kernels, timeline, watch)
+        let done = self.plan.run(runtime, &stores, &self.kernels, timeline, watch);
+        if let (Err(Error::Numerical { failure: Failure::Singular, .. }), Some((t, side))) =
+            (&done, &self.triangle)
+            && let Some(index) = triangular::first_zero(runtime, t, *side)?
+        {
+            return Err(steps::singular(index));
+        }
+        done
     }
 }
 
@@ -132,6 +142,15 @@ fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
         Some(own) => (wanted.div_ceil(own) * own).min(extent.max(own)),
         None => wanted.clamp(1, extent),
     }
+}
+
+/// Blocks to try, with that of one tile where memory is tight: it needs the least.
+fn with_the_least(blocks: impl Iterator<Item = (u64, u64)>, tight: bool) -> Vec<(u64, u64)> {
+    let mut found: Vec<_> = blocks.collect();
+    if (tight || found.is_empty()) && !found.contains(&(1, 1)) {
+        found.push((1, 1));
+    }
+    found
 }
 
 /// The side of square tiles where nothing else says how to cut: of 2 MiB, or smaller ones of which the

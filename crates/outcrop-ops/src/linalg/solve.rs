@@ -49,8 +49,9 @@ pub fn solve(
     let (mut builder, l, x) = declare()?;
     let shapes = blocks(runtime, &builder, l, limits);
     let rests = triangular::blocks(runtime, &builder, l, x, limits);
-    let rest = rests[0];
     for (p, q) in shapes {
+        // What takes the least memory takes it throughout.
+        let rest = if (p, q) == (1, 1) { (1, 1) } else { rests[0] };
         for fused in [true, false] {
             if fused {
                 forward_with_factor(&mut builder, l, x, (p, q));

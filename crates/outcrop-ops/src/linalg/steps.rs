@@ -271,7 +271,7 @@ fn not_positive_definite(index: u64) -> Error {
     Error::Numerical { what, failure: Failure::NotPositiveDefinite, index }
 }
 
-fn singular(index: u64) -> Error {
+pub(super) fn singular(index: u64) -> Error {
     let what = format!(
         "the triangular matrix is singular: element {index} of its diagonal, counted from 1, is zero"
     );

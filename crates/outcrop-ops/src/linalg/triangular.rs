@@ -4,10 +4,12 @@ use super::cholesky::square_side;
 use super::matrix::{Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::{Job, Limits, aligned, tile_shape};
-use crate::kernels::{Diagonal, Half};
+use crate::access::canvas_on;
+use crate::kernels::{self, Block, Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_store::Result;
+use outcrop_store::io::Cancel;
 
 /// How many programs are scheduled, to find the best.
 const CANDIDATES: usize = 3;
@@ -39,6 +41,7 @@ pub fn solve_triangular(
 ) -> Result<Job> {
     let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
     let (side, width) = tile(runtime, t, b, shape, target);
+    job.triangle = Some((t.clone(), side));
     let declare = || -> Result<(Builder, Tiles, Tiles)> {
         let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
         let stored = t.declare(&mut builder.program, "T", side, side)?;
@@ -59,6 +62,35 @@ pub fn solve_triangular(
         builder = declare()?.0;
     }
     Ok(job)
+}
+
+/// The first zero on the diagonal of a stored matrix, counted from 1 as LAPACK does. A system that is
+/// solved upwards meets the last one first.
+pub(super) fn first_zero(runtime: &Runtime, t: &Matrix, side: u64) -> Result<Option<u64>> {
+    let dtype = t.dtype();
+    for start in (0..t.rows()).step_by(side as usize) {
+        let extent = side.min(t.rows() - start);
+        let mut region = t.region.clone();
+        for axis in [t.axes.rows, t.axes.cols].into_iter().flatten() {
+            region.start[axis] += start;
+            region.shape[axis] = extent;
+        }
+        let frame = runtime.frame(t.store.info().box_bytes(&region.shape) as usize, "looking for a zero")?;
+        // SAFETY: the frame has room for the box, and nobody else has it.
+        let canvas = unsafe { canvas_on(&frame, &region, dtype.size()) };
+        let mut mover = runtime.mover(
+            t.store.staging_of(&region.shape).max(t.store.staging(false).least),
+            "looking for a zero",
+            &Cancel::default(),
+        )?;
+        t.store.load(&mut mover, &canvas)?;
+        let block = Block::row_major(frame.as_ptr(), extent as usize, extent as usize, extent as usize);
+        // SAFETY: the box was loaded.
+        if let Some(i) = unsafe { kernels::first_zero_diagonal(dtype, block) } {
+            return Ok(Some(start + i as u64 + 1));
+        }
+    }
+    Ok(None)
 }
 
 /// Declares right-hand sides, and the solution that starts as they are.
@@ -127,7 +159,7 @@ pub(super) fn blocks(
     }
     found.sort_unstable();
     found.truncate(CANDIDATES);
-    found.into_iter().map(|(_, p, w)| (p, w)).collect()
+    super::with_the_least(found.into_iter().map(|(_, p, w)| (p, w)), capacity < 4 * (ft + 2 * fx))
 }
 
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand

@@ -93,8 +93,8 @@ impl Canvas {
     /// and aligned for direct I/O: its start and capacity.
     pub fn exact(&self, region: &ArrayBox, tile: &[u64]) -> Option<(*mut u8, usize)> {
         let patch = self.patches.iter().find(|p| p.region == *region && p.capacity > 0)?;
-        let as_in_tile =
-            region.shape.as_slice() == tile || patch.strides == dense_strides(tile, self.itemsize);
+        let strides = dense_strides(tile, self.itemsize);
+        let as_in_tile = (0..region.ndim()).all(|a| region.shape[a] <= 1 || patch.strides[a] == strides[a]);
         let aligned = (patch.start as usize).is_multiple_of(FRAME_ALIGN);
         (aligned && as_in_tile).then_some((patch.start, patch.capacity))
     }
@@ -169,4 +169,26 @@ impl Canvas {
 
 fn offset_in(inner: &ArrayBox, outer: &ArrayBox, strides: &[isize]) -> isize {
     (0..inner.ndim()).map(|a| (inner.start[a] - outer.start[a]) as isize * strides[a]).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_exact_only_with_the_rows_of_the_tile() {
+        let mut memory = vec![0u64; 3 * FRAME_ALIGN / 8];
+        let start = memory.as_mut_ptr().cast::<u8>();
+        let start = start.wrapping_add(start.align_offset(FRAME_ALIGN));
+        let region = ArrayBox::new([0, 0], [4, 2]);
+        let exact = |patch: Patch, tile: &[u64]| {
+            // SAFETY: nothing is read or written.
+            let canvas = unsafe { Canvas::new(region.clone(), 8, [patch]) };
+            canvas.exact(&region, tile).is_some()
+        };
+        let dense = || Patch::dense(region.clone(), start, 4096, 8);
+        let padded = |width| Patch::padded(region.clone(), start, 4096, &[4, width], 8);
+        assert!(exact(dense(), &[4, 2]) && exact(padded(2), &[4, 2]) && exact(padded(8), &[4, 8]));
+        assert!(!exact(dense(), &[4, 8]) && !exact(padded(8), &[4, 2]) && !exact(padded(8), &[4, 4]));
+    }
 }
