@@ -102,7 +102,8 @@ fn expected_bookkeeping(program: &Program) -> usize {
 /// `stores` are those of the arrays, which have the same numbers in every program; outputs need not
 /// be there yet. `speeds` are those of the device that has most of the data.
 ///
-/// Gives the number of the program among those given, too.
+/// Gives the number of the program among those given, too. The least budget that is named is that of the
+/// frugal ones, which are given wherever memory is tight.
 ///
 /// # Errors
 /// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores.
@@ -114,8 +115,9 @@ pub fn choose(
 ) -> Result<(usize, Plan)> {
     let mut best: Option<(usize, Plan)> = None;
     let mut others = Vec::new();
-    let mut least: Option<u64> = None;
+    let (mut least, mut otherwise) = (None::<u64>, u64::MAX);
     for (i, program) in programs.into_iter().enumerate() {
+        let frugal = program.frugal;
         match plan(runtime, program, stores, speeds) {
             Ok(found) => {
                 let better = best.as_ref().is_none_or(|(_, b)| is_better(&found, b));
@@ -124,7 +126,11 @@ pub fn choose(
                     (l.program.remark.clone(), l.bytes_read() + l.bytes_written(), l.prediction.seconds)
                 }));
             }
-            Err(Error::Budget { needed, .. }) => least = Some(least.map_or(needed, |l| l.min(needed))),
+            // Others are not offered with every budget, and what is named has to work.
+            Err(Error::Budget { needed, .. }) if frugal => {
+                least = Some(least.map_or(needed, |l| l.min(needed)));
+            }
+            Err(Error::Budget { needed, .. }) => otherwise = otherwise.min(needed),
             Err(other) => return Err(other),
         }
     }
@@ -135,7 +141,7 @@ pub fn choose(
         }
         None => Err(Error::Budget {
             purpose: "this computation".into(),
-            needed: least.unwrap_or(0),
+            needed: least.unwrap_or(otherwise),
             budget: runtime.budget().limit() as u64,
         }),
     }
@@ -177,7 +183,12 @@ pub fn plan(
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
     let least = program.largest_step();
-    let (crew, schedule) = match fit(&program, limit, speeds, least, &resident)? {
+    let fitting = match fit(&program, limit, speeds, least, &resident)? {
+        // Tiles that leave cost a few bytes of bookkeeping, too.
+        None if !resident.is_empty() => fit(&program, limit, speeds, least, &[])?,
+        other => other,
+    };
+    let (crew, schedule) = match fitting {
         Some(fitting) => fitting,
         None => {
             let needed = elsewhere + least_limit(&program, speeds, least)?;

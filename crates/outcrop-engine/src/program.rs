@@ -168,6 +168,8 @@ pub struct Program {
     store: Vec<u32>,
     steps: Vec<Step>,
     operands: Vec<Operand>,
+    /// Whether it is the one for its job that takes the least memory.
+    pub frugal: bool,
     /// Bytes of memory that each thread's kernels need beside the tiles.
     pub workspace: usize,
     /// Bytes of memory that each thread's kernels take by themselves.

@@ -39,6 +39,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
         factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
         builder.workspace(side, side, side);
         builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
+        builder.program.frugal = (p, q) == (1, 1);
         builder.program.lower_bound = Some(lower_bound(runtime, a));
         job.offer(builder);
         builder = declare()?.0;
@@ -93,7 +94,7 @@ pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Lim
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
     found.truncate(CANDIDATES);
-    super::with_the_least(found.into_iter().map(|(_, p, q)| (p, q)), capacity < 12 * frame)
+    super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, 3 * frame)
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.

@@ -35,9 +35,10 @@ pub fn matmul(
     let (mut builder, tiles) = product.declare()?;
     let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
     let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
-    for (p, q) in product.blocks(&builder, tiles, capacity) {
+    for (p, q) in product.blocks(runtime, &builder, tiles, capacity) {
         product.steps(&mut builder, tiles, (p, q));
         builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);
+        builder.program.frugal = (p, q) == (1, 1);
         builder.program.lower_bound = Some(lower_bound(runtime, dtype, m, n, k));
         job.offer(builder);
         (builder, _) = product.declare()?;
@@ -109,7 +110,13 @@ impl Product<'_> {
     }
 
     /// Shapes of the block of C in memory, in tiles, that promise the least reading.
-    fn blocks(&self, builder: &Builder, (a, b, c): Three, capacity: usize) -> Vec<(u64, u64)> {
+    fn blocks(
+        &self,
+        runtime: &Runtime,
+        builder: &Builder,
+        (a, b, c): Three,
+        capacity: usize,
+    ) -> Vec<(u64, u64)> {
         let program = &builder.program;
         let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
         let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
@@ -133,7 +140,7 @@ impl Product<'_> {
         }
         found.sort_unstable();
         found.truncate(CANDIDATES);
-        super::with_the_least(found.into_iter().map(|(_, p, q)| (p, q)), capacity < 4 * (fa + fb + fc))
+        super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, fa + fb + fc)
     }
 
     fn steps(&self, builder: &mut Builder, (a, b, c): Three, (p, q): (u64, u64)) {

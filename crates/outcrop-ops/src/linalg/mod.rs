@@ -145,7 +145,13 @@ fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
 }
 
 /// Blocks to try, with that of one tile where memory is tight: it needs the least.
-fn with_the_least(blocks: impl Iterator<Item = (u64, u64)>, tight: bool) -> Vec<(u64, u64)> {
+fn with_the_least(
+    runtime: &Runtime,
+    blocks: impl Iterator<Item = (u64, u64)>,
+    capacity: usize,
+    step: usize,
+) -> Vec<(u64, u64)> {
+    let tight = capacity < 4 * step || capacity < runtime.budget().limit() / 2;
     let mut found: Vec<_> = blocks.collect();
     if (tight || found.is_empty()) && !found.contains(&(1, 1)) {
         found.push((1, 1));

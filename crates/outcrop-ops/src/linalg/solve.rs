@@ -47,7 +47,11 @@ pub fn solve(
         Ok((builder, l, x))
     };
     let (mut builder, l, x) = declare()?;
-    let shapes = blocks(runtime, &builder, l, limits);
+    let mut shapes = blocks(runtime, &builder, l, limits);
+    // Whether memory is tight, the steps for X decide as well.
+    if !shapes.contains(&(1, 1)) {
+        shapes.push((1, 1));
+    }
     let rests = triangular::blocks(runtime, &builder, l, x, limits);
     for (p, q) in shapes {
         // What takes the least memory takes it throughout.
@@ -67,6 +71,7 @@ pub fn solve(
             builder.program.remark = format!(
                 "{p} x {q} tiles of L, each {side} x {side}, in memory; L Y = B {when} the factorization"
             );
+            builder.program.frugal = (p, q) == (1, 1);
             builder.program.lower_bound = Some(lower_bound(runtime, a));
             job.offer(builder);
             builder = declare()?.0;

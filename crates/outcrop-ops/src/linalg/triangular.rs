@@ -56,6 +56,7 @@ pub fn solve_triangular(
         builder.workspace(side, width, side);
         builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
         let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
+        builder.program.frugal = (p, w) == (1, 1);
         builder.program.lower_bound =
             Some((bytes as f64, "half of the triangle and the right-hand sides once"));
         job.offer(builder);
@@ -159,7 +160,7 @@ pub(super) fn blocks(
     }
     found.sort_unstable();
     found.truncate(CANDIDATES);
-    super::with_the_least(found.into_iter().map(|(_, p, w)| (p, w)), capacity < 4 * (ft + 2 * fx))
+    super::with_the_least(runtime, found.into_iter().map(|(_, p, w)| (p, w)), capacity, ft + 2 * fx)
 }
 
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
