@@ -111,12 +111,11 @@ def save(
     planned: _native.Plan | None = None
     if isinstance(source, ComputedSource):
         source.check_target(name)
-    if computed is not None:
-        if format == "zarr" and order == "C":
-            planned = _plan(computed, check_tile(tile, view.shape))
-            # The tiles in which it is computed are those that are stored.
-            if tile is None and planned is not None:
-                tile = planned.output_tile
+    if computed is not None and format == "zarr" and order == "C":
+        planned = _plan(computed, check_tile(tile, view.shape))
+        # The tiles in which it is computed are those that are stored.
+        if tile is None and planned is not None:
+            tile = planned.output_tile
     target = create_store(
         path,
         view.shape,

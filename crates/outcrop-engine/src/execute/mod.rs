@@ -20,7 +20,7 @@ use crate::runtime::Runtime;
 use crate::schedule::{Action, Schedule, Slots};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
-use outcrop_store::frame::Frame;
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Error, Result};
@@ -613,7 +613,9 @@ impl<'a> Run<'a> {
             return unsafe { self.scratch().load(mover, memory[0], bytes, offset) };
         }
         let canvas = self.canvas(tile, memory[0], program.stored_region(from));
-        self.store_of(program.array_of(from)).load(mover, &canvas)
+        let array = program.array_of(from);
+        mover.room = charged(program.array_at(array).staging);
+        self.store_of(array).load(mover, &canvas)
     }
 
     fn store(&self, task: Task, memory: &[*mut u8], mover: &mut Mover) -> Result<()> {

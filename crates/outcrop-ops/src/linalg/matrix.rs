@@ -136,7 +136,9 @@ impl Matrix {
             staging,
             commit: 0,
         };
-        let load = |region: &ArrayBox| Ok(Cost { load: self.store.bytes_to_load(region)?, store: 0 });
+        let room = charged(staging);
+        let load =
+            |region: &ArrayBox| Ok(Cost { load: self.store.bytes_to_load_with(region, room)?, store: 0 });
         let array = program.array(declaration, load)?;
         Ok(Tiles { array, axes: self.axes, ndim: self.region.ndim(), source: None })
     }

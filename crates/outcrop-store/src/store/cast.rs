@@ -49,6 +49,10 @@ impl Store for CastArray {
         self.inner.bytes_to_load(region)
     }
 
+    fn bytes_to_load_with(&self, region: &ArrayBox, staging: usize) -> Result<u64> {
+        self.inner.bytes_to_load_with(region, staging)
+    }
+
     fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
         Ok(0)
     }

@@ -252,6 +252,10 @@ impl Store for LinearArray {
             .sum())
     }
 
+    fn bytes_to_load_with(&self, region: &ArrayBox, staging: usize) -> Result<u64> {
+        Ok(self.bytes_read(region, staging))
+    }
+
     /// Blocks that boxes share count for the one that has their last byte: they are written once,
     /// unless too many wait to be whole.
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {

@@ -128,6 +128,15 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// The same, of a mover with so much staging memory: with less, what lies between is read in shorter
+    /// pieces.
+    ///
+    /// # Errors
+    /// As for [`bytes_to_load`](Self::bytes_to_load).
+    fn bytes_to_load_with(&self, region: &ArrayBox, _staging: usize) -> Result<u64> {
+        self.bytes_to_load(region)
+    }
+
     /// Loads the canvas's box.
     ///
     /// # Errors
@@ -189,6 +198,9 @@ pub struct Mover<'a> {
     pub budget: Arc<Budget>,
     queue: LentQueue<'a>,
     staging: Option<Frame>,
+    /// As much of the staging memory as may be used, so that what is read does not depend on what other
+    /// arrays need.
+    pub room: usize,
     /// Checked between requests.
     pub cancel: Cancel,
 }
@@ -200,7 +212,14 @@ impl<'a> Mover<'a> {
     /// [`Error::Budget`]; the operating system's.
     pub fn new(disk: &'a Disk, budget: &Arc<Budget>, staging: usize, cancel: &Cancel) -> Result<Mover<'a>> {
         let staging = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
-        Ok(Mover { disk, budget: Arc::clone(budget), queue: disk.queue()?, staging, cancel: cancel.clone() })
+        Ok(Mover {
+            disk,
+            budget: Arc::clone(budget),
+            queue: disk.queue()?,
+            staging,
+            room: usize::MAX,
+            cancel: cancel.clone(),
+        })
     }
 
     /// A mover that does `work` with staging memory that is there already.
@@ -226,6 +245,7 @@ impl<'a> Mover<'a> {
     /// [`Error::Budget`] where the mover was made with less than `least` bytes.
     pub fn parts(&mut self, least: usize) -> Result<(&mut IoQueue, *mut u8, usize)> {
         let (start, len) = self.staging.as_ref().map_or((std::ptr::null_mut(), 0), |f| (f.as_ptr(), f.len()));
+        let len = len.min(self.room);
         if len < least {
             let budget = self.budget.limit() as u64;
             return Err(Error::Budget {

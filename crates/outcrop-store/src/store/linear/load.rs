@@ -38,16 +38,45 @@ impl LinearArray {
         Ok(())
     }
 
-    /// Where a box begins in memory, if each of its runs is whole blocks of file and memory, and worth
-    /// a request of its own.
-    fn straight(&self, canvas: &Canvas, region: &ArrayBox) -> Option<*mut u8> {
+    /// Bytes that [`load_box`](Self::load_box) reads with `room` bytes of staging memory.
+    pub(super) fn bytes_read(&self, region: &ArrayBox, room: usize) -> u64 {
+        if region.is_empty() {
+            return 0;
+        }
+        if self.is_regular(region) {
+            // Straight or through the staging memory: the same blocks.
+            let runs = self.layout.runs(region);
+            return runs.offsets().count() as u64 * runs.run_bytes;
+        }
+        let (block, end) = (BLOCK as u64, self.layout.end());
+        let fit = |runs: &Runs| runs.staging(block) <= room as u64;
+        let (mut bytes, mut carried) = (0, None);
+        for part in self.layout.split(region, block, &fit) {
+            for interval in self.layout.runs(&part).intervals(block) {
+                let (mut offset, mut len) = (interval.offset, interval.len);
+                if carried == Some(offset) {
+                    (offset, len) = (offset + block, len - block);
+                }
+                bytes += len.min(end.saturating_sub(offset).next_multiple_of(block));
+                carried = Some(interval.offset + interval.len - block);
+            }
+        }
+        bytes
+    }
+
+    /// Whether each of a box's runs is whole blocks, and worth a request of its own.
+    fn is_regular(&self, region: &ArrayBox) -> bool {
         let runs = self.layout.runs(region);
         let block = BLOCK as u64;
         let aligned = runs.first.is_multiple_of(block)
             && runs.run_bytes.is_multiple_of(block)
             && runs.strides.iter().all(|s| s.is_multiple_of(block));
-        let apart = runs.strides.last().is_none_or(|&s| s > runs.run_bytes + READ_THROUGH);
-        if !aligned || !apart || self.swap != 1 {
+        aligned && runs.strides.last().is_none_or(|&s| s > runs.run_bytes + READ_THROUGH)
+    }
+
+    /// Where a box begins in memory, if it can be read straight there.
+    fn straight(&self, canvas: &Canvas, region: &ArrayBox) -> Option<*mut u8> {
+        if self.swap != 1 || !self.is_regular(region) {
             return None;
         }
         self.dense_in_file_order(canvas, region).filter(|&start| (start as usize).is_multiple_of(BLOCK))
