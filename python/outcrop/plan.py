@@ -71,7 +71,7 @@ class Plan:
         for array in facts["arrays"]:
             lines.append(f"  {array['name']:<{width}}  {_array(array)}")
         bound = ""
-        if self.lower_bound and not facts["resident_bytes"]:
+        if self.lower_bound and self.bytes_read >= self.lower_bound:
             ratio = self.bytes_read / self.lower_bound
             bound = (
                 f"; no schedule reads less than {format_bytes(self.lower_bound)} "
@@ -138,7 +138,12 @@ def plan(x: Array, /) -> Plan:
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
-    if not isinstance(source, ComputedSource) or not x._view.is_whole:
+    if isinstance(source, ComputedSource) and not x._view.is_whole:
+        raise UnsupportedError(
+            "this is a view of an array that is not computed yet, and such views are not planned "
+            "in this version: plan the whole, or transpose and select what goes into it"
+        )
+    if not isinstance(source, ComputedSource):
         raise UnsupportedError(
             "plan is for arrays that are not computed yet, such as A @ B; this one is "
             f"{source.describe('')}"
@@ -155,8 +160,10 @@ def _array(array: Mapping[str, Any]) -> str:
     extents = " x ".join(map(str, shape)) or "one element"
     text = f"{array['role']}, {array['dtype']}, {extents}, tiles of {' x '.join(map(str, tile))}"
     for word, moved in (("read", array["bytes_read"]), ("written", array["bytes_written"])):
-        if moved:
-            text += f", {word} {moved / max(nbytes, 1):.2f} times"
+        if moved and nbytes >= 1 << 20:
+            text += f", {word} {moved / nbytes:.2f} times"
+        elif moved:
+            text += f", {word} {format_bytes(moved)}"
     return text
 
 

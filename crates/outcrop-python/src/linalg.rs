@@ -2,7 +2,7 @@
 
 use crate::block::array_over;
 use crate::convert::{box_of, dtype_of, tuple};
-use crate::errors::to_python;
+use crate::errors::{to_python, warn};
 use crate::function::{FunctionArray, Raised};
 use crate::process::runtime;
 use crate::store::{Store, run};
@@ -185,13 +185,15 @@ impl Plan {
             let done = self.planned.run(runtime, &target, timeline.as_ref(), watch);
             let recorded = timeline.map_or(Ok(()), Timeline::finish);
             done?;
-            recorded
+            // The result is there, whatever became of its record.
+            Ok(recorded.err().map(|error| error.to_string()))
         });
-        result.map_err(|error| {
+        let warning = result.map_err(|error| {
             let raised =
                 self.raised.iter().find_map(|r| r.lock().unwrap_or_else(PoisonError::into_inner).take());
             raised.unwrap_or(error)
-        })
+        })?;
+        warn(py, warning.into_iter().collect())
     }
 }
 

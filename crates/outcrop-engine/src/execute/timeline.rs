@@ -4,7 +4,7 @@ use crate::program::{Program, TileId};
 use outcrop_store::shape::Tuple;
 use outcrop_store::{Error, Result};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -27,17 +27,28 @@ struct Out {
     error: Option<std::io::Error>,
 }
 
+/// What a record begins with.
+const HEAD: &str = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+
 const LANES: [&str; 3] = ["compute", "load", "store"];
 
 impl Timeline {
     /// Starts a record.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be made; [`Error::Invalid`] where something stands there that is no record.
     pub fn new(path: &Path) -> Result<Timeline> {
+        let mut beginning = Vec::new();
+        let _ = File::open(path).and_then(|f| f.take(HEAD.len() as u64).read_to_end(&mut beginning));
+        if !beginning.is_empty() && beginning != HEAD.as_bytes() {
+            return Err(Error::invalid(format!(
+                "{}: is no timeline, and is not replaced by one; record the timeline elsewhere",
+                path.display()
+            )));
+        }
         let file = File::create(path).map_err(|e| Error::io(path, "make the timeline", e))?;
         let mut out = Out { file: BufWriter::new(file), error: None };
-        out.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+        out.write(HEAD);
         for (lane, name) in LANES.iter().enumerate() {
             out.write(&format!(
                 "{{\"ph\":\"M\",\"pid\":{lane},\"name\":\"process_name\",\"args\":{{\"name\":\"{name}\"}}}},\n"
