@@ -10,9 +10,6 @@ use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_store::Result;
 
-/// How many programs are scheduled, to find the best.
-const CANDIDATES: usize = 4;
-
 /// Programs for the factor L of `A = L L^H` (lower), or U of `A = U^H U` (upper). The other half of A is
 /// not read; that of the result is zero, and not stored where the format has no need to.
 ///
@@ -93,7 +90,7 @@ pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Lim
     }
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
-    found.truncate(CANDIDATES);
+    found.truncate(super::candidates(count));
     super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, 3 * frame)
 }
 

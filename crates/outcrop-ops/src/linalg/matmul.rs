@@ -9,9 +9,6 @@ use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_store::{DType, Dims, Error, Result};
 
-/// How many programs are scheduled, to find the best.
-const CANDIDATES: usize = 4;
-
 /// Programs for `C = A B`. `axes` says how many axes the result has: a factor of one axis leaves none.
 ///
 /// # Errors
@@ -139,7 +136,7 @@ impl Product<'_> {
             found.push((0, 1, 1));
         }
         found.sort_unstable();
-        found.truncate(CANDIDATES);
+        found.truncate(super::candidates(self.count(builder, (a, b, c))));
         super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, fa + fb + fc)
     }
 

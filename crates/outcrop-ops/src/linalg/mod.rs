@@ -159,10 +159,17 @@ fn with_the_least(
     found
 }
 
-/// The side of square tiles where nothing else says how to cut: of 2 MiB, or smaller ones of which the
-/// budget holds some dozens.
+/// How many programs are made for a job, to find the best: fewer where each is long, since they stand in
+/// memory together until one is chosen.
+fn candidates(steps: u64) -> usize {
+    if steps > 500_000 { 1 } else { 4 }
+}
+
+/// The side of square tiles where nothing else says how to cut: of 2 MiB, larger ones where the budget
+/// is large, so that programs stay short; smaller ones where it would hold less than some dozens.
 fn side(runtime: &Runtime, itemsize: u64) -> u64 {
-    let bytes = (2 << 20).min(runtime.budget().limit() as u64 / 48);
+    let limit = runtime.budget().limit() as u64;
+    let bytes = (limit / 128).clamp(2 << 20, 32 << 20).min(limit / 48);
     let side = ((bytes / itemsize) as f64).sqrt() as u64;
     if side >= 64 { side / 64 * 64 } else { side.max(8) / 8 * 8 }
 }

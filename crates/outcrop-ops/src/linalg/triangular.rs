@@ -11,9 +11,6 @@ use outcrop_engine::plan;
 use outcrop_store::Result;
 use outcrop_store::io::Cancel;
 
-/// How many programs are scheduled, to find the best.
-const CANDIDATES: usize = 3;
-
 /// A triangular matrix, as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Triangle {
@@ -159,7 +156,7 @@ pub(super) fn blocks(
         }
     }
     found.sort_unstable();
-    found.truncate(CANDIDATES);
+    found.truncate(super::candidates(count));
     super::with_the_least(runtime, found.into_iter().map(|(_, p, w)| (p, w)), capacity, ft + 2 * fx)
 }
 
