@@ -91,7 +91,7 @@ pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Lim
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
     found.truncate(super::candidates(count));
-    super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, 3 * frame)
+    super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, 3 * frame, count)
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.

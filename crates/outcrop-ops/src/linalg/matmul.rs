@@ -137,7 +137,13 @@ impl Product<'_> {
         }
         found.sort_unstable();
         found.truncate(super::candidates(self.count(builder, (a, b, c))));
-        super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, fa + fb + fc)
+        super::with_the_least(
+            runtime,
+            found.into_iter().map(|(_, p, q)| (p, q)),
+            capacity,
+            fa + fb + fc,
+            self.count(builder, (a, b, c)),
+        )
     }
 
     fn steps(&self, builder: &mut Builder, (a, b, c): Three, (p, q): (u64, u64)) {

@@ -144,14 +144,16 @@ fn aligned(wanted: u64, own: Option<u64>, extent: u64) -> u64 {
     }
 }
 
-/// Blocks to try, with that of one tile where memory is tight: it needs the least.
+/// Blocks to try, with that of one tile, which needs the least, where memory is tight or little is lost
+/// by trying.
 fn with_the_least(
     runtime: &Runtime,
     blocks: impl Iterator<Item = (u64, u64)>,
     capacity: usize,
     step: usize,
+    steps: u64,
 ) -> Vec<(u64, u64)> {
-    let tight = capacity < 4 * step || capacity < runtime.budget().limit() / 2;
+    let tight = capacity < 4 * step || capacity < runtime.budget().limit() / 2 || steps < 50_000;
     let mut found: Vec<_> = blocks.collect();
     if (tight || found.is_empty()) && !found.contains(&(1, 1)) {
         found.push((1, 1));

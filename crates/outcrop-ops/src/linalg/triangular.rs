@@ -157,7 +157,7 @@ pub(super) fn blocks(
     }
     found.sort_unstable();
     found.truncate(super::candidates(count));
-    super::with_the_least(runtime, found.into_iter().map(|(_, p, w)| (p, w)), capacity, ft + 2 * fx)
+    super::with_the_least(runtime, found.into_iter().map(|(_, p, w)| (p, w)), capacity, ft + 2 * fx, count)
 }
 
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
