@@ -195,7 +195,7 @@ class InMemory:
             found[f"{run['who']} ({run['core']} kernels)"] = flops / run["seconds"]
         except subprocess.CalledProcessError as error:
             # Seen: OpenBLAS's Cholesky dies of SIGSEGV at n = 24576.
-            self.claim.note(f"OpenBLAS fails at {job}, {dtype}, n = {n}: {error}"[:200])
+            self.claim.note(f"OpenBLAS fails at {job}, {dtype}, n = {n}: status {error.returncode}")
         for who, rate in found.items():
             self.rates.setdefault((job, dtype, who), []).append(rate)
         said = ", ".join(f"{who} {rate / 1e9:.1f}" for who, rate in found.items())

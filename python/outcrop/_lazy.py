@@ -181,9 +181,12 @@ class ComputedSource(Source):
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""
         self._check_apart(path, "save to another path")
+        self._timeline()
         timeline = timeline_path()
         if timeline is not None and _is_at(str(timeline), path):
-            raise InvalidArgumentError(f"{path!r} is where the timeline is recorded")
+            raise InvalidArgumentError(
+                f"{path!r} is where the timeline is; record the timeline elsewhere"
+            )
 
     def _check_apart(self, path: str, advice: str) -> None:
         for array in self.computation.operands:

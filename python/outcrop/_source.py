@@ -63,13 +63,14 @@ class Source(ABC):
         """Raise where nothing can be written."""
         self.check_open()
         if not self.writable:
-            raise InvalidArgumentError(
-                f"assignment destination is read-only: {self.read_only_reason}"
-            )
+            raise self._read_only()
+
+    def _read_only(self) -> InvalidArgumentError:
+        return InvalidArgumentError(f"assignment destination is read-only: {self.read_only_reason}")
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         """Set the elements of a piece. `value` broadcasts to the view's shape."""
-        raise NotImplementedError
+        raise self._read_only()
 
     def same_elements(self, other: "Source") -> bool:
         """Whether writing to this source may change what the other reads."""

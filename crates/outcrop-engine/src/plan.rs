@@ -102,8 +102,8 @@ fn expected_bookkeeping(program: &Program) -> usize {
 /// `stores` are those of the arrays, which have the same numbers in every program; outputs need not
 /// be there yet. `speeds` are those of the device that has most of the data.
 ///
-/// Gives the number of the program among those given, too. The least budget that is named is that of the
-/// frugal ones, which are given wherever memory is tight.
+/// Gives the number of the program among those given, too. Where memory is tight, frugal ones are among
+/// them: what they do not fit into is too little for the job, so that the least budget is a definite one.
 ///
 /// # Errors
 /// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores.
@@ -115,18 +115,18 @@ pub fn choose(
 ) -> Result<(usize, Plan)> {
     let mut best: Option<(usize, Plan)> = None;
     let mut others = Vec::new();
-    let (mut least, mut otherwise) = (None::<u64>, u64::MAX);
+    let (mut least, mut otherwise, mut enough) = (None::<u64>, u64::MAX, false);
     for (i, program) in programs.into_iter().enumerate() {
         let frugal = program.frugal;
         match plan(runtime, program, stores, speeds) {
             Ok(found) => {
+                enough |= frugal;
                 let better = best.as_ref().is_none_or(|(_, b)| is_better(&found, b));
                 let loser = if better { best.replace((i, found)) } else { Some((i, found)) };
                 others.extend(loser.map(|(_, l)| {
                     (l.program.remark.clone(), l.bytes_read() + l.bytes_written(), l.prediction.seconds)
                 }));
             }
-            // Others are not offered with every budget, and what is named has to work.
             Err(Error::Budget { needed, .. }) if frugal => {
                 least = Some(least.map_or(needed, |l| l.min(needed)));
             }
@@ -134,7 +134,7 @@ pub fn choose(
             Err(other) => return Err(other),
         }
     }
-    match best {
+    match best.filter(|_| enough || least.is_none()) {
         Some((i, mut plan)) => {
             plan.others = others;
             Ok((i, plan))

@@ -135,7 +135,8 @@ impl Reader {
             runtime: Arc::clone(runtime),
             store: Arc::clone(store),
             boxes,
-            room: runtime.budget().limit() / 2,
+            // Half of the budget, staging memory included: the other half is the consumer's.
+            room: (runtime.budget().limit() / 2).saturating_sub(choice.staging()),
             state: Mutex::new(State { next: 0, allocating: false, ahead: 0, ready: HashMap::new() }),
             changed: Condvar::new(),
             cancel: Cancel::default(),

@@ -1,8 +1,7 @@
 """``outcrop matmul``, ``cholesky`` and ``solve``, and what they will cost: ``outcrop plan``."""
 
 import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -18,8 +17,7 @@ from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
-from outcrop.config import timeline_path
-from outcrop.errors import InvalidArgumentError, OutcropError
+from outcrop.errors import OutcropError
 from outcrop.plan import Plan
 from outcrop.report import last_run
 
@@ -184,15 +182,6 @@ def _tell(planned: _native.Plan, as_json: bool = False) -> None:
     click.echo(json.dumps(facts, indent=2) if as_json else Plan(facts).explain())
 
 
-def _check_timeline(arrays: Sequence[str]) -> None:
-    """Refuse to record over what is read or made."""
-    record = os.path.realpath(timeline_path() or os.devnull)
-    for path in arrays:
-        place = os.path.realpath(path)
-        if os.path.commonpath([place, record]) == place:
-            raise InvalidArgumentError(f"{path!r} is an array; record the timeline elsewhere")
-
-
 def _compute(
     session: Session,
     prepare: Callable[[], _Job],
@@ -209,7 +198,6 @@ def _compute(
     check_zarr_only(target, format, {"--tile": tile})
     job = prepare()
     wanted = check_tile(None if tile == "default" else tile, job.result.shape)
-    _check_timeline([*job.operands, target.path])
     if only_plan:
         _tell(job.planned(wanted))
         return

@@ -151,7 +151,6 @@ struct State {
     sleeping: [usize; 3],
     used: usize,
     age: u32,
-    granted: Vec<NodeKey>,
     failure: Option<Error>,
     /// Since when memory that should be there has been missing.
     starved: Option<Instant>,
@@ -242,7 +241,6 @@ fn perform(
         sleeping: [0; 3],
         used: 0,
         age: 0,
-        granted: Vec::new(),
         failure: None,
         starved: None,
         active: [0; 3],
@@ -554,8 +552,7 @@ impl<'a> Run<'a> {
     /// Ends a task: what it used is free, and others may start.
     fn finish(&self, state: &mut State, key: NodeKey) {
         let node = state.nodes.remove(key as usize);
-        let mut granted = std::mem::take(&mut state.granted);
-        let begin = granted.len();
+        let mut granted: SmallVec<[NodeKey; 8]> = SmallVec::new();
         for (resource, write) in node.uses {
             if matches!(node.task, Task::Leave) {
                 let gone = state.resources.remove(resource as usize);
@@ -570,9 +567,7 @@ impl<'a> Run<'a> {
                 state.resources.remove(resource as usize);
             }
         }
-        let ready: SmallVec<[NodeKey; 8]> = granted.drain(begin..).collect();
-        state.granted = granted;
-        for key in ready {
+        for key in granted {
             let node = &mut state.nodes[key as usize];
             node.missing -= 1;
             if node.missing == 0 {

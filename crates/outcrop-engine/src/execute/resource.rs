@@ -7,6 +7,7 @@
 use crate::program::TileId;
 use outcrop_store::frame::Frame;
 use slab::Slab;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// A key of a node.
@@ -57,7 +58,7 @@ impl Resource {
     }
 
     /// Ends a use, and grants others to `granted`.
-    pub(super) fn end(&mut self, write: bool, granted: &mut Vec<NodeKey>) {
+    pub(super) fn end(&mut self, write: bool, granted: &mut SmallVec<[NodeKey; 8]>) {
         if write {
             self.writing = false;
         } else {

@@ -184,6 +184,7 @@ impl LinearKernels {
 }
 
 impl Kernels for LinearKernels {
+    // SAFETY: what the caller promises is what the kernels below ask for.
     unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], workspace: &mut [u8]) -> Result<()> {
         let dtype = self.dtype;
         let c = self.block(&tiles[0]);

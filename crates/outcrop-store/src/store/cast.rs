@@ -16,6 +16,9 @@ pub struct CastArray {
 
 /// Converts `count` elements from one place to another that begins at or before it, so that no element
 /// is overwritten before it is read.
+///
+/// # Safety
+/// As for [`convert`].
 type Convert = unsafe fn(from: *const u8, to: *mut u8, count: usize);
 
 impl CastArray {
