@@ -72,6 +72,7 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
 
 def _overlap(target: Source, view: View, source: Source, source_view: View) -> bool:
     """Whether an element may be read after it was written."""
+    source = source.base
     if not target.same_elements(source):
         return False
     if view == source_view:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import MemorySource, Source, default_tile
+from outcrop._source import ConjugateSource, MemorySource, Source, default_tile
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget, piece_limit, scratch_directory, timeline_path
 from outcrop.errors import InvalidArgumentError, UnsupportedError
@@ -41,15 +41,27 @@ class Operand:
         What its elements count as.
     rows, cols : int or None
         The axes of `array` along which the matrix has its rows and its columns; None for one.
+    conjugates : bool
+        Whether the computation can conjugate the matrix itself. `conjugated` says that it has to.
     """
 
     def __init__(
-        self, array: "Array", dtype: np.dtype[Any], rows: int | None, cols: int | None
+        self,
+        array: "Array",
+        dtype: np.dtype[Any],
+        rows: int | None,
+        cols: int | None,
+        *,
+        conjugates: bool = False,
     ) -> None:
         source, view = array._source, array._view
         source.check_open()
-        if isinstance(source, ComputedSource):
-            source = source.materialized()
+        base = source.base
+        if isinstance(base, ComputedSource):
+            base = base.materialized()
+        conjugated = isinstance(source, ConjugateSource)
+        self.conjugated = conjugated and conjugates
+        source = ConjugateSource(base) if conjugated and not conjugates else base
         forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
         if isinstance(source, StoreSource) and forward:
             start, shape = view.box
@@ -71,7 +83,8 @@ class Operand:
         else:
             tile = default_tile(view.shape, dtype)
             fill = _filler(source, view)
-            self._store = _native.function_store(view.shape, dtype.name, tile, fill)
+            reads = not isinstance(source, MemorySource)
+            self._store = _native.function_store(view.shape, dtype.name, tile, fill, reads)
         self._source = source
         start = (0,) * len(view.shape)
         self.native = _native.Operand(self._store, start, view.shape, rows, cols, dtype.name)
@@ -92,7 +105,7 @@ class Computation(ABC):
         """The operands as the compiled core takes them."""
 
     @abstractmethod
-    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         """Schedule it."""
 
     def prepare(self) -> None:
@@ -103,7 +116,7 @@ class Computation(ABC):
     def plan(self, target: Target) -> _native.Plan:
         """Schedule it, with the budget and what is in memory now."""
         self.prepare()
-        return self.plan_with([operand.native for operand in self._prepared], target)
+        return self.plan_with(self._prepared, target)
 
 
 class ComputedSource(Source):
@@ -117,7 +130,8 @@ class ComputedSource(Source):
         self.dtype = computation.dtype
         self.tile = default_tile(self.shape, self.dtype)
         self.read_only_reason = "it is not computed yet"
-        self._done: Source | None = None
+        self.result: Source | None = None
+        """What it was computed to, once it has been for something else than saving it."""
 
     def describe(self, selection: str) -> str:
         of = ", ".join(_name(array) for array in self.computation.operands)
@@ -140,7 +154,8 @@ class ComputedSource(Source):
     def check_planned(self) -> None:
         """Raise where planning would have to compute something first."""
         for array in self.computation.operands:
-            if isinstance(array._source, ComputedSource) and array._source._done is None:
+            source = array._source.base
+            if isinstance(source, ComputedSource) and source.result is None:
                 raise UnsupportedError(
                     f"{self.computation.name} takes {_name(array)}, which is not computed yet, and "
                     "what is computed in several operations is not planned as a whole in this "
@@ -148,31 +163,36 @@ class ComputedSource(Source):
                 )
 
     def read(self, view: View) -> NDArray[Any]:
-        if self._done is not None or not view.is_whole:
+        if self.result is not None or not view.is_whole:
             return self.materialized().read(view)
         return self.compute(None)
 
     def borrow(self, view: View) -> NDArray[Any] | None:
-        return None if self._done is None else self._done.borrow(view)
+        return None if self.result is None else self.result.borrow(view)
 
     def compute(self, progress: Progress | None) -> NDArray[Any]:
         """Compute it in memory, as an array that belongs to the caller."""
-        # Before memory is taken for the result.
-        self.computation.prepare()
-        result = _native.Output(self.shape, self.dtype.name)
-        store = result.store()
-        self.run(self.computation.plan(store), store, progress)
-        return result.array()
+        with _native.Operation():
+            # Before memory is taken for the result.
+            self.computation.prepare()
+            result = _native.Output(self.shape, self.dtype.name)
+            store = result.store()
+            self.run(self.computation.plan(store), store, progress)
+            return result.array()
 
     def materialized(self) -> Source:
         """The result: computed at the first call, and kept as long as this lives."""
-        if self._done is None:
-            nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-            if nbytes <= piece_limit():
-                self._done = MemorySource(self.compute(None))
-            else:
-                self._done = _brought_to_disk(self, View.whole(self.shape))
-        return self._done
+        if self.result is None:
+            with _native.Operation():
+                self.result = self.made(None)
+        return self.result
+
+    def made(self, progress: Progress | None) -> Source:
+        """The result, in memory where it is small, else in the scratch directory."""
+        nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        if nbytes <= piece_limit():
+            return MemorySource(self.compute(progress))
+        return _brought_to_disk(self, View.whole(self.shape), progress)
 
     def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
         """Compute it to the store that the plan is for, and commit that."""
@@ -195,8 +215,9 @@ class ComputedSource(Source):
                 raise InvalidArgumentError(
                     f"{path!r} is what {self.computation.name} reads, or inside it; {advice}"
                 )
-            if isinstance(array._source, ComputedSource):
-                array._source._check_apart(path, advice)
+            source = array._source.base
+            if isinstance(source, ComputedSource):
+                source._check_apart(path, advice)
 
     def _timeline(self) -> str | None:
         path = timeline_path()
@@ -247,7 +268,7 @@ def _small_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]
     return tuple(tile)
 
 
-def _brought_to_disk(source: Source, view: View) -> StoreSource:
+def _brought_to_disk(source: Source, view: View, progress: Progress | None = None) -> StoreSource:
     """A copy in the scratch directory, which goes when it is not referred to any more."""
     # Imported late: saving computes what is not computed yet.
     from outcrop._save import save
@@ -267,7 +288,7 @@ def _brought_to_disk(source: Source, view: View) -> StoreSource:
             overwrite=False,
             codecs=None,
             zarr_format=3,
-            progress=None,
+            progress=progress,
         )
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)

@@ -77,6 +77,7 @@ def function_store(
     dtype: str,
     tile: Sequence[int],
     function: Callable[[tuple[int, ...], NDArray[Any]], None],
+    reads: bool,  # whether it may read other arrays
 ) -> Store:
     """An operand made by a function, called with the start of a box and the memory for it."""
 
@@ -114,7 +115,13 @@ class Plan:
 
 Target = Store | tuple[tuple[int, ...] | None, str]
 
-def plan_matmul(a: Operand, b: Operand, shape: Sequence[int], target: Target) -> Plan: ...
+def plan_matmul(
+    a: Operand,
+    b: Operand,
+    conj: tuple[bool, bool],  # which of the factors is conjugated
+    shape: Sequence[int],
+    target: Target,
+) -> Plan: ...
 def plan_cholesky(a: Operand, lower: bool, target: Target) -> Plan: ...
 def plan_solve(a: Operand, b: Operand, shape: Sequence[int], target: Target) -> Plan: ...
 def plan_solve_triangular(
@@ -147,6 +154,13 @@ def configure(memory: int, threads: int, scratch: str | None, engine: str | None
 
 def status() -> dict[str, Any]:
     """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
+
+@final
+class Operation:
+    """A context: several runs of this thread, with one report. Runs of other threads wait meanwhile."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
 def last_run() -> dict[str, Any] | None:
     """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds), flops, io_seconds, kernels (name: seconds summed over threads)."""

@@ -1,9 +1,10 @@
 """Writing an array of any kind to disk."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -24,6 +25,12 @@ __all__ = ["create_store", "format_of", "save"]
 
 _SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"}
 _FORMATS = ("zarr", "npy", "raw")
+
+_LONG_RUN = 64 << 10
+"""Bytes that are written to a new file in one go without much loss."""
+
+_WRITING = 0.5e9
+"""Bytes in a second, for sharing out a progress bar."""
 
 
 def format_of(path: str) -> str:
@@ -107,48 +114,54 @@ def save(
     format = format or format_of(name)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
-    computed = source if isinstance(source, ComputedSource) and view.is_whole else None
-    planned: _native.Plan | None = None
     if isinstance(source, ComputedSource):
         source.check_target(name)
-    if computed is not None and format == "zarr" and order == "C":
-        planned = _plan(computed, check_tile(tile, view.shape))
-        # The tiles in which it is computed are those that are stored.
-        if tile is None and planned is not None:
-            tile = planned.output_tile
-    target = create_store(
-        path,
-        view.shape,
-        source.dtype,
-        tile=tile,
-        format=format,
-        order=order,
-        codecs=codecs,
-        zarr_format=zarr_format,
-        attributes=source.attributes if format == "zarr" else None,
-        overwrite=overwrite,
-    )
-    try:
-        if computed is not None:
-            fits = planned is not None and target.format == "zarr"
-            _compute(computed, planned if fits else None, target, progress)
-        elif isinstance(source, StoreSource) and view.is_box:
-            _native.copy(source.store, *view.box, target, progress)
-        else:
-            _native.fill(target, _filler(source, view), progress)
-        if not target.committed:
-            target.commit()
-    except BaseException:
-        with suppress(Exception):
-            target.abort()
-        # The traceback keeps this frame; it must not keep the files.
-        del target
-        raise
+        source = source.result or source
+    computed = source if isinstance(source, ComputedSource) and view.is_whole else None
+    with nullcontext() if computed is None else _native.Operation():
+        planned: _native.Plan | None = None
+        if computed is not None and format == "zarr" and order == "C":
+            planned = _plan(computed, check_tile(tile, view.shape))
+            # The tiles in which it is computed are those that are stored.
+            if tile is None and planned is not None:
+                tile = planned.output_tile
+        target = create_store(
+            path,
+            view.shape,
+            source.dtype,
+            tile=tile,
+            format=format,
+            order=order,
+            codecs=codecs,
+            zarr_format=zarr_format,
+            attributes=source.attributes if format == "zarr" else None,
+            overwrite=overwrite,
+        )
+        try:
+            if computed is None:
+                _move(source, view, target, progress)
+            else:
+                _compute(computed, planned if target.format == "zarr" else None, target, progress)
+            if not target.committed:
+                target.commit()
+        except BaseException:
+            with suppress(Exception):
+                target.abort()
+            # The traceback keeps this frame; it must not keep the files.
+            del target
+            raise
     if target.format == "zarr":
         return StoreSource(_native.reopen(target), "r")
     if format != "raw":
         return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
+
+
+def _move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
+    if isinstance(source, StoreSource) and view.is_box:
+        _native.copy(source.store, *view.box, target, progress)
+    else:
+        _native.fill(target, _filler(source, view), progress)
 
 
 def _plan(source: ComputedSource, tile: tuple[int, ...] | None) -> _native.Plan | None:
@@ -168,16 +181,49 @@ def _compute(
     progress: Progress | None,
 ) -> None:
     if plan is None:
-        try:
+        # The target's tiles may be too large to compute in; others need not be.
+        with suppress(BudgetError):
             plan = source.computation.plan(target)
-        except BudgetError:
-            # The target's tiles are too large to compute in; others need not be.
-            done = source.materialized()
-            if not isinstance(done, StoreSource):
-                raise
-            _native.copy(done.store, *View.whole(done.shape).box, target, progress)
-            return
-    source.run(plan, target, progress)
+    if plan is not None and not _is_scattered(plan.output_tile, target):
+        source.run(plan, target, progress)
+        return
+    # It is computed in tiles of its own first.
+    writing = math.prod(target.shape) * source.dtype.itemsize / _WRITING
+    computing = plan.facts["seconds"] if plan else writing
+    share = computing / max(computing + writing, 1e-9)
+    try:
+        made = source.made(_part_of(progress, 0.0, share))
+    except BudgetError:
+        if plan is None:
+            raise
+        source.run(plan, target, progress)
+        return
+    _move(made, View.whole(made.shape), target, _part_of(progress, share, 1.0))
+
+
+def _is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
+    """Whether tiles would be written to many short pieces of a file."""
+    if target.layout == "tiled":
+        return False
+    run = np.dtype(target.dtype).itemsize
+    axes = range(len(tile)) if target.layout == "column-major" else reversed(range(len(tile)))
+    for axis in axes:
+        run *= tile[axis]
+        if tile[axis] < target.shape[axis]:
+            return run < _LONG_RUN
+    return False
+
+
+def _part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:
+    """What tells `progress` about a part of the whole."""
+    if progress is None:
+        return None
+    whole = 1_000_000_000
+
+    def tell(done: int, total: int) -> None:
+        progress(int(whole * (begin + (end - begin) * done / max(total, 1))), whole)
+
+    return tell
 
 
 def _is_inside(path: PurePath, directory: str) -> bool:

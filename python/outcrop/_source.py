@@ -15,7 +15,14 @@ from outcrop.config import piece_limit
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.views import View
 
-__all__ = ["FunctionSource", "MemorySource", "Source", "assign", "default_tile"]
+__all__ = [
+    "ConjugateSource",
+    "FunctionSource",
+    "MemorySource",
+    "Source",
+    "assign",
+    "default_tile",
+]
 
 _FUNCTION_BYTES = 16 << 20
 """The most bytes of a value that a function is asked for at once."""
@@ -32,6 +39,11 @@ class Source(ABC):
     path: Path | None = None
     writable: bool = False
     read_only_reason: str = ""
+
+    @property
+    def base(self) -> "Source":
+        """What holds the elements, or gives them."""
+        return self
 
     @property
     def grid(self) -> Grid:
@@ -195,3 +207,49 @@ class FunctionSource(Source):
                 f"(.astype({self.dtype.name!r})), or ask for another dtype"
             )
         return np.asarray(given, self.dtype)
+
+
+class ConjugateSource(Source):
+    """The complex conjugates of another source's elements."""
+
+    read_only_reason = "it is the conjugate of another array"
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.shape = source.shape
+        self.dtype = source.dtype
+        self.tile = source.tile
+        self.layout = source.layout
+        self.format = source.format
+        self.path = source.path
+
+    @property
+    def base(self) -> Source:
+        return self.source
+
+    def describe(self, selection: str) -> str:
+        return f"{self.source.describe(selection)}, conjugated"
+
+    def read(self, view: View) -> NDArray[Any]:
+        return _conjugated(self.source.read(view))
+
+    def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
+        return map(_conjugated, self.source.read_many(views))
+
+    def same_elements(self, other: Source) -> bool:
+        return self is other or self.source.same_elements(other)
+
+    def check_open(self) -> None:
+        self.source.check_open()
+
+    def close(self) -> None:
+        self.source.close()
+
+    @property
+    def is_of_parent_process(self) -> bool:
+        return self.source.is_of_parent_process
+
+
+def _conjugated(elements: NDArray[Any]) -> NDArray[Any]:
+    np.conjugate(elements, out=elements)
+    return elements

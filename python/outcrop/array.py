@@ -16,7 +16,7 @@ from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
 from outcrop._save import save
 from outcrop._sizes import format_bytes
-from outcrop._source import Source
+from outcrop._source import ConjugateSource, Source
 from outcrop.config import memory_budget, piece_limit
 from outcrop.errors import (
     BudgetError,
@@ -144,6 +144,25 @@ class Array:
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], Iterable)):
             return Array(self._source, self._view.transpose(axes[0]))
         return Array(self._source, self._view.transpose(axes or None))
+
+    def conj(self) -> "Array":
+        """The complex conjugate of every element, as a view that reads nothing.
+
+        ``A.conj().T @ B`` conjugates while it multiplies. Of real numbers, this is the array
+        itself.
+
+        Examples
+        --------
+        >>> A = oc.fromfunction(lambda i, j: i + 1j * j, (2, 2))
+        >>> A.conj().T.compute()
+        array([[0.-0.j, 1.-0.j],
+               [0.-1.j, 1.-1.j]])
+        """
+        if self.dtype.kind != "c":
+            return self
+        if isinstance(self._source, ConjugateSource):
+            return Array(self._source.source, self._view)
+        return Array(ConjugateSource(self._source), self._view)
 
     @property
     def tile(self) -> tuple[int, ...]:

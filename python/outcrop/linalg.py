@@ -40,13 +40,14 @@ class _Matmul(Computation):
 
     def matrices(self) -> tuple[Operand, ...]:
         a, b = self.operands
-        left = Operand(a, self.dtype, *((0, 1) if a.ndim == 2 else (None, 0)))
-        right = Operand(b, self.dtype, *((0, 1) if b.ndim == 2 else (0, None)))
+        left = Operand(a, self.dtype, *((0, 1) if a.ndim == 2 else (None, 0)), conjugates=True)
+        right = Operand(b, self.dtype, *((0, 1) if b.ndim == 2 else (0, None)), conjugates=True)
         return left, right
 
-    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         a, b = matrices
-        return _native.plan_matmul(a, b, self.shape, target)
+        conj = a.conjugated, b.conjugated
+        return _native.plan_matmul(a.native, b.native, conj, self.shape, target)
 
 
 class _Cholesky(Computation):
@@ -59,9 +60,9 @@ class _Cholesky(Computation):
     def matrices(self) -> tuple[Operand, ...]:
         return (Operand(self.operands[0], self.dtype, 0, 1),)
 
-    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         (a,) = matrices
-        return _native.plan_cholesky(a, not self.upper, target)
+        return _native.plan_cholesky(a.native, not self.upper, target)
 
 
 class _Solve(Computation):
@@ -75,9 +76,9 @@ class _Solve(Computation):
         a, b = self.operands
         return Operand(a, self.dtype, 0, 1), _right_hand_sides(b, self.dtype)
 
-    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         a, b = matrices
-        return _native.plan_solve(a, b, self.shape, target)
+        return _native.plan_solve(a.native, b.native, self.shape, target)
 
 
 class _SolveTriangular(Computation):
@@ -93,12 +94,15 @@ class _SolveTriangular(Computation):
     def matrices(self) -> tuple[Operand, ...]:
         a, b = self.operands
         axes = (1, 0) if self.trans else (0, 1)
-        return Operand(a, self.dtype, *axes), _right_hand_sides(b, self.dtype)
+        triangle = Operand(a, self.dtype, *axes, conjugates=True)
+        return triangle, _right_hand_sides(b, self.dtype)
 
-    def plan_with(self, matrices: Sequence[_native.Operand], target: Target) -> _native.Plan:
+    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         a, b = matrices
-        lower, conjugated = self.lower != bool(self.trans), self.trans == 2
-        return _native.plan_solve_triangular(a, b, lower, self.unit, conjugated, self.shape, target)
+        lower, conj = self.lower != bool(self.trans), (self.trans == 2) != a.conjugated
+        return _native.plan_solve_triangular(
+            a.native, b.native, lower, self.unit, conj, self.shape, target
+        )
 
 
 def _right_hand_sides(b: Array, dtype: np.dtype[Any]) -> Operand:
@@ -108,7 +112,8 @@ def _right_hand_sides(b: Array, dtype: np.dtype[Any]) -> Operand:
 def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
     """Multiply two matrices, or a matrix and a vector.
 
-    The operator ``@`` does the same. A transposed operand, ``A.T @ B``, costs nothing extra.
+    The operator ``@`` does the same. A transposed or conjugated operand, such as
+    ``A.conj().T @ B``, costs nothing extra.
 
     Parameters
     ----------

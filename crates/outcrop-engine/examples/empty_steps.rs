@@ -3,7 +3,7 @@
 use outcrop_engine::execute::{Crew, Kernels, Tile, Work, run};
 use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role};
 use outcrop_engine::report::peak_rss;
-use outcrop_engine::{Runtime, Settings, schedule};
+use outcrop_engine::{Runtime, Settings, Unwatched, schedule};
 use outcrop_store::io::EngineChoice;
 use outcrop_store::{DType, Result, TileGrid};
 use std::time::Instant;
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
     let before = peak_rss();
     let program = product(100);
     let begin = Instant::now();
-    let scheduled = schedule::best(&program, 3000 * 4096, &[])?;
+    let scheduled = schedule::best(&program, 3000 * 4096, &[], &mut Unwatched)?;
     let seconds = begin.elapsed().as_secs_f64();
     println!(
         "{{\"what\":\"schedule\",\"steps\":{},\"seconds\":{seconds:.3},\"bytes\":{},\"bytes_kept\":{},\"spilled\":{}}}",
@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     );
     drop(scheduled);
     let capacity = 30_000 * 4096;
-    let scheduled = schedule::best(&program, capacity, &[])?;
+    let scheduled = schedule::best(&program, capacity, &[], &mut Unwatched)?;
     let stores = vec![None; program.arrays().len()];
     let work = Work { program: &program, schedule: &scheduled, stores: &stores, kernels: &Nothing };
     let crew = Crew { threads, loaders: 1, storers: 1, load_staging: 0, store_staging: 0, room: capacity };

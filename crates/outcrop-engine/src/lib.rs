@@ -20,7 +20,8 @@ pub mod runtime;
 pub mod schedule;
 pub mod scratch;
 pub mod stream;
+pub mod turn;
 
 pub use report::Report;
 pub use runtime::{Runtime, Settings};
-pub use stream::{Job, Watch};
+pub use stream::{Job, Unwatched, Watch};

@@ -59,7 +59,8 @@ impl Plan {
 
     /// Runs it. `stores` are the stores of all arrays, by number; `None` for temporaries. The outputs
     /// are committed, or aborted where there is an error. Where other tiles are in memory now than when
-    /// the plan was made, or less memory is free, it is scheduled anew.
+    /// the plan was made, or less memory is free, it is scheduled anew. While another thread's run is under
+    /// way, this one waits.
     ///
     /// # Errors
     /// Those of [`execute::run`].
@@ -71,10 +72,14 @@ impl Plan {
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
     ) -> Result<Report> {
+        let _turn = runtime.turn(watch)?;
         let changed = runtime.resident_tiles(&self.program, stores)? != self.resident
             || available(runtime).0 < self.peak_bytes();
-        let fresh =
-            if changed { Some(plan(runtime, self.program.clone(), stores, self.speeds)?) } else { None };
+        let fresh = if changed {
+            Some(plan(runtime, self.program.clone(), stores, self.speeds, watch)?)
+        } else {
+            None
+        };
         let Plan { program, schedule, crew, .. } = fresh.as_ref().unwrap_or(self);
         execute::run(runtime, &Work { program, schedule, stores, kernels }, *crew, timeline, watch)
     }
@@ -83,7 +88,8 @@ impl Plan {
 /// Memory that does not hold tiles: workspaces and staging.
 fn fixed(program: &Program, crew: &Crew) -> usize {
     let staging = |bytes: usize| if bytes == 0 { 0 } else { charged(bytes) };
-    crew.threads * (charged(program.workspace.max(1)) + program.beside)
+    program.reserved
+        + crew.threads * (charged(program.workspace.max(1)) + program.beside)
         + crew.loaders * staging(crew.load_staging)
         + crew.storers * staging(crew.store_staging)
 }
@@ -106,19 +112,21 @@ fn expected_bookkeeping(program: &Program) -> usize {
 /// them: what they do not fit into is too little for the job, so that the least budget is a definite one.
 ///
 /// # Errors
-/// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores.
+/// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores;
+/// [`Error::Interrupted`] where the watch says so.
 pub fn choose(
     runtime: &Runtime,
     programs: Vec<Program>,
     stores: &[Option<Arc<dyn Store>>],
     speeds: Speeds,
+    watch: &mut dyn Watch,
 ) -> Result<(usize, Plan)> {
     let mut best: Option<(usize, Plan)> = None;
     let mut others = Vec::new();
     let (mut least, mut otherwise, mut enough) = (None::<u64>, u64::MAX, false);
     for (i, program) in programs.into_iter().enumerate() {
         let frugal = program.frugal;
-        match plan(runtime, program, stores, speeds) {
+        match plan(runtime, program, stores, speeds, watch) {
             Ok(found) => {
                 enough |= frugal;
                 let better = best.as_ref().is_none_or(|(_, b)| is_better(&found, b));
@@ -163,10 +171,9 @@ pub fn capacity(runtime: &Runtime, program: &Program, steps: u64, speeds: Speeds
     divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity)
 }
 
-/// Bytes of the budget that a run may have, and those that others have, such as arrays that the user
-/// holds. What is resident makes room.
+/// Bytes of the budget that a run may have, and those that others have.
 fn available(runtime: &Runtime) -> (usize, usize) {
-    let elsewhere = runtime.budget().used().saturating_sub(runtime.resident_bytes());
+    let elsewhere = runtime.used_elsewhere();
     (runtime.budget().limit().saturating_sub(elsewhere), elsewhere)
 }
 
@@ -179,38 +186,43 @@ pub fn plan(
     program: Program,
     stores: &[Option<Arc<dyn Store>>],
     speeds: Speeds,
+    watch: &mut dyn Watch,
 ) -> Result<Plan> {
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
     let least = program.largest_step();
-    let fitting = match fit(&program, limit, speeds, least, &resident)? {
+    let fitting = match fit(&program, limit, speeds, least, &resident, watch)? {
         // Tiles that leave cost a few bytes of bookkeeping, too.
-        None if !resident.is_empty() => fit(&program, limit, speeds, least, &[])?,
+        None if !resident.is_empty() => fit(&program, limit, speeds, least, &[], watch)?,
         other => other,
     };
     let (crew, schedule) = match fitting {
         Some(fitting) => fitting,
         None => {
-            let needed = elsewhere + least_limit(&program, speeds, least)?;
+            let needed = elsewhere + least_limit(&program, speeds, least, watch)?;
             let budget = runtime.budget().limit() as u64;
             return Err(Error::Budget { purpose: program.name.into(), needed: needed as u64, budget });
         }
     };
-    let prediction = predict(&program, &schedule, speeds, crew.room);
+    let prediction = predict(&program, &schedule, speeds, crew.room, watch)?;
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
 }
 
-/// The fewest bytes that a program fits into, to within a page.
-fn least_limit(program: &Program, speeds: Speeds, least: usize) -> Result<usize> {
+/// Steps of programs whose least budget is found to within a page. Of longer ones, what the program itself
+/// takes makes up nearly all of it, and every schedule on the way takes its time.
+const SHORT: usize = 50_000;
+
+/// The fewest bytes that a program fits into, to within a page; of a long one, bytes that it fits into.
+fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn Watch) -> Result<usize> {
     let bare = fixed(program, &smallest(program)) + least;
     // Enough: a schedule for the tiles of one step at a time. With more room it may be shorter.
-    let books = bookkeeping(program, &schedule::best(program, least, &[])?);
+    let books = bookkeeping(program, &schedule::best(program, least, &[], watch)?);
     let (mut too_little, mut enough) = (bare, bare + books);
-    while enough - too_little > 4096 {
+    while program.len() <= SHORT && enough - too_little > 4096 {
         let middle = (enough + too_little) / 2;
-        match fit(program, middle, speeds, least, &[])? {
+        match fit(program, middle, speeds, least, &[], watch)? {
             Some(_) => enough = middle,
             None => too_little = middle,
         }
@@ -225,13 +237,14 @@ fn fit(
     speeds: Speeds,
     least: usize,
     resident: &[TileId],
+    watch: &mut dyn Watch,
 ) -> Result<Option<(Crew, Schedule)>> {
     let total: usize = (0..program.tiles()).map(|t| program.frame(TileId(t as u32))).sum();
     let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
     let alone = (smallest(program), limit.saturating_sub(fixed(program, &smallest(program))));
     for (mut crew, mut capacity) in wanted.into_iter().chain([alone]) {
         while capacity >= least {
-            let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity))?;
+            let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity), watch)?;
             // Its own size was only estimated. What it does not need is not taken.
             let room = limit.saturating_sub(fixed(program, &crew) + bookkeeping(program, &schedule));
             if schedule.peak <= room {

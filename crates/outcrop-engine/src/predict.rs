@@ -5,7 +5,9 @@
 //! memory for it is free. It is a model, and exact in bytes only.
 
 use crate::program::{Program, StepView, TileId};
-use crate::schedule::{Action, Schedule};
+use crate::schedule::{Action, STEPS_BETWEEN_LOOKS, Schedule};
+use crate::stream::Watch;
+use outcrop_store::Result;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -52,7 +54,16 @@ impl Ord for Time {
 }
 
 /// Plays a schedule through, with `room` bytes for tiles.
-pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usize) -> Prediction {
+///
+/// # Errors
+/// [`outcrop_store::Error::Interrupted`] where the watch says so.
+pub fn predict(
+    program: &Program,
+    schedule: &Schedule,
+    speeds: Speeds,
+    room: usize,
+    watch: &mut dyn Watch,
+) -> Result<Prediction> {
     let mut run = Played {
         ready: vec![0.0; program.tiles()],
         idle: vec![0.0; program.tiles()],
@@ -71,10 +82,13 @@ pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usi
     let alone: f64 = (0..program.len()).map(|s| seconds_of(&program.step_at(s))).sum();
     // What moving takes of the processors, steps wait for.
     let stretch = 1.0 + moved / speeds.checksum / alone.max(1e-9);
-    let mut next_step = 0;
+    let mut next_step = 0_usize;
     for action in schedule.actions() {
         match action {
             Action::Step => {
+                if next_step.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+                    watch.look()?;
+                }
                 let step = program.step_at(next_step);
                 next_step += 1;
                 let seconds = seconds_of(&step) * stretch;
@@ -115,7 +129,7 @@ pub fn predict(program: &Program, schedule: &Schedule, speeds: Speeds, room: usi
     let (read, written) = (schedule.bytes_read() as f64, schedule.bytes_written() as f64);
     let io = (read / speeds.read).max(written / speeds.write).max((read + written) / speeds.both);
     let compute = alone * stretch / speeds.threads.max(1) as f64;
-    Prediction { seconds: run.end.max(io), io, compute }
+    Ok(Prediction { seconds: run.end.max(io), io, compute })
 }
 
 struct Played {

@@ -174,6 +174,8 @@ pub struct Program {
     pub workspace: usize,
     /// Bytes of memory that each thread's kernels take by themselves.
     pub beside: usize,
+    /// Bytes of memory that loading inputs takes by itself, on all threads together.
+    pub reserved: usize,
     /// A lower bound of the bytes read, with its source, where one is known.
     pub lower_bound: Option<(f64, &'static str)>,
 }

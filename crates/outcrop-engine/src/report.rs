@@ -28,6 +28,26 @@ pub struct Report {
     pub peak_rss: u64,
 }
 
+impl Report {
+    /// Adds what another run computed, and its peaks. The name is that of the one that computed most.
+    pub(crate) fn add(&mut self, other: Report) {
+        if other.work >= self.work {
+            self.operation = other.operation;
+        }
+        self.work += other.work;
+        self.overlap += other.overlap;
+        self.io_busy += other.io_busy;
+        for (name, time) in other.kernels {
+            match self.kernels.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += time,
+                None => self.kernels.push((name, time)),
+            }
+        }
+        self.peak_bytes = self.peak_bytes.max(other.peak_bytes);
+        self.peak_rss = self.peak_rss.max(other.peak_rss);
+    }
+}
+
 /// The process's peak resident set in bytes; 0 where the kernel does not say.
 pub fn peak_rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

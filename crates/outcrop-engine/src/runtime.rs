@@ -5,6 +5,8 @@ use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
 use crate::resident::Resident;
 use crate::scratch::{self, Scratch};
+use crate::stream::Watch;
+use crate::turn::{Turn, Turns, is_working};
 use outcrop_store::format::crc32c;
 use outcrop_store::frame::{Budget, Charge, Frame, charged};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};
@@ -15,6 +17,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 /// What a user may set.
@@ -52,7 +55,27 @@ pub struct Runtime {
     scratch: Mutex<Option<Arc<Scratch>>>,
     /// Runs under way, on any thread.
     running: AtomicUsize,
-    last_run: Mutex<Option<Report>>,
+    turns: Arc<Turns>,
+    accounts: Mutex<Accounts>,
+}
+
+/// What runs cost.
+#[derive(Clone, Default)]
+struct Accounts {
+    last_run: Option<Report>,
+    /// Of the operation under way.
+    operation: Option<Account>,
+}
+
+/// The account of an operation that consists of several runs.
+#[derive(Clone)]
+struct Account {
+    thread: ThreadId,
+    read: u64,
+    written: u64,
+    start: Instant,
+    /// Of its runs so far.
+    report: Report,
 }
 
 impl Runtime {
@@ -74,7 +97,8 @@ impl Runtime {
             resident: Mutex::default(),
             scratch: Mutex::default(),
             running: AtomicUsize::new(0),
-            last_run: Mutex::default(),
+            turns: Arc::default(),
+            accounts: Mutex::default(),
         }))
     }
 
@@ -87,12 +111,12 @@ impl Runtime {
         while self.release_something()? {}
         self.budget.trim();
         let mut fresh = Runtime::new(settings)?;
-        if fresh.settings.engine == self.settings.engine
-            && let Some(fresh) = Arc::get_mut(&mut fresh)
-        {
-            fresh.disk = Arc::clone(&self.disk);
+        let own = Arc::get_mut(&mut fresh).expect("nobody else has it yet");
+        if own.settings.engine == self.settings.engine {
+            own.disk = Arc::clone(&self.disk);
         }
-        *fresh.last_run.lock().unwrap_or_else(PoisonError::into_inner) = self.last_run();
+        own.turns = Arc::clone(&self.turns);
+        own.accounts = Mutex::new(self.accounts().clone());
         Ok(fresh)
     }
 
@@ -156,12 +180,17 @@ impl Runtime {
             if !self.release_something()? {
                 // What other threads' runs hold comes back when they end; not for ever, since they
                 // may be waiting for this one.
-                if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < PATIENCE {
+                let patience = if is_working() { PATIENCE / 20 } else { PATIENCE };
+                if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
                     self.budget.wait_for_return(Duration::from_millis(20));
                     continue;
                 }
+                let beside = is_working() || self.turns.before_another().is_some();
                 return Err(Error::Budget {
-                    purpose: purpose.into(),
+                    purpose: format!(
+                        "{purpose}{}",
+                        if beside { ", beside what is being computed," } else { "" }
+                    ),
                     needed: (self.budget.used() + needed) as u64,
                     budget: self.budget.limit() as u64,
                 });
@@ -336,14 +365,77 @@ impl Runtime {
         }
     }
 
-    /// The report of the last run, if there was one.
-    pub fn last_run(&self) -> Option<Report> {
-        self.last_run.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Waits for this thread's turn to have the memory there is.
+    ///
+    /// # Errors
+    /// Those of [`Turns::wait`].
+    pub fn turn(&self, watch: &mut dyn Watch) -> Result<Turn> {
+        self.turns.wait(|| self.budget.used().saturating_sub(self.resident_bytes()), watch)
     }
 
-    /// Keeps the report of a run.
+    /// Bytes of the budget that a run of this thread cannot have, such as arrays that the user holds.
+    /// What another thread's run has will come back before it begins, and what is resident makes room.
+    pub fn used_elsewhere(&self) -> usize {
+        let own = || self.budget.used().saturating_sub(self.resident_bytes());
+        self.turns.before_another().unwrap_or_else(own)
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The report of the last run or operation, if there was one.
+    pub fn last_run(&self) -> Option<Report> {
+        self.accounts().last_run.clone()
+    }
+
+    /// Keeps the report of a run. That of an operation under way on this thread is what all of its runs
+    /// have cost so far.
     pub fn set_last_run(&self, report: Report) {
-        *self.last_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        let counters = self.disk.counters();
+        let mut accounts = self.accounts();
+        let thread = thread::current().id();
+        let of_operation = accounts.operation.as_mut().filter(|o| o.thread == thread).map(|operation| {
+            operation.report.add(report.clone());
+            operation.report.bytes_read = counters.read() - operation.read;
+            operation.report.bytes_written = counters.written() - operation.written;
+            operation.report.elapsed = operation.start.elapsed();
+            operation.report.clone()
+        });
+        accounts.last_run = Some(of_operation.unwrap_or(report));
+    }
+
+    /// Begins an operation that consists of several runs of this thread, one report and one turn for all
+    /// of them.
+    ///
+    /// # Errors
+    /// As for [`turn`](Self::turn).
+    pub fn operation(self: &Arc<Self>, watch: &mut dyn Watch) -> Result<Operation> {
+        let turn = self.turn(watch)?;
+        let counters = self.disk.counters();
+        let (read, written) = (counters.read(), counters.written());
+        let mut accounts = self.accounts();
+        let outermost = accounts.operation.is_none();
+        let (thread, start, report) = (thread::current().id(), Instant::now(), Report::default());
+        accounts.operation.get_or_insert(Account { thread, read, written, start, report });
+        drop(accounts);
+        Ok(Operation { runtime: Arc::clone(self), outermost, _turn: turn })
+    }
+}
+
+/// An operation under way, until it is dropped.
+pub struct Operation {
+    runtime: Arc<Runtime>,
+    /// Whether it is not itself a part of one.
+    outermost: bool,
+    _turn: Turn,
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        if self.outermost {
+            self.runtime.accounts().operation = None;
+        }
     }
 }
 

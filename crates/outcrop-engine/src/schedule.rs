@@ -18,6 +18,7 @@ pub use evict::Policy;
 pub(crate) use scratch::Slots;
 
 use crate::program::{Access, ArrayId, Program, Role, TileId};
+use crate::stream::Watch;
 use evict::Residents;
 use outcrop_store::{Error, Result};
 
@@ -185,23 +186,35 @@ const WRITTEN: u8 = 4;
 /// count, and may be evicted like others.
 ///
 /// # Errors
-/// [`Error::Budget`] where the tiles of one step do not fit; it speaks of `capacity` as the budget.
-pub fn schedule(program: &Program, capacity: usize, resident: &[TileId], policy: Policy) -> Result<Schedule> {
+/// [`Error::Budget`] where the tiles of one step do not fit; it speaks of `capacity` as the budget;
+/// [`Error::Interrupted`] where the watch says so.
+pub fn schedule(
+    program: &Program,
+    capacity: usize,
+    resident: &[TileId],
+    policy: Policy,
+    watch: &mut dyn Watch,
+) -> Result<Schedule> {
     assert!(program.len() < NEVER as usize, "more steps than can be numbered");
     let uses = Uses::new(program);
-    Placing::new(program, &uses, capacity, policy).run(resident)
+    Placing::new(program, &uses, capacity, policy).run(resident, watch)
 }
 
 /// The best schedule of those by several policies, which differ in how dear a store is.
 ///
 /// # Errors
 /// As for [`schedule`].
-pub fn best(program: &Program, capacity: usize, resident: &[TileId]) -> Result<Schedule> {
+pub fn best(
+    program: &Program,
+    capacity: usize,
+    resident: &[TileId],
+    watch: &mut dyn Watch,
+) -> Result<Schedule> {
     assert!(program.len() < NEVER as usize, "more steps than can be numbered");
     let uses = Uses::new(program);
     let mut best: Option<Schedule> = None;
     for policy in Policy::CANDIDATES {
-        let found = Placing::new(program, &uses, capacity, policy).run(resident)?;
+        let found = Placing::new(program, &uses, capacity, policy).run(resident, watch)?;
         let total = |s: &Schedule| s.bytes_read() + s.bytes_written();
         if best.as_ref().is_none_or(|b| total(&found) < total(b)) {
             best = Some(found);
@@ -214,6 +227,9 @@ pub fn best(program: &Program, capacity: usize, resident: &[TileId]) -> Result<S
     }
     Ok(best.expect("there is a policy"))
 }
+
+/// How often, in steps, it is asked whether to go on: some tens of milliseconds.
+pub(crate) const STEPS_BETWEEN_LOOKS: usize = 1 << 18;
 
 /// Steps from which on only one policy is tried.
 const LONG: usize = 200_000;
@@ -255,13 +271,16 @@ impl<'a> Placing<'a> {
         }
     }
 
-    fn run(mut self, resident: &[TileId]) -> Result<Schedule> {
+    fn run(mut self, resident: &[TileId], watch: &mut dyn Watch) -> Result<Schedule> {
         for &tile in resident {
             self.enter(tile);
             self.residents.insert(tile, false, self.uses.first[tile.0 as usize] & NEVER, self.clock);
         }
         assert!(self.used <= self.capacity, "more tiles in memory than there is room for");
         for s in 0..self.program.len() {
+            if s.is_multiple_of(STEPS_BETWEEN_LOOKS) {
+                watch.look()?;
+            }
             self.step(s)?;
         }
         self.finish();

@@ -125,6 +125,23 @@ impl Threads {
 pub trait Watch {
     /// Told now and then how many bytes are done, of how many; returns `false` to stop the run.
     fn tick(&mut self, done: u64, total: u64) -> bool;
+
+    /// The same before anything is done.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] instead of `false`.
+    fn look(&mut self) -> Result<()> {
+        if self.tick(0, 1) { Ok(()) } else { Err(Error::Interrupted) }
+    }
+}
+
+/// Watches nothing.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn tick(&mut self, _: u64, _: u64) -> bool {
+        true
+    }
 }
 
 impl<F: FnMut(u64, u64) -> bool> Watch for F {
@@ -199,6 +216,7 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         .map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum())
         .max()
         .unwrap_or(0);
+    let _turn = runtime.turn(watch)?;
     runtime.make_room(threads.staging() + largest, job.operation())?;
     let meter = runtime.meter(job.operation());
     let run = Run {

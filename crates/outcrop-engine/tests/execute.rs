@@ -4,7 +4,7 @@ use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::plan;
 use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role, TileId};
-use outcrop_engine::{Runtime, Settings};
+use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_store::io::Cancel;
 use outcrop_store::io::EngineChoice;
 use outcrop_store::store::open::{As, NewFormat, create, open};
@@ -169,7 +169,7 @@ proptest! {
         let spare = runtime.budget().frame(memory - frames * FRAME - 120_000, "to make it tight").unwrap();
         let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads };
         let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-        let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
+        let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
         let report = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| true).unwrap();
         prop_assert_eq!(report.bytes_read, plan.bytes_read());
         drop(spare);
@@ -193,7 +193,7 @@ fn a_step_that_panics_is_an_error() {
     let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]]);
     let stores = vec![None, Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
-    let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
+    let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
     let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, None, &mut |_, _| true);
     assert!(matches!(&failed, Err(Error::Invalid(why)) if why.contains("as it was told")), "{failed:?}");
     assert_eq!(runtime.budget().used(), 0);
@@ -210,7 +210,7 @@ fn a_run_that_is_stopped_ends_at_once() {
     let input = make(&runtime, &dir.path().join("a"), TILES);
     let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
-    let plan = plan::plan(&runtime, program, &stores, speeds).unwrap();
+    let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
     let failed = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| false);
     assert!(matches!(failed, Err(Error::Interrupted)));
     drop(stores);

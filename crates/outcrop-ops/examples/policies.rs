@@ -1,7 +1,7 @@
 //! What three programs move by each policy of eviction. Prints a table.
 
 use outcrop_engine::schedule::{self, Policy};
-use outcrop_engine::{Runtime, Settings};
+use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_ops::kernels::Half;
 use outcrop_ops::linalg::{Limits, Matrix, Target, cholesky, matmul, solve};
 use outcrop_store::io::{Cancel, EngineChoice};
@@ -35,17 +35,17 @@ fn main() -> Result<()> {
     let limits = Limits::of(&runtime, DType::F64, dir.path(), 0);
     let free = Target::New { tile: None, attributes: Default::default() };
     let jobs = [
-        matmul(&runtime, &a, &a, &[1280, 1280], &free, limits)?,
+        matmul(&runtime, &a, &a, (false, false), &[1280, 1280], &free, limits)?,
         cholesky(&runtime, &a, Half::Lower, &free, limits)?,
         solve(&runtime, &a, &b, &[1280, 32], &free, limits)?,
     ];
     println!("MiB read + written, the best program of each job, 40 x 40 tiles");
     println!("{:24} {:>14} {:>14} {:>14} {:>14}", "", "next use", "clean first", "LRU, clean 1st", "LRU");
     for job in jobs {
-        let plan = job.plan(&runtime, limits)?.plan;
+        let plan = job.plan(&runtime, limits, &mut Unwatched)?.plan;
         let capacity = plan.schedule.peak;
         let moved = |policy| -> Result<String> {
-            let found = schedule::schedule(&plan.program, capacity, &[], policy)?;
+            let found = schedule::schedule(&plan.program, capacity, &[], policy, &mut Unwatched)?;
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             Ok(format!("{:.1} + {:.1}", mib(found.bytes_read()), mib(found.bytes_written())))
         };

@@ -1,6 +1,6 @@
 //! Linear algebra on arrays that do not fit the budget, against sums written out.
 
-use outcrop_engine::{Runtime, Settings};
+use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_ops::access;
 use outcrop_ops::kernels::{Diagonal, Half};
 use outcrop_ops::linalg::{Limits, Matrix, Planned, Target, Triangle};
@@ -117,8 +117,10 @@ fn products_of_all_orientations() {
         let (a, b) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
         let (a, b) = (if ta { a.transposed() } else { a }, if tb { b.transposed() } else { b });
         let limits = limits(&runtime);
-        let planned =
-            matmul(&runtime, &a, &b, &[m64, n64], &fresh(), limits).unwrap().plan(&runtime, limits).unwrap();
+        let planned = matmul(&runtime, &a, &b, (false, false), &[m64, n64], &fresh(), limits)
+            .unwrap()
+            .plan(&runtime, limits, &mut Unwatched)
+            .unwrap();
         let c = run(&runtime, &planned, &name("c"), &[m64, n64]).unwrap();
         for i in (0..m).step_by(7) {
             for j in 0..n {
@@ -144,8 +146,10 @@ fn both_cholesky_factors() {
             given = given.transposed();
         }
         let limits = limits(&runtime);
-        let planned =
-            cholesky(&runtime, &given, half, &fresh(), limits).unwrap().plan(&runtime, limits).unwrap();
+        let planned = cholesky(&runtime, &given, half, &fresh(), limits)
+            .unwrap()
+            .plan(&runtime, limits, &mut Unwatched)
+            .unwrap();
         let l = run(&runtime, &planned, &dir.path().join("l"), &[n as u64; 2]).unwrap();
         let at = |i: usize, j: usize| if half == Half::Lower { l[i * n + j] } else { l[j * n + i] };
         for i in 0..n {
@@ -170,8 +174,10 @@ fn the_failing_pivot_is_named() {
     let a = stored(&runtime, &dir.path().join("a"), &[n as u64; 2], &[32, 32], &values);
     let limits = limits(&runtime);
     let given = Matrix::whole(&a).unwrap();
-    let planned =
-        cholesky(&runtime, &given, Half::Lower, &fresh(), limits).unwrap().plan(&runtime, limits).unwrap();
+    let planned = cholesky(&runtime, &given, Half::Lower, &fresh(), limits)
+        .unwrap()
+        .plan(&runtime, limits, &mut Unwatched)
+        .unwrap();
     let failed = run(&runtime, &planned, &dir.path().join("l"), &[n as u64; 2]);
     assert!(matches!(failed, Err(Error::Numerical { index: 151, .. })), "{failed:?}");
     assert!(!dir.path().join("l").exists());
@@ -195,8 +201,10 @@ fn systems_are_solved() {
         let b = stored(&runtime, &dir.path().join(format!("b{m}")), &shape, &tile, &b);
         let limits = limits(&runtime);
         let (am, bm) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
-        let planned =
-            solve(&runtime, &am, &bm, &shape, &fresh(), limits).unwrap().plan(&runtime, limits).unwrap();
+        let planned = solve(&runtime, &am, &bm, &shape, &fresh(), limits)
+            .unwrap()
+            .plan(&runtime, limits, &mut Unwatched)
+            .unwrap();
         let found = run(&runtime, &planned, &dir.path().join(format!("x{m}")), &shape).unwrap();
         for i in 0..n * m {
             near(found[i], x[i]);
@@ -237,7 +245,7 @@ fn triangular_systems_are_solved() {
         let bm = Matrix::whole(&b).unwrap();
         let planned = solve_triangular(&runtime, &tm, what, &bm, &shape, &fresh(), limits)
             .unwrap()
-            .plan(&runtime, limits)
+            .plan(&runtime, limits, &mut Unwatched)
             .unwrap();
         let found = run(&runtime, &planned, &dir.path().join("x"), &shape).unwrap();
         for i in 0..n * m {
@@ -260,19 +268,19 @@ fn next_use_never_moves_more_than_last_use() {
         let limits = limits(&runtime);
         let triangle = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
         let jobs = [
-            matmul(&runtime, &a, &a, &[n, n], &fresh(), limits).unwrap(),
+            matmul(&runtime, &a, &a, (false, false), &[n, n], &fresh(), limits).unwrap(),
             cholesky(&runtime, &a, Half::Lower, &fresh(), limits).unwrap(),
             solve(&runtime, &a, &b, &[n, 16], &fresh(), limits).unwrap(),
             solve_triangular(&runtime, &a, triangle, &b, &[n, 16], &fresh(), limits).unwrap(),
         ];
         for job in jobs {
-            let program = job.plan(&runtime, limits).unwrap().plan.program;
+            let program = job.plan(&runtime, limits, &mut Unwatched).unwrap().plan.program;
             for frames in [4, 7, 20, 60, 200] {
                 let capacity = frames * program.arrays()[0].frame;
                 let moved = |s: &outcrop_engine::schedule::Schedule| s.bytes_read() + s.bytes_written();
-                let found = moved(&best(&program, capacity, &[]).unwrap());
+                let found = moved(&best(&program, capacity, &[], &mut Unwatched).unwrap());
                 for policy in [Policy::Lru, Policy::CleanFirstLru] {
-                    let other = moved(&schedule(&program, capacity, &[], policy).unwrap());
+                    let other = moved(&schedule(&program, capacity, &[], policy, &mut Unwatched).unwrap());
                     assert!(
                         found <= other,
                         "{} with {frames}: {found} > {other} by {policy:?}",

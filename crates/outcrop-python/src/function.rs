@@ -17,10 +17,18 @@ pub struct FunctionArray {
     info: Info,
     function: Py<PyAny>,
     raised: Raised,
+    beside: usize,
 }
 
 impl FunctionArray {
-    pub fn new(shape: &[u64], dtype: DType, tile: &[u64], function: Py<PyAny>) -> FunctionArray {
+    /// `beside` bytes of the budget are left to the function, for arrays that it reads.
+    pub fn new(
+        shape: &[u64],
+        dtype: DType,
+        tile: &[u64],
+        function: Py<PyAny>,
+        beside: usize,
+    ) -> FunctionArray {
         let info = Info {
             path: "function".into(),
             shape: shape.into(),
@@ -32,7 +40,7 @@ impl FunctionArray {
             attributes: "{}".into(),
             writable: false,
         };
-        FunctionArray { info, function, raised: Raised::default() }
+        FunctionArray { info, function, raised: Raised::default(), beside }
     }
 
     pub fn raised(&self) -> Raised {
@@ -52,6 +60,10 @@ impl Store for FunctionArray {
     /// Each box is made in memory of its own, for which this stands.
     fn staging_of(&self, shape: &[u64]) -> usize {
         self.info.box_bytes(shape) as usize
+    }
+
+    fn beside(&self) -> usize {
+        self.beside
     }
 
     fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {

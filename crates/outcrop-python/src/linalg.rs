@@ -53,7 +53,11 @@ impl Operand {
     }
 }
 
-/// An array that a Python function makes, called as function(start, out).
+/// The most bytes of the budget that are left to functions of which operands are made.
+const BESIDE: usize = 16 << 20;
+
+/// An array that a Python function makes, called as function(start, out); `reads`, whether it may read other
+/// arrays.
 #[pyfunction]
 pub fn function_store(
     py: Python<'_>,
@@ -61,9 +65,11 @@ pub fn function_store(
     dtype: &str,
     tile: Vec<u64>,
     function: Py<PyAny>,
+    reads: bool,
 ) -> PyResult<Store> {
     let (dtype, _) = dtype_of(py, dtype)?;
-    let made = FunctionArray::new(&shape, dtype, &tile, function);
+    let beside = if reads { (runtime(py)?.budget().limit() / 16).min(BESIDE) } else { 0 };
+    let made = FunctionArray::new(&shape, dtype, &tile, function, beside);
     let raised = made.raised();
     Ok(Store::of(Arc::new(made), Path::new("function"), Some(raised)))
 }
@@ -232,9 +238,9 @@ fn planned(
     let bytes = operands.iter().map(|o| o.matrix.store.info().box_bytes(&o.matrix.region.shape)).sum();
     let dtype = operands[0].matrix.dtype();
     let path = near.map(|o| o.matrix.store.info().path.clone()).unwrap_or_default();
-    let planned = run(py, &runtime, None, |_| {
+    let planned = run(py, &runtime, None, |watch| {
         let limits = Limits::of(&runtime, dtype, &path, bytes);
-        make(&runtime, limits)?.plan(&runtime, limits)
+        make(&runtime, limits)?.plan(&runtime, limits, watch)
     })?;
     let raised = operands.iter().filter_map(|o| o.raised.clone()).collect();
     Ok(Plan { planned, runtime, raised })
@@ -245,12 +251,13 @@ pub fn plan_matmul(
     py: Python<'_>,
     a: &Operand,
     b: &Operand,
+    conj: (bool, bool),
     shape: Vec<u64>,
     target: Wish<'_>,
 ) -> PyResult<Plan> {
     let target = target.target(py)?;
     planned(py, &[a, b], |runtime, limits| {
-        linalg::matmul(runtime, &a.matrix, &b.matrix, &shape, &target, limits)
+        linalg::matmul(runtime, &a.matrix, &b.matrix, conj, &shape, &target, limits)
     })
 }
 

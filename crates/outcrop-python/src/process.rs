@@ -105,6 +105,31 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(status)
 }
 
+/// Several runs of this thread as one operation, with one report; a context manager. While it lasts, runs of
+/// other threads wait.
+#[pyclass(frozen)]
+pub struct Operation(Mutex<Option<outcrop_engine::runtime::Operation>>);
+
+#[pymethods]
+impl Operation {
+    #[new]
+    fn new() -> Operation {
+        Operation(Mutex::default())
+    }
+
+    fn __enter__(&self, py: Python<'_>) -> PyResult<()> {
+        let runtime = runtime(py)?;
+        let begun = crate::store::run(py, &runtime, None, |watch| runtime.operation(watch))?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        Ok(())
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 #[pyfunction]
 pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     let Some(report) = runtime(py)?.last_run() else { return Ok(None) };

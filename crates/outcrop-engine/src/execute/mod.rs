@@ -20,6 +20,7 @@ use crate::runtime::Runtime;
 use crate::schedule::{Action, Schedule, Slots};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
+use crate::turn::work_for_a_run;
 use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -343,6 +344,10 @@ impl<'a> Run<'a> {
         name: &str,
         work: impl FnOnce() + Send + 'scope,
     ) {
+        let work = || {
+            work_for_a_run();
+            work();
+        };
         if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
             self.fail(Error::io(Path::new("."), "start a thread", error));
         }
@@ -483,7 +488,18 @@ impl<'a> Run<'a> {
         if state.used + bytes > self.crew.room {
             return None;
         }
-        match self.runtime.budget().try_frame(bytes) {
+        let taken = loop {
+            match self.runtime.budget().try_frame(bytes) {
+                // What is resident, such as tiles that a function of the user's has read, makes room.
+                Ok(None) => match self.runtime.release_something() {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(None),
+                    Err(error) => break Err(error),
+                },
+                other => break other,
+            }
+        };
+        match taken {
             Ok(Some(frame)) => {
                 state.used += bytes;
                 state.starved = None;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::program::{Cost, Declaration, Operand, Program};
+use crate::stream::Unwatched;
 use outcrop_store::{DType, TileGrid};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
@@ -137,7 +138,7 @@ proptest! {
         frames in 3usize..7,
     ) {
         let program = reading(&steps, 9);
-        let schedule = best(&program, frames * TILE, &[]).unwrap();
+        let schedule = best(&program, frames * TILE, &[], &mut Unwatched).unwrap();
         check(&program, &schedule, frames * TILE);
         prop_assert_eq!(schedule.bytes_read(), fewest_loads(&program, frames) * TILE as u64);
     }
@@ -176,11 +177,11 @@ proptest! {
         let policies = [Policy::NextUse { store: 1.0 }, Policy::CleanFirst, Policy::Lru, Policy::CleanFirstLru];
         for policy in policies {
             let resident = if policy.knows_the_future() { &resident[..resident.len().min(frames)] } else { &[] };
-            let found = schedule(&program, capacity, resident, policy).unwrap();
+            let found = schedule(&program, capacity, resident, policy, &mut Unwatched).unwrap();
             check(&program, &found, capacity);
         }
         // The same program gives the same schedule.
-        let (one, other) = (best(&program, capacity, &[]).unwrap(), best(&program, capacity, &[]).unwrap());
+        let (one, other) = (best(&program, capacity, &[], &mut Unwatched).unwrap(), best(&program, capacity, &[], &mut Unwatched).unwrap());
         prop_assert_eq!(one.events, other.events);
     }
 }
@@ -194,7 +195,7 @@ fn a_dead_temporary_is_never_written() {
     for i in 1..100 {
         program.step(kernel, &[Operand::write(TileId(i)), Operand::read(TileId(i - 1))], 1.0);
     }
-    let found = best(&program, 2 * TILE, &[]).unwrap();
+    let found = best(&program, 2 * TILE, &[], &mut Unwatched).unwrap();
     check(&program, &found, 2 * TILE);
     assert_eq!((found.bytes_read(), found.bytes_written(), found.scratch), (0, 0, 0));
 }
@@ -204,7 +205,7 @@ fn tiles_in_memory_are_not_loaded_and_the_last_ones_stay() {
     let steps: Vec<Vec<u32>> = (0..8).map(|i| vec![i]).collect();
     let program = reading(&steps, 8);
     let resident: Vec<TileId> = [0, 5, 7].map(TileId).to_vec();
-    let found = best(&program, 4 * TILE, &resident).unwrap();
+    let found = best(&program, 4 * TILE, &resident, &mut Unwatched).unwrap();
     check(&program, &found, 4 * TILE);
     assert_eq!(found.bytes_read(), 5 * TILE as u64);
     let dropped = found.actions().filter(|a| matches!(a, Action::Drop(_))).count();
@@ -214,6 +215,6 @@ fn tiles_in_memory_are_not_loaded_and_the_last_ones_stay() {
 #[test]
 fn too_small_a_capacity_is_refused() {
     let program = reading(&[vec![0, 1, 2]], 3);
-    let refused = best(&program, 2 * TILE, &[]);
+    let refused = best(&program, 2 * TILE, &[], &mut Unwatched);
     assert!(matches!(refused, Err(Error::Budget { needed, .. }) if needed == 3 * TILE as u64));
 }

@@ -9,7 +9,8 @@ use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_store::{DType, Dims, Error, Result};
 
-/// Programs for `C = A B`. `axes` says how many axes the result has: a factor of one axis leaves none.
+/// Programs for `C = A B`, where `conj` says which of the factors is conjugated. A factor of one axis leaves
+/// none in the result, which is of shape `shape`.
 ///
 /// # Errors
 /// [`Error::Invalid`] where extents or dtypes do not fit; those of the stores.
@@ -17,6 +18,7 @@ pub fn matmul(
     runtime: &Runtime,
     a: &Matrix,
     b: &Matrix,
+    conj: (bool, bool),
     shape: &[u64],
     target: &Target,
     limits: Limits,
@@ -28,7 +30,8 @@ pub fn matmul(
     let dtype = a.dtype();
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
     let tile = tile(runtime, a, b, shape, target);
-    let product = Product { a, b, shape, target, dtype, tile, limits };
+    let forms = [conj.0, conj.1].map(|conj| Form { transposed: false, conj });
+    let product = Product { a, b, forms: (forms[0], forms[1]), shape, target, dtype, tile, limits };
     let (mut builder, tiles) = product.declare()?;
     let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
     let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
@@ -66,6 +69,7 @@ fn tile(runtime: &Runtime, a: &Matrix, b: &Matrix, shape: &[u64], target: &Targe
 struct Product<'a> {
     a: &'a Matrix,
     b: &'a Matrix,
+    forms: (Form, Form),
     shape: &'a [u64],
     target: &'a Target,
     dtype: DType,
@@ -177,7 +181,7 @@ impl Product<'_> {
                             let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
                             let extents =
                                 (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
-                            builder.product(tiles, (k > 0, 1.0), (Form::PLAIN, Form::PLAIN), extents);
+                            builder.product(tiles, (k > 0, 1.0), self.forms, extents);
                         }
                     }
                 }

@@ -79,11 +79,11 @@ impl Job {
     ///
     /// # Errors
     /// [`outcrop_store::Error::Budget`] naming the least budget; those of the stores.
-    pub fn plan(self, runtime: &Runtime, limits: Limits) -> Result<Planned> {
+    pub fn plan(self, runtime: &Runtime, limits: Limits, watch: &mut dyn Watch) -> Result<Planned> {
         let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
         let (programs, kernels): (Vec<_>, Vec<_>) =
             self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
-        let (chosen, plan) = plan::choose(runtime, programs, &stores, limits.speeds)?;
+        let (chosen, plan) = plan::choose(runtime, programs, &stores, limits.speeds, watch)?;
         let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");

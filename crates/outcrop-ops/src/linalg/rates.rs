@@ -8,8 +8,8 @@ use std::time::Instant;
 
 /// The side of the blocks that are multiplied.
 const SIDE: usize = 512;
-/// Products that are timed, after one that is not.
-const REPEATS: u32 = 4;
+/// Products that are timed, after one that is not. The median counts: others may be at work, too.
+const REPEATS: usize = 9;
 
 /// Operations of a product in a second on each of so many threads at once. Measured at the first call,
 /// in some hundredths of a second.
@@ -41,14 +41,15 @@ fn seconds(dtype: DType) -> f64 {
         // SAFETY: bytes have no invalid values.
         unsafe { workspace.align_to_mut::<u8>() }
     };
-    let mut begin = Instant::now();
-    for repeat in 0..=REPEATS {
+    let mut times = [0.0; REPEATS + 1];
+    for time in &mut times {
+        let begin = Instant::now();
         // SAFETY: three blocks one after the other in memory of their size; every pattern of bits is a
         // number, and 0 or 1 in every byte a boolean.
         unsafe { kernels::gemm(dtype, block(2), false, 1.0, block(0).plain(), block(1).plain(), space) };
-        if repeat == 0 {
-            begin = Instant::now();
-        }
+        *time = begin.elapsed().as_secs_f64();
     }
-    begin.elapsed().as_secs_f64() / f64::from(REPEATS)
+    let timed = &mut times[1..];
+    timed.sort_unstable_by(f64::total_cmp);
+    timed[REPEATS / 2]
 }

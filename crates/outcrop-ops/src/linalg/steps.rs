@@ -266,8 +266,8 @@ impl Kernels for LinearKernels {
 
 fn not_positive_definite(index: u64) -> Error {
     let what = format!(
-        "the matrix is not positive definite: its leading minor of order {index} is not (nor would it be \
-         with NaN or infinity in the first {index} rows)"
+        "the matrix is not positive definite: its leading minor of order {index} is not, or there is NaN \
+         or infinity in its first {index} rows"
     );
     Error::Numerical { what, failure: Failure::NotPositiveDefinite, index }
 }

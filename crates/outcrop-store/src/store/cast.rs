@@ -44,6 +44,10 @@ impl Store for CastArray {
         self.inner.staging(false)
     }
 
+    fn beside(&self) -> usize {
+        self.inner.beside()
+    }
+
     fn staging_of(&self, shape: &[u64]) -> usize {
         self.inner.staging_of(shape)
     }

@@ -98,6 +98,11 @@ pub trait Store: Send + Sync {
         self.staging(false).least
     }
 
+    /// Bytes of the budget that loading takes beside staging memory, on all threads together.
+    fn beside(&self) -> usize {
+        0
+    }
+
     /// Bytes that a patch for one whole tile should have, so that the tile can be read straight into
     /// it.
     fn tile_frame(&self) -> usize {

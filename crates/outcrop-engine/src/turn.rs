@@ -1,0 +1,170 @@
+//! Runs one at a time: each is given the memory there is.
+
+use crate::stream::Watch;
+use outcrop_store::{Error, Result};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+/// How often a waiting thread looks around.
+const TICK: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// Whether this is a thread of a run, which waits for it: another run's turn would never come.
+    static WORKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Declares this thread to be one that a run waits for.
+pub(crate) fn work_for_a_run() {
+    WORKING.set(true);
+}
+
+/// Whether a run waits for this thread.
+pub(crate) fn is_working() -> bool {
+    WORKING.get()
+}
+
+/// Whose turn it is.
+#[derive(Default)]
+pub struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    holder: Option<Holder>,
+    waiting: VecDeque<u64>,
+    next: u64,
+}
+
+struct Holder {
+    thread: ThreadId,
+    depth: usize,
+    /// Bytes of the budget in use when it began.
+    before: usize,
+}
+
+/// A run's turn, until it is dropped.
+pub struct Turn {
+    turns: Arc<Turns>,
+}
+
+impl Turns {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is this thread's turn, first come, first served; at once where it is already.
+    /// `used` gives the bytes of the budget in use.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] where the watch says so; [`Error::Invalid`] on a thread of a run.
+    pub fn wait(self: &Arc<Self>, used: impl Fn() -> usize, watch: &mut dyn Watch) -> Result<Turn> {
+        if is_working() {
+            return Err(Error::invalid(
+                "a function that is called while something is computed cannot compute another array \
+                 itself: compute what it needs beforehand",
+            ));
+        }
+        let thread = thread::current().id();
+        let mut state = self.lock();
+        if let Some(holder) = state.holder.as_mut().filter(|h| h.thread == thread) {
+            holder.depth += 1;
+            return Ok(Turn { turns: Arc::clone(self) });
+        }
+        let ticket = state.next;
+        state.next += 1;
+        state.waiting.push_back(ticket);
+        while state.holder.is_some() || state.waiting.front() != Some(&ticket) {
+            state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            drop(state);
+            let looked = watch.look();
+            state = self.lock();
+            if let Err(interrupted) = looked {
+                state.waiting.retain(|&t| t != ticket);
+                self.changed.notify_all();
+                return Err(interrupted);
+            }
+        }
+        state.waiting.pop_front();
+        state.holder = Some(Holder { thread, depth: 1, before: used() });
+        Ok(Turn { turns: Arc::clone(self) })
+    }
+
+    /// Bytes of the budget that were in use before another thread's run began; `None` where none is
+    /// under way.
+    pub fn before_another(&self) -> Option<usize> {
+        let state = self.lock();
+        state.holder.as_ref().filter(|h| h.thread != thread::current().id()).map(|h| h.before)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.turns.lock();
+        let holder = state.holder.as_mut().expect("a turn has a holder");
+        holder.depth -= 1;
+        if holder.depth == 0 {
+            state.holder = None;
+            self.turns.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    #[test]
+    fn one_at_a_time_in_the_order_of_asking() {
+        let turns = Arc::new(Turns::default());
+        let first = turns.wait(|| 7, &mut |_, _| true).unwrap();
+        let again = turns.wait(|| 9, &mut |_, _| true).unwrap();
+        assert_eq!(turns.before_another(), None);
+        let (tell, told) = mpsc::channel();
+        let inside = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for i in 0..4 {
+                let waiting = turns.lock().waiting.len();
+                let (turns, tell, inside) = (&turns, tell.clone(), &inside);
+                scope.spawn(move || {
+                    assert_eq!(turns.before_another(), Some(7));
+                    let _turn = turns.wait(|| 0, &mut |_, _| true).unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    tell.send(i).unwrap();
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                });
+                while turns.lock().waiting.len() == waiting {
+                    thread::yield_now();
+                }
+            }
+            drop(first);
+            assert!(told.try_recv().is_err());
+            drop(again);
+        });
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(turns.before_another(), None);
+    }
+
+    #[test]
+    fn who_waits_can_be_interrupted() {
+        let turns = Arc::new(Turns::default());
+        let _held = turns.wait(|| 0, &mut |_, _| true).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(matches!(turns.wait(|| 0, &mut |_, _| false), Err(Error::Interrupted)));
+                assert!(turns.lock().waiting.is_empty());
+            });
+            scope.spawn(|| {
+                work_for_a_run();
+                assert!(matches!(turns.wait(|| 0, &mut |_, _| true), Err(Error::Invalid(_))));
+            });
+        });
+    }
+}
