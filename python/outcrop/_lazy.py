@@ -56,12 +56,12 @@ class Operand:
     ) -> None:
         source, view = array._source, array._view
         source.check_open()
-        base = source.base
-        if isinstance(base, ComputedSource):
-            base = base.materialized()
         conjugated = isinstance(source, ConjugateSource)
         self.conjugated = conjugated and conjugates
-        source = ConjugateSource(base) if conjugated and not conjugates else base
+        conj = conjugated and not conjugates
+        source = source.base
+        if isinstance(source, ComputedSource):
+            source = source.materialized()
         forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
         if isinstance(source, StoreSource) and forward:
             start, shape = view.box
@@ -73,6 +73,7 @@ class Operand:
                 _source_axis(view, rows),
                 _source_axis(view, cols),
                 dtype.name,
+                conj,
             )
             return
         if isinstance(source, StoreSource):
@@ -87,7 +88,7 @@ class Operand:
             self._store = _native.function_store(view.shape, dtype.name, tile, fill, reads)
         self._source = source
         start = (0,) * len(view.shape)
-        self.native = _native.Operand(self._store, start, view.shape, rows, cols, dtype.name)
+        self.native = _native.Operand(self._store, start, view.shape, rows, cols, dtype.name, conj)
 
 
 class Computation(ABC):
@@ -211,9 +212,13 @@ class ComputedSource(Source):
     def _check_apart(self, path: str, advice: str) -> None:
         for array in self.computation.operands:
             own = array._source.path
-            if own is not None and (_is_at(path, str(own)) or _is_at(str(own), path)):
+            if own is not None and _is_at(path, str(own)):
                 raise InvalidArgumentError(
                     f"{path!r} is what {self.computation.name} reads, or inside it; {advice}"
+                )
+            if own is not None and _is_at(str(own), path):
+                raise InvalidArgumentError(
+                    f"{path!r} holds {str(own)!r}, which {self.computation.name} reads; {advice}"
                 )
             source = array._source.base
             if isinstance(source, ComputedSource):

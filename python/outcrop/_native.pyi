@@ -92,7 +92,8 @@ class Operand:
         shape: Sequence[int],
         rows: int | None,
         cols: int | None,
-        dtype: str,
+        dtype: str,  # what its elements are converted to
+        conj: bool,  # whether they are conjugated, too
     ) -> None: ...
 
 @final

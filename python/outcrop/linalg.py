@@ -208,7 +208,8 @@ def cholesky(x: Array | ArrayLike, /, *, upper: bool = False) -> Array:
     True
     """
     a = asarray(x)
-    return Array(ComputedSource(_Cholesky(a, _square(a, "cholesky"), bool(upper))))
+    dtype = _square(a, "cholesky")
+    return Array(ComputedSource(_Cholesky(a, dtype, _flag(upper, "upper"))))
 
 
 def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen") -> Array:
@@ -254,7 +255,7 @@ def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen")
     if assume in ("gen", "general"):
         raise UnsupportedError(
             "solve without assumptions needs an LU factorization, which this version does not "
-            "have; for a Hermitian positive definite matrix, pass assume='pos'"
+            "have; for a Hermitian positive definite matrix, pass assume='pos' (--assume pos)"
         )
     if assume not in ("pos", "positive definite"):
         raise InvalidArgumentError(f"assume must be 'gen' or 'pos', got {assume!r}")
@@ -312,9 +313,20 @@ def solve_triangular(
     matrix, given = asarray(A), asarray(b)
     dtype = _system(matrix, given, "solve_triangular")
     computation = _SolveTriangular(
-        matrix, given, dtype, bool(lower), kinds[trans], bool(unit_diagonal)
+        matrix,
+        given,
+        dtype,
+        _flag(lower, "lower"),
+        kinds[trans],
+        _flag(unit_diagonal, "unit_diagonal"),
     )
     return Array(ComputedSource(computation))
+
+
+def _flag(value: object, name: str) -> bool:
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
 
 
 def _square(a: Array, name: str) -> np.dtype[Any]:

@@ -74,8 +74,8 @@ class Plan:
         if self.lower_bound and self.bytes_read >= self.lower_bound:
             ratio = self.bytes_read / self.lower_bound
             bound = (
-                f"; no schedule reads less than {format_bytes(self.lower_bound)} "
-                f"({facts['lower_bound_source']}): {ratio:.2f} times that"
+                f", {ratio:.2f} times the least that any schedule reads with so much memory, "
+                f"{format_bytes(self.lower_bound)} ({facts['lower_bound_source']})"
             )
         lines.append(f"  reads {format_bytes(self.bytes_read)}{bound}")
         lines.append(
@@ -98,7 +98,7 @@ class Plan:
         # The next best, by time.
         others = sorted(facts["others"], key=lambda other: other[2])
         for remark, moved, seconds in others[:2]:
-            lines.append(f"  instead of {remark}: {format_bytes(moved)}, {_seconds(seconds)}")
+            lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

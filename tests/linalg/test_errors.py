@@ -61,6 +61,8 @@ def ones(*shape: int) -> Values:
         lambda: oc.matmul(ones(3, 4), ones(3)),
         lambda: oc.matmul(ones(3), ones(4, 3)),
         lambda: oc.matmul(ones(), ones(3)),
+        lambda: linalg.cholesky(ones(3, 3), upper="no"),  # type: ignore[arg-type]
+        lambda: linalg.solve_triangular(ones(3, 3), ones(3), lower=2),
         lambda: oc.matmul(ones(3), 2.0),
     ],
 )
@@ -557,8 +559,8 @@ def test_interrupted_by_progress(desk: Desk, positive_definite: Make) -> None:
 
 
 def test_several_threads_compute(desk: Desk, positive_definite: Make, random: Make) -> None:
-    """At the same time, with one budget: results, or an error that says that it is too small."""
-    oc.config(memory="3MiB")
+    """With one budget: one after the other, whoever comes first."""
+    oc.config(memory="1MiB")
     a, b = positive_definite(N, "float64"), random((N, 90), "float64")
     A, B = desk.put(a), desk.put(b)
     expected = a @ b, np.linalg.cholesky(a), np.linalg.solve(a, b)
@@ -569,10 +571,7 @@ def test_several_threads_compute(desk: Desk, positive_definite: Make, random: Ma
             for i in range(4):
                 which = (k + i) % 3
                 x = (A @ B, linalg.cholesky(A), linalg.solve(A, B, assume="pos"))[which]
-                try:
-                    found = desk.read(x.save(desk.path / f"of {k} {i}.zarr"))
-                except oc.BudgetError:
-                    continue
+                found = desk.read(x.save(desk.path / f"of {k} {i}.zarr"))
                 np.testing.assert_allclose(found, expected[which], atol=1e-9)
         except BaseException as failure:
             failures.append(failure)
@@ -584,4 +583,4 @@ def test_several_threads_compute(desk: Desk, positive_definite: Make, random: Ma
         thread.join()
     assert [str(failure) for failure in failures] == []
     failures.clear()
-    assert _native.status()["used"] <= 3 << 20
+    assert _native.status()["used"] <= 1 << 20

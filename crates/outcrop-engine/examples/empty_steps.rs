@@ -4,7 +4,7 @@ use outcrop_engine::execute::{Crew, Kernels, Tile, Work, run};
 use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role};
 use outcrop_engine::report::peak_rss;
 use outcrop_engine::{Runtime, Settings, Unwatched, schedule};
-use outcrop_store::io::EngineChoice;
+use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::{DType, Result, TileGrid};
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ struct Nothing;
 
 impl Kernels for Nothing {
     // SAFETY: nothing is asked of the caller: no tile is touched.
-    unsafe fn run(&self, _: u16, _: &[Tile<'_>], _: &mut [u8]) -> Result<()> {
+    unsafe fn run(&self, _: u16, _: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
         Ok(())
     }
 }

@@ -147,12 +147,17 @@ pub fn choose(
             plan.others = others;
             Ok((i, plan))
         }
-        None => Err(Error::Budget {
-            purpose: "this computation".into(),
-            needed: least.unwrap_or(otherwise),
-            budget: runtime.budget().limit() as u64,
-        }),
+        None => Err(too_little(runtime, "this computation", least.unwrap_or(otherwise))),
     }
+}
+
+/// The error of a budget that is too small for `what`.
+fn too_little(runtime: &Runtime, what: &str, needed: u64) -> Error {
+    let purpose = match available(runtime).1 {
+        0 => what.into(),
+        held => format!("{what}, with {held} bytes held by arrays in memory (its own result, perhaps),"),
+    };
+    Error::Budget { purpose, needed, budget: runtime.budget().limit() as u64 }
 }
 
 /// Whether a plan is faster, or as fast to within a hundredth and moves less.
@@ -200,8 +205,7 @@ pub fn plan(
         Some(fitting) => fitting,
         None => {
             let needed = elsewhere + least_limit(&program, speeds, least, watch)?;
-            let budget = runtime.budget().limit() as u64;
-            return Err(Error::Budget { purpose: program.name.into(), needed: needed as u64, budget });
+            return Err(too_little(runtime, program.name, needed as u64));
         }
     };
     let prediction = predict(&program, &schedule, speeds, crew.room, watch)?;

@@ -174,29 +174,37 @@ impl Runtime {
     /// # Errors
     /// [`Error::Budget`], naming the least budget; those of writing resident tiles out.
     pub fn make_room(&self, bytes: usize, purpose: &str) -> Result<()> {
-        let needed = charged(bytes);
         let start = Instant::now();
-        while self.budget.used() + needed > self.budget.limit() {
-            if !self.release_something()? {
-                // What other threads' runs hold comes back when they end; not for ever, since they
-                // may be waiting for this one.
-                let patience = if is_working() { PATIENCE / 20 } else { PATIENCE };
-                if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
-                    self.budget.wait_for_return(Duration::from_millis(20));
-                    continue;
-                }
-                let beside = is_working() || self.turns.before_another().is_some();
-                return Err(Error::Budget {
-                    purpose: format!(
-                        "{purpose}{}",
-                        if beside { ", beside what is being computed," } else { "" }
-                    ),
-                    needed: (self.budget.used() + needed) as u64,
-                    budget: self.budget.limit() as u64,
-                });
+        while !self.has_room(bytes)? {
+            // What other threads' runs hold comes back when they end; not for ever, since they may be waiting
+            // for this one.
+            let patience = if is_working() { PATIENCE / 20 } else { PATIENCE };
+            if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
+                self.budget.wait_for_return(Duration::from_millis(20));
+                continue;
             }
+            let beside = is_working() || self.turns.before_another().is_some();
+            let beside = if beside { ", beside what is being computed," } else { "" };
+            return Err(Error::Budget {
+                purpose: format!("{purpose}{beside}"),
+                needed: (self.budget.used() + charged(bytes)) as u64,
+                budget: self.budget.limit() as u64,
+            });
         }
         Ok(())
+    }
+
+    /// Whether `bytes` more can be charged now. Resident tiles make room where they can.
+    ///
+    /// # Errors
+    /// Those of writing resident tiles out.
+    pub fn has_room(&self, bytes: usize) -> Result<bool> {
+        while self.budget.used() + charged(bytes) > self.budget.limit() {
+            if !self.release_something()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Lets go of the resident tile that was used longest ago; `false` where there is none.

@@ -216,7 +216,6 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
         .map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum())
         .max()
         .unwrap_or(0);
-    let _turn = runtime.turn(watch)?;
     runtime.make_room(threads.staging() + largest, job.operation())?;
     let meter = runtime.meter(job.operation());
     let run = Run {

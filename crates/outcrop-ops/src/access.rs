@@ -94,17 +94,17 @@ fn move_box(
         return Ok(());
     }
     runtime.tune(&info.path, info.box_bytes(&canvas.region().shape));
-    let threads = fitting(runtime, threads(runtime, staging, None), staging.least);
+    let threads = fitting(runtime, threads(runtime, staging, None), staging.least)?;
     let job = Move { operation, store, canvas, units, write };
     stream::run(runtime, &job, threads, watch).map(drop)
 }
 
 /// Fewer threads with less staging memory, where the budget has no more room.
-fn fitting(runtime: &Runtime, threads: Threads, least: usize) -> Threads {
-    if runtime.make_room(threads.staging(), "moving data").is_ok() {
-        return threads;
+fn fitting(runtime: &Runtime, threads: Threads, least: usize) -> Result<Threads> {
+    if runtime.has_room(threads.staging())? {
+        return Ok(threads);
     }
-    Threads { loaders: stream::Loaders::Threads(1), load_staging: least, ..threads }
+    Ok(Threads { loaders: stream::Loaders::Threads(1), load_staging: least, ..threads })
 }
 
 /// Loads a box of an array into the canvas.

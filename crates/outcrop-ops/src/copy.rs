@@ -151,6 +151,7 @@ pub fn copy(
             source.info().path.display()
         )));
     }
+    let _turn = runtime.turn(watch)?;
     crate::access::flush(runtime, source)?;
     runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
     let bytes = target.info().nbytes();

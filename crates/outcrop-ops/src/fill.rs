@@ -69,6 +69,7 @@ pub fn fill(
     produce: &mut Produce<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Report> {
+    let _turn = runtime.turn(watch)?;
     let whole = ArrayBox::whole(&target.info().shape);
     runtime.resident().forget(target, &whole);
     runtime.tune(&target.info().path, target.info().nbytes());

@@ -29,7 +29,8 @@ pub struct Operand {
 #[pymethods]
 impl Operand {
     #[new]
-    #[pyo3(signature = (store, start, shape, rows, cols, dtype))]
+    #[pyo3(signature = (store, start, shape, rows, cols, dtype, conj))]
+    #[allow(clippy::too_many_arguments, reason = "what a matrix is, once")]
     fn new(
         py: Python<'_>,
         store: &Store,
@@ -38,17 +39,19 @@ impl Operand {
         rows: Option<usize>,
         cols: Option<usize>,
         dtype: &str,
+        conj: bool,
     ) -> PyResult<Operand> {
-        let (_, inner) = store.inner(py)?;
+        let (_, mut inner) = store.inner(py)?;
         let (dtype, _) = dtype_of(py, dtype)?;
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let raised = store.raised();
-        let inner = if inner.info().dtype == dtype {
-            inner
-        } else {
-            Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?)
-        };
+        if conj {
+            inner = Arc::new(CastArray::conjugated(inner).map_err(|e| to_python(py, e))?);
+        }
+        if inner.info().dtype != dtype {
+            inner = Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?);
+        }
         Ok(Operand { matrix: Matrix { store: inner, region, axes: Axes { rows, cols } }, raised })
     }
 }

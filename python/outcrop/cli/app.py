@@ -155,7 +155,9 @@ def _usage(error: click.UsageError) -> str:
         ours = [name for param in group.params for name in param.opts]
         if error.option_name in ours:
             verb = context.command_path.partition(" ")[2]
-            place = f"outcrop {error.option_name} {verb}"
+            option = next(p for p in group.params if error.option_name in p.opts)
+            value = "" if getattr(option, "is_flag", False) else f" {option.make_metavar(context)}"
+            place = f"outcrop {error.option_name}{value} {verb}"
             return f"{error.option_name} stands before the verb: {place} ..."
     path = context.command_path if context is not None else "outcrop"
     return f"{message}; see '{path} --help'"

@@ -65,15 +65,22 @@ impl Tile<'_> {
 
 /// What steps do.
 pub trait Kernels: Sync {
-    /// Runs a step. `tiles` are its operands, in the order in which it names them.
+    /// Runs a step. `tiles` are its operands, in the order in which it names them. Where it takes long, it
+    /// looks now and then whether to stop.
     ///
     /// # Errors
-    /// Whatever stops the run, such as [`Error::Numerical`].
+    /// Whatever stops the run, such as [`Error::Numerical`]; [`Error::Interrupted`].
     ///
     /// # Safety
     /// The tiles that the step reads are there, those that it writes belong to it alone, and each has
     /// a frame as its array says.
-    unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], workspace: &mut [u8]) -> Result<()>;
+    unsafe fn run(
+        &self,
+        kernel: u16,
+        tiles: &[Tile<'_>],
+        workspace: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<()>;
 }
 
 /// Who does the work, and with how much memory.
@@ -600,7 +607,7 @@ impl<'a> Run<'a> {
         let tiles: SmallVec<[Tile; 8]> =
             operands.map(|(o, &start)| Tile { program, id: o.tile(), start }).collect();
         // SAFETY: the step's uses of the frames are granted, writers alone.
-        unsafe { self.work.kernels.run(step.kernel, &tiles, workspace.bytes_mut()) }
+        unsafe { self.work.kernels.run(step.kernel, &tiles, workspace.bytes_mut(), &self.cancel) }
     }
 
     /// The memory of a tile, for the store of an array.

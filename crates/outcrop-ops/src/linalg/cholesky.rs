@@ -183,6 +183,10 @@ pub(super) fn lower_bound(runtime: &Runtime, a: &Matrix) -> (f64, &'static str) 
     let size = a.dtype().size() as f64;
     let memory = (runtime.budget().limit() as f64 / size).max(1.0);
     let n = a.rows() as f64;
-    let words = (n.powi(3) / (3.0 * (2.0 * memory).sqrt())).max(n * (n + 1.0) / 2.0);
-    (words * size, "n^3/(3 sqrt(2M)), Beaumont et al. 2022, and half of the matrix once")
+    let (moved, once) = (n.powi(3) / (3.0 * (2.0 * memory).sqrt()), n * (n + 1.0) / 2.0);
+    if moved > once {
+        (moved * size, "n^3/(3 sqrt(2M)) elements, Beaumont et al. 2022")
+    } else {
+        (once * size, "half of the matrix once")
+    }
 }

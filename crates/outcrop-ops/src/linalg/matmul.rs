@@ -4,7 +4,6 @@
 use super::matrix::{Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form};
 use super::{Job, Limits, aligned, result_axes};
-use crate::kernels;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_store::{DType, Dims, Error, Result};
@@ -196,12 +195,10 @@ fn lower_bound(runtime: &Runtime, dtype: DType, m: u64, n: u64, k: u64) -> (f64,
     let size = dtype.size() as f64;
     let memory = (runtime.budget().limit() as f64 / size).max(1.0);
     let (m, n, k) = (m as f64, n as f64, k as f64);
-    let words = (2.0 * m * n * k / memory.sqrt() - 2.0 * memory).max(m * k + k * n);
-    let floating = kernels::is_floating(dtype);
-    let source = if floating {
-        "2mnk/sqrt(M) - 2M, Smith et al. 2017, and each factor once"
+    let (moved, once) = (2.0 * m * n * k / memory.sqrt() - 2.0 * memory, m * k + k * n);
+    if moved > once {
+        (moved * size, "2mnk/sqrt(M) - 2M elements, Smith et al. 2017")
     } else {
-        "each factor once"
-    };
-    (words * size, source)
+        (once * size, "each factor once")
+    }
 }

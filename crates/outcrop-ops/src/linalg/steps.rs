@@ -4,7 +4,9 @@ use super::matrix::{Axes, Tiles};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
 use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::program::{Operand as Use, Program, TileId};
+use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Error, Failure, Result};
+use std::ops::Range;
 
 /// How a block enters a product.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,9 +187,16 @@ impl LinearKernels {
 
 impl Kernels for LinearKernels {
     // SAFETY: what the caller promises is what the kernels below ask for.
-    unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], workspace: &mut [u8]) -> Result<()> {
-        let dtype = self.dtype;
+    unsafe fn run(
+        &self,
+        kernel: u16,
+        tiles: &[Tile<'_>],
+        workspace: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let (dtype, size) = (self.dtype, self.dtype.size());
         let c = self.block(&tiles[0]);
+        let spans = |extent, work| spans(extent, work, kernels::is_floating(dtype));
         // SAFETY, of every kernel below: the tiles are granted to the step, those that it writes to it
         // alone; a frame has room for its block; different tiles do not overlap.
         match self.kinds[kernel as usize] {
@@ -223,14 +232,37 @@ impl Kernels for LinearKernels {
             Kind::Product { accumulate, alpha, a, b } => {
                 let left = self.block(&tiles[1]);
                 let right = tiles.get(2).map_or(left, |t| self.block(t));
-                // SAFETY: as above.
-                unsafe { kernels::gemm(dtype, c, accumulate, alpha, a.of(left), b.of(right), workspace) };
+                let (a, b) = (a.of(left), b.of(right));
+                for cols in spans(c.cols, 2 * c.rows * a.block.cols) {
+                    cancel.check()?;
+                    let c = c.part(0..c.rows, cols.clone(), size);
+                    let b = Operand { block: b.block.part(0..b.block.rows, cols, size), ..b };
+                    // SAFETY: as above.
+                    unsafe { kernels::gemm(dtype, c, accumulate, alpha, a, b, workspace) };
+                }
             }
             Kind::Square => {
                 let a = self.block(&tiles[1]);
-                // SAFETY: as above.
-                unsafe {
-                    kernels::gemm_half(dtype, Half::Lower, c, true, -1.0, a.plain(), a.adjoint(), workspace);
+                for rows in spans(c.rows, 2 * c.cols * a.cols) {
+                    cancel.check()?;
+                    let (own, before) =
+                        (a.part(rows.clone(), 0..a.cols, size), a.part(0..rows.start, 0..a.cols, size));
+                    let left = c.part(rows.clone(), 0..rows.start, size);
+                    let diagonal = c.part(rows.clone(), rows, size);
+                    // SAFETY: as above.
+                    unsafe {
+                        kernels::gemm(dtype, left, true, -1.0, own.plain(), before.adjoint(), workspace);
+                        kernels::gemm_half(
+                            dtype,
+                            Half::Lower,
+                            diagonal,
+                            true,
+                            -1.0,
+                            own.plain(),
+                            own.adjoint(),
+                            workspace,
+                        );
+                    }
                 }
             }
             Kind::Factor => {
@@ -256,12 +288,24 @@ impl Kernels for LinearKernels {
                     return Err(singular(self.diagonal_start(&tiles[1]) + i as u64 + 1));
                 }
                 let x = if right { c.transposed() } else { c };
-                // SAFETY: as above.
-                unsafe { kernels::solve_triangular(dtype, half, diagonal, t.of(factor), x, workspace) };
+                for cols in spans(x.cols, x.rows * x.rows) {
+                    cancel.check()?;
+                    let x = x.part(0..x.rows, cols, size);
+                    // SAFETY: as above.
+                    unsafe { kernels::solve_triangular(dtype, half, diagonal, t.of(factor), x, workspace) };
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Spans of an extent, of which each index takes `work` operations, so short that an interrupt in between is
+/// soon noticed. They depend on nothing else, since in the last bits of the result they may be seen.
+fn spans(extent: usize, work: usize, floating: bool) -> impl Iterator<Item = Range<usize>> {
+    let most = if floating { 10_usize.pow(10) } else { 10_usize.pow(9) };
+    let span = (most / work.max(1)).max(64) / 64 * 64;
+    (0..extent).step_by(span).map(move |start| start..(start + span).min(extent))
 }
 
 fn not_positive_definite(index: u64) -> Error {

@@ -1,4 +1,4 @@
-//! Arrays read as if they were of a wider dtype.
+//! Arrays read as if they were of a wider dtype, or conjugated.
 
 use super::canvas::{Canvas, Patch, dense_strides};
 use super::{Finding, Info, Mover, Staging, Store};
@@ -30,8 +30,32 @@ impl CastArray {
         let own = inner.info().dtype;
         let convert = converter(own, dtype)
             .ok_or_else(|| Error::invalid(format!("{own} is not converted to {dtype}")))?;
+        Ok(Self::converted(inner, dtype, convert))
+    }
+
+    /// The array's complex conjugates.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where it is not complex.
+    pub fn conjugated(inner: Arc<dyn Store>) -> Result<CastArray> {
+        /// # Safety
+        /// As for [`convert`].
+        unsafe fn run<T: Copy + std::ops::Neg<Output = T>>(from: *const u8, to: *mut u8, count: usize) {
+            // SAFETY: passed on.
+            unsafe { convert::<[T; 2], [T; 2]>(from, to, count, |[re, im]| [re, -im]) }
+        }
+        let dtype = inner.info().dtype;
+        let convert: Convert = match dtype {
+            DType::C64 => run::<f32>,
+            DType::C128 => run::<f64>,
+            _ => return Err(Error::invalid(format!("{dtype} has no conjugates"))),
+        };
+        Ok(Self::converted(inner, dtype, convert))
+    }
+
+    fn converted(inner: Arc<dyn Store>, dtype: DType, convert: Convert) -> CastArray {
         let info = Info { dtype, writable: false, ..inner.info().clone() };
-        Ok(CastArray { inner, info, convert })
+        CastArray { inner, info, convert }
     }
 }
 

@@ -1,0 +1,252 @@
+"""Several computations: at once, one inside another, and one after the other as one operation."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import outcrop as oc
+
+Values: TypeAlias = NDArray[Any]
+Desk: TypeAlias = Any  # that of conftest.py
+Make: TypeAlias = Callable[..., Values]
+
+MIB = 1 << 20
+
+
+def slow(values: Values, gate: threading.Event, begun: threading.Event) -> oc.Array:
+    """Elements that are not to be had before the gate opens."""
+
+    def part(i: Values, j: Values) -> Values:
+        begun.set()
+        assert gate.wait(60)
+        return values[i, j]
+
+    return oc.fromfunction(part, values.shape, values.dtype)
+
+
+# -- at once -----------------------------------------------------------------------------------
+
+
+def test_a_second_one_waits(desk: Desk, random: Make) -> None:
+    """However long; a plan does not wait, and is for the memory that there will be."""
+    oc.config(memory="1MiB")
+    a, b = random((300, 300), "float64"), random((300, 300), "float64", 1)
+    A, B = desk.put(a), desk.put(b)
+    alone = oc.plan(A @ B)
+    gate, begun = threading.Event(), threading.Event()
+    found: dict[str, Values] = {}
+
+    def first() -> None:
+        found["first"] = desk.read((slow(a, gate, begun) @ B).save(desk.path / "first.zarr"))
+
+    def second() -> None:
+        found["second"] = (A[:100] @ B).compute()
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    threads[0].start()
+    assert begun.wait(60)
+    threads[1].start()
+    try:
+        meanwhile = oc.plan(A @ B)
+        assert (meanwhile.bytes_read, meanwhile.peak_bytes) == (alone.bytes_read, alone.peak_bytes)
+        time.sleep(0.3)
+        assert found == {}
+    finally:
+        gate.set()
+        for thread in threads:
+            thread.join()
+    np.testing.assert_allclose(found["first"], a @ b, atol=1e-10)
+    np.testing.assert_allclose(found["second"], a[:100] @ b, atol=1e-10)
+
+
+def test_copies_wait_as_well(desk: Desk, random: Make) -> None:
+    oc.config(memory="1MiB")
+    a = random((300, 300), "float64")
+    A = desk.put(a)
+    gate, begun = threading.Event(), threading.Event()
+    other = threading.Thread(
+        target=lambda: (slow(a, gate, begun) @ A).save(desk.path / "product.zarr")
+    )
+    copied: list[oc.Array] = []
+    copying = threading.Thread(target=lambda: copied.append(A.save(desk.path / "copy.zarr")))
+    other.start()
+    assert begun.wait(60)
+    copying.start()
+    time.sleep(0.1)
+    gate.set()
+    other.join()
+    copying.join()
+    np.testing.assert_array_equal(desk.read(copied[0]), a)
+
+
+# -- one inside another ------------------------------------------------------------------------
+
+
+def test_functions_may_read(desk: Desk, random: Make) -> None:
+    """The arrays of which an operand is made, although the computation has nearly all memory."""
+    oc.config(memory="4MiB")
+    a, b = random((500, 500), "float64"), random((500, 500), "float64", 1)
+    A, B = desk.put(a, 100), desk.put(b, 100)
+
+    def doubled(i: Values, j: Values) -> Values:
+        box = A[int(i.min()) : int(i.max()) + 1, int(j.min()) : int(j.max()) + 1]
+        return 2 * np.asarray(box)
+
+    x = oc.fromfunction(doubled, (500, 500)) @ B
+    start = time.monotonic()
+    saved = x.save(desk.new())
+    assert time.monotonic() - start < 8
+    run = oc.last_run()
+    assert run is not None
+    assert run.peak_bytes <= 4 * MIB
+    np.testing.assert_allclose(desk.read(saved), 2 * a @ b, atol=1e-10)
+
+
+def test_functions_may_not_compute(desk: Desk, random: Make) -> None:
+    """It would wait for itself; that is said at once, and nothing is left."""
+    A = desk.put(random((200, 200), "float64"))
+    calls = [
+        lambda i, j: np.asarray((A[:5] @ A).compute())[0, 0] + i + j,
+        lambda i, j: np.asarray(A.save(desk.path / "inner.zarr")[:1])[0, 0] + i + j,
+    ]
+    for function in calls:
+        path = desk.new()
+        with pytest.raises(oc.InvalidArgumentError, match="compute what it needs beforehand"):
+            (oc.fromfunction(function, (200, 200)) @ A).save(path)
+        assert not path.exists()
+        assert not (desk.path / "inner.zarr").exists()
+
+
+# -- as one operation --------------------------------------------------------------------------
+
+
+def test_the_report_is_of_all(desk: Desk, random: Make) -> None:
+    """What is computed on the way, and what is moved to the format asked for, counts."""
+    oc.config(memory="1MiB")
+    a = random((300, 300), "float64")
+    A = desk.put(a, 50)
+
+    def run(x: oc.Array, path: Path) -> oc.Run:
+        x.save(path)
+        report = oc.last_run()
+        assert report is not None
+        return report
+
+    one = run(A @ A, desk.new())
+    two = run((A @ A) @ A, desk.new())
+    assert two.operation == "matmul"
+    assert two.flops == 2 * one.flops
+    assert two.bytes_written == 2 * one.bytes_written
+    assert two.seconds >= two.overlap
+    assert two.kernels["gemm"] > 0
+    assert two.peak_bytes <= MIB
+    flat = run(A @ A, desk.new(".npy"))
+    assert flat.flops == one.flops
+    assert flat.bytes_written >= one.bytes_written
+    small = run(A[:20, :30], desk.new())
+    assert (small.operation, small.flops) == ("copy", 0)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("suffix", [".npy", ".raw"])
+@pytest.mark.parametrize("shape", [(300, 310), (310, 300), (700, 10), (30, 900)])
+def test_files_of_rows_and_columns(
+    desk: Desk, random: Make, shape: tuple[int, int], suffix: str, order: str
+) -> None:
+    """Tiles would be scattered over such a file; they are brought in order first."""
+    a, b = random((shape[0], 200), "float64"), random((200, shape[1]), "float64", 1)
+    A, B = desk.put(a, 50), desk.put(b, 50)
+    path = desk.new(suffix)
+    told: list[float] = []
+    (A @ B).save(path, order=order, progress=lambda done, total: told.append(done / total))
+    assert told == sorted(told)
+    assert told[-1] == 1
+    if suffix == ".npy":
+        found = np.load(path)
+    else:
+        found = np.fromfile(path, np.float64).reshape(shape, order=order)
+    np.testing.assert_allclose(found, a @ b, atol=1e-10)
+
+
+def test_what_is_computed_is_saved(desk: Desk, random: Make) -> None:
+    """An operand that a computation has computed before is not computed again."""
+    a = random((100, 100), "float64")
+    A = desk.put(a)
+    C = A @ A
+    desk.run(C @ A)
+    saved = C.save(desk.new())
+    run = oc.last_run()
+    assert run is not None
+    assert run.flops == 0
+    np.testing.assert_allclose(desk.read(saved), a @ a, atol=1e-10)
+
+
+# -- conjugates --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "float64", "int32"])
+@pytest.mark.parametrize("memory", ["512KiB", "4MiB"])
+def test_conjugates(desk: Desk, random: Make, dtype: str, memory: str) -> None:
+    """Of all operands, in any place of a chain of views."""
+    oc.config(memory=memory)
+    a, b = random((150, 130), dtype), random((150, 90), dtype, 1)
+    if dtype == "int32":
+        a, b = a % 100, b % 100
+    A, B = desk.put(a), desk.put(b)
+    at = 2e-3 if dtype == "complex64" else 1e-10
+    pairs = [
+        (A.conj().T @ B, a.conj().T @ b),
+        (A.T.conj() @ B.conj(), (a.T @ b).conj()),
+        (A.conj().conj().T @ B, a.T @ b),
+        (A[10:120, ::2].conj().T @ B[10:120], a[10:120, ::2].conj().T @ b[10:120]),
+        (B.T[5:].conj() @ A[:, 7].conj(), b.T[5:].conj() @ a[:, 7].conj()),
+    ]
+    for x, expected in pairs:
+        assert x.dtype == expected.dtype
+        np.testing.assert_allclose(desk.afford(x), expected, atol=at)
+    np.testing.assert_array_equal(desk.run(A.conj().T), a.conj().T)
+    memory_only = oc.asarray(a).conj()
+    np.testing.assert_array_equal(memory_only[3:9].compute(), a[3:9].conj())
+    if dtype.startswith("c"):
+        assert repr(A.conj()).count("conjugated") == 1
+        with pytest.raises(oc.InvalidArgumentError, match="read-only"):
+            memory_only[0, 0] = 1
+
+
+def test_conjugates_of_systems(desk: Desk, random: Make, positive_definite: Make) -> None:
+    oc.config(memory="4MiB")
+    h, b = positive_definite(150, "complex128"), random((150, 3), "complex128")
+    H, B = desk.put(h), desk.put(b)
+    close = {"rtol": 1e-9, "atol": 1e-9}
+    L = desk.run(oc.linalg.cholesky(H.conj()))
+    np.testing.assert_allclose(L @ L.conj().T, h.conj(), **close)
+    x = desk.run(oc.linalg.solve(H.conj(), B.conj(), assume="pos"))
+    np.testing.assert_allclose(h.conj() @ x, b.conj(), **close)
+    for trans in (0, 1, 2):
+        t = np.tril(h).conj()
+        t = {0: t, 1: t.T, 2: t.conj().T}[trans]
+        x = desk.run(oc.linalg.solve_triangular(H.conj(), B, lower=True, trans=trans))
+        np.testing.assert_allclose(t @ x, b, **close)
+    # Of what is not computed yet.
+    C = H @ H
+    np.testing.assert_allclose(desk.run(C.conj() @ B), (h @ h).conj() @ b, **close)
+    np.testing.assert_allclose(
+        desk.run(oc.linalg.cholesky((H @ H).conj())[:1]),
+        np.linalg.cholesky((h @ h).conj())[:1],
+        **close,
+    )
+
+
+def test_an_array_and_its_own_adjoint(desk: Desk, random: Make) -> None:
+    a = random((60, 60), "complex128")
+    with oc.asarray(a).save(desk.new(), tile=13) as saved:
+        path = saved.path
+    with oc.open(path, "r+") as A:
+        A[...] = A.conj().T
+    np.testing.assert_array_equal(np.asarray(oc.open(path)), a.conj().T)
