@@ -104,6 +104,8 @@ JOBS: list[tuple[str, int, float, str, dict[str, list[Rival]], tuple[float, floa
             "dask": [
                 *(Rival("dask", "matmul", side, THREADS, 1) for side in SIDES),
                 Rival("dask", "matmul", SIDES[-1], 1, THREADS),
+                # As it comes: its own choice of tiles, and all threads for each of all threads.
+                Rival("dask", "matmul", SIDES[-1], THREADS, THREADS),
             ],
             # Its path for aligned squares fails with arrays on disk as of version 4.14.
             "blosc2": [
@@ -142,7 +144,7 @@ with scratch(options, "rivals") as directory:
     own.mkdir()
     theirs.mkdir()
     for job, n, flops, expression, libraries, (floor, aim) in JOBS:
-        tile, shape = 512, (n, n)
+        tile, shape = 512 if options.quick else 1024, (n, n)
         functions = [data.left, data.right] if job == "matmul" else [data.positive]
         inputs = [
             make_matrix(own / f"{i}.zarr", function, shape, "float64", (tile, tile))

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import PurePath
@@ -18,7 +19,13 @@ from outcrop._lazy import ComputedSource, Progress
 from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured
-from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError
+from outcrop.errors import (
+    BudgetError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    OutcropWarning,
+    StorageFullError,
+)
 from outcrop.views import View
 
 __all__ = ["create_store", "format_of", "save"]
@@ -193,9 +200,16 @@ def _compute(
     share = computing / max(computing + writing, 1e-9)
     try:
         made = source.made(_part_of(progress, 0.0, share))
-    except BudgetError:
+    except (BudgetError, StorageFullError) as error:
         if plan is None:
             raise
+        if isinstance(error, StorageFullError):
+            warnings.warn(
+                f"{target.path}: written in many small pieces, which is slow, because the scratch "
+                f"directory is too full for the result ({error})",
+                OutcropWarning,
+                stacklevel=4,
+            )
         source.run(plan, target, progress)
         return
     _move(made, View.whole(made.shape), target, _part_of(progress, share, 1.0))

@@ -153,7 +153,7 @@ class Array:
 
         Examples
         --------
-        >>> A = oc.fromfunction(lambda i, j: i + 1j * j, (2, 2))
+        >>> A = oc.fromfunction(lambda i, j: i + 1j * j, (2, 2), "complex128")
         >>> A.conj().T.compute()
         array([[0.-0.j, 1.-0.j],
                [0.-1.j, 1.-1.j]])

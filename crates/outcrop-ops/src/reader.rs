@@ -6,7 +6,7 @@ use outcrop_engine::Runtime;
 use outcrop_engine::stream::Loaders;
 use outcrop_store::frame::Frame;
 use outcrop_store::io::Cancel;
-use outcrop_store::store::{Mover, Store};
+use outcrop_store::store::Store;
 use outcrop_store::{ArrayBox, Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ impl Shared {
     }
 
     fn serve(&self, staging: usize) {
-        let mover = Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel);
+        let mover = self.runtime.mover(staging, "reading ahead", &self.cancel);
         let mut mover = match mover {
             Ok(mover) => mover,
             Err(error) => {
