@@ -480,9 +480,9 @@ def test_scratch_that_is_too_full_for_the_result(
     a = random((600, 600), "float64")
     A = desk.put(a)
     path = desk.new(".npy")
-    with oc.config(scratch=small_disk):
-        with pytest.warns(oc.errors.OutcropWarning, match="scratch directory is too full"):
-            (A @ A).save(path)
+    warned = pytest.warns(oc.errors.OutcropWarning, match="scratch directory is too full")
+    with oc.config(scratch=small_disk), warned:
+        (A @ A).save(path)
     assert os.listdir(small_disk) == []
     np.testing.assert_allclose(np.load(path), a @ a, atol=1e-10)
 
