@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     // Tiles of 32 x 32 stand for any: all that counts is how many there are, and how many fit.
     let a = Matrix::whole(&zeros(&runtime, &dir.path().join("a"), &[1280, 1280], &[32, 32])?)?;
     let b = Matrix::whole(&zeros(&runtime, &dir.path().join("b"), &[1280, 32], &[32, 32])?)?;
-    let limits = Limits::of(&runtime, DType::F64, dir.path(), 0);
+    let limits = Limits::of(&runtime, dir.path(), 0);
     let free = Target::New { tile: None, attributes: Default::default() };
     let jobs = [
         matmul(&runtime, &a, &a, (false, false), &[1280, 1280], &free, limits)?,

@@ -61,7 +61,7 @@ fn positive(n: usize) -> Vec<f64> {
 }
 
 fn limits(runtime: &Runtime) -> Limits {
-    Limits::of(runtime, DType::F64, Path::new("/tmp/x"), 0)
+    Limits::of(runtime, Path::new("/tmp/x"), 0)
 }
 
 fn fresh() -> Target {

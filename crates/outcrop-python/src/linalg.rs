@@ -239,10 +239,9 @@ fn planned(
         if info.path.is_absolute() { info.box_bytes(&o.matrix.region.shape) } else { 0 }
     });
     let bytes = operands.iter().map(|o| o.matrix.store.info().box_bytes(&o.matrix.region.shape)).sum();
-    let dtype = operands[0].matrix.dtype();
     let path = near.map(|o| o.matrix.store.info().path.clone()).unwrap_or_default();
     let planned = run(py, &runtime, None, |watch| {
-        let limits = Limits::of(&runtime, dtype, &path, bytes);
+        let limits = Limits::of(&runtime, &path, bytes);
         make(&runtime, limits)?.plan(&runtime, limits, watch)
     })?;
     let raised = operands.iter().filter_map(|o| o.raised.clone()).collect();

@@ -19,7 +19,8 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
     let mut job = Job::new(vec![Some(a.clone()), None]);
     let side = square_side(runtime, a, target);
     let declare = || -> Result<(Builder, Tiles)> {
-        let mut builder = Builder::new("cholesky", a.dtype(), limits.rate);
+        let mut builder =
+            Builder::new("cholesky", a.dtype(), limits, (half == Half::Upper, half == Half::Lower));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
         builder.note(stored);
         let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
@@ -28,13 +29,13 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
         // The upper factor is, transposed, the lower factor of the transposed matrix.
         let l = if half == Half::Upper { l.transposed() } else { l };
         let l = builder.note(l);
-        builder.workspace(side, side, side);
+        builder.extents(side, side, side);
         Ok((builder, l))
     };
     let (mut builder, l) = declare()?;
     for (p, q) in blocks(runtime, &builder, l, limits) {
         factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
-        builder.workspace(side, side, side);
+        builder.extents(side, side, side);
         builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
         builder.program.frugal = (p, q) == (1, 1);
         builder.program.lower_bound = Some(lower_bound(runtime, a));

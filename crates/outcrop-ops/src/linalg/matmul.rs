@@ -81,7 +81,8 @@ type Three = (Tiles, Tiles, Tiles);
 impl Product<'_> {
     fn declare(&self) -> Result<(Builder, Three)> {
         let (tm, tk, tn) = self.tile;
-        let mut builder = Builder::new("matmul", self.dtype, self.limits.rate);
+        let transposed = (self.a.axes.is_transposed(), self.b.axes.is_transposed());
+        let mut builder = Builder::new("matmul", self.dtype, self.limits, transposed);
         let program = &mut builder.program;
         let a = self.a.declare(program, "A", tm, tk)?;
         let b = self.b.declare(program, "B", tk, tn)?;
@@ -94,7 +95,7 @@ impl Product<'_> {
         for tiles in [a, b, c] {
             builder.note(tiles);
         }
-        builder.workspace(tm, tn, tk);
+        builder.extents(tm, tn, tk);
         Ok((builder, (a, b, c)))
     }
 

@@ -34,6 +34,11 @@ impl Axes {
         Axes { rows: self.cols, cols: self.rows }
     }
 
+    /// Whether the elements of a column follow each other in memory, rather than those of a row.
+    pub(crate) fn is_transposed(self) -> bool {
+        self.rows.zip(self.cols).is_some_and(|(rows, cols)| rows > cols)
+    }
+
     /// The block of memory that a tile has.
     pub(crate) fn block(self, tile: &Tile<'_>) -> Block {
         let region = tile.region();

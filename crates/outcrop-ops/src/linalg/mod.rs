@@ -21,8 +21,7 @@ use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{ArrayId, Role};
 use outcrop_engine::{Report, Runtime, Watch};
 use outcrop_store::store::Store;
-use outcrop_store::{DType, Dims, Error, Failure, Result};
-pub use rates::rate;
+use outcrop_store::{Dims, Error, Failure, Result};
 pub use solve::solve;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,16 +33,12 @@ pub use triangular::{Triangle, solve_triangular};
 pub struct Limits {
     /// The device and the threads.
     pub speeds: Speeds,
-    /// Operations of a product in a second on one thread.
-    pub rate: f64,
 }
 
 impl Limits {
-    /// Those of the machine, for arrays of a dtype near a path, where so many bytes are going to move.
-    pub fn of(runtime: &Runtime, dtype: DType, near: &Path, bytes: u64) -> Limits {
-        let threads = runtime.settings().threads;
-        let speeds = runtime.speeds(near, bytes);
-        Limits { speeds, rate: rate(dtype, threads) }
+    /// Those of the machine, for arrays near a path, where so many bytes are going to move.
+    pub fn of(runtime: &Runtime, near: &Path, bytes: u64) -> Limits {
+        Limits { speeds: runtime.speeds(near, bytes) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How fast the kernels are here, measured once in a process.
+//! How fast products of blocks are here, measured once in a process for each kind.
 
 use crate::kernels::{self, Block};
 use outcrop_store::DType;
@@ -6,50 +6,101 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The side of the blocks that are multiplied.
+/// A kind of product: of an m x k block by a k x n block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Product {
+    pub dtype: DType,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    /// Which of the factors lie column by column.
+    pub transposed: (bool, bool),
+}
+
+/// The longest side of a result that is computed to measure: larger ones are no faster.
 const SIDE: usize = 512;
+
 /// Products that are timed, after one that is not. The median counts: others may be at work, too.
-const REPEATS: usize = 9;
+const REPEATS: usize = 7;
 
-/// Operations of a product in a second on each of so many threads at once. Measured at the first call,
-/// in some hundredths of a second.
-pub fn rate(dtype: DType, threads: usize) -> f64 {
-    static KNOWN: Mutex<Option<HashMap<(DType, usize), f64>>> = Mutex::new(None);
+/// Bytes of factors of all threads, one pair after the other, so that they come from memory as those of a run
+/// do. It is not charged to the budget, and belongs to what a process may have beside it.
+const FACTORS: usize = 48 << 20;
+
+/// Threads that are measured at once. More are expected to disturb each other no further.
+const THREADS: usize = 8;
+
+/// Operations in a second on each of so many threads at once. Measured when it is first asked, in some
+/// hundredths of a second.
+pub(super) fn rate(product: Product, threads: usize) -> f64 {
+    static KNOWN: Mutex<Option<HashMap<(Product, usize), f64>>> = Mutex::new(None);
+    let product = product.shortened();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    *known.get_or_insert_default().entry((dtype, threads)).or_insert_with(|| measure(dtype, threads))
+    *known.get_or_insert_default().entry((product, threads)).or_insert_with(|| product.measure(threads))
 }
 
-fn measure(dtype: DType, threads: usize) -> f64 {
-    let threads = threads.clamp(1, 64);
-    let slowest = std::thread::scope(|scope| {
-        let measuring: Vec<_> = (0..threads).map(|_| scope.spawn(|| seconds(dtype))).collect();
-        measuring.into_iter().map(|m| m.join().unwrap_or(f64::NAN)).fold(0.0, f64::max)
-    });
-    let pair = if matches!(dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 };
-    pair * (SIDE as f64).powi(3) / slowest.max(1e-9)
-}
-
-/// Seconds of one product.
-fn seconds(dtype: DType) -> f64 {
-    let bytes = SIDE * SIDE * dtype.size();
-    // Ones are valid in every dtype, and cost as much as anything.
-    let mut memory = vec![1u64; 3 * bytes / 8];
-    let start = memory.as_mut_ptr().cast::<u8>();
-    let block = |i: usize| Block::row_major(start.wrapping_add(i * bytes), SIDE, SIDE, SIDE);
-    let mut workspace = vec![0u64; kernels::gemm_workspace(dtype, SIDE, SIDE, SIDE).div_ceil(8)];
-    let (_, space, _) = {
-        // SAFETY: bytes have no invalid values.
-        unsafe { workspace.align_to_mut::<u8>() }
-    };
-    let mut times = [0.0; REPEATS + 1];
-    for time in &mut times {
-        let begin = Instant::now();
-        // SAFETY: three blocks one after the other in memory of their size; every pattern of bits is a
-        // number, and 0 or 1 in every byte a boolean.
-        unsafe { kernels::gemm(dtype, block(2), false, 1.0, block(0).plain(), block(1).plain(), space) };
-        *time = begin.elapsed().as_secs_f64();
+impl Product {
+    /// One that is as fast, and not long.
+    fn shortened(self) -> Product {
+        let pairs = match self.dtype {
+            DType::C64 | DType::C128 => 1 << 25,
+            dtype if kernels::is_floating(dtype) => 1 << 27,
+            _ => 1 << 23,
+        };
+        let (m, n) = (self.m.clamp(1, SIDE), self.n.clamp(1, SIDE));
+        Product { m, n, k: self.k.clamp(1, (pairs / (m * n)).max(64)), ..self }
     }
-    let timed = &mut times[1..];
-    timed.sort_unstable_by(f64::total_cmp);
-    timed[REPEATS / 2]
+
+    fn operations(self) -> f64 {
+        let pair = if matches!(self.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 };
+        pair * self.m as f64 * self.n as f64 * self.k as f64
+    }
+
+    fn measure(self, threads: usize) -> f64 {
+        let threads = threads.clamp(1, THREADS);
+        let slowest = std::thread::scope(|scope| {
+            let measuring: Vec<_> =
+                (0..threads).map(|_| scope.spawn(move || self.seconds(FACTORS / threads))).collect();
+            measuring.into_iter().map(|m| m.join().unwrap_or(f64::NAN)).fold(0.0, f64::max)
+        });
+        self.operations() / slowest.max(1e-9)
+    }
+
+    /// Seconds of one product.
+    fn seconds(self, factors: usize) -> f64 {
+        let Product { dtype, m, n, k, transposed } = self;
+        let size = dtype.size();
+        let (left, right) = (m * k * size, k * n * size);
+        let pairs = (factors / (left + right)).clamp(1, REPEATS + 1);
+        // Ones are valid in every dtype, and cost as much as anything.
+        let mut memory = vec![1u64; (m * n * size + pairs * (left + right)).div_ceil(8)];
+        let start = memory.as_mut_ptr().cast::<u8>();
+        let block = |at: usize, rows: usize, cols: usize, transposed: bool| {
+            let start = start.wrapping_add(at);
+            if transposed {
+                Block::row_major(start, cols, rows, rows).transposed()
+            } else {
+                Block::row_major(start, rows, cols, cols)
+            }
+        };
+        let mut workspace = vec![0u64; kernels::gemm_workspace(dtype, m, n, k).div_ceil(8)];
+        let (_, space, _) = {
+            // SAFETY: bytes have no invalid values.
+            unsafe { workspace.align_to_mut::<u8>() }
+        };
+        let mut times = [0.0; REPEATS + 1];
+        for (i, time) in times.iter_mut().enumerate() {
+            let at = m * n * size + i % pairs * (left + right);
+            let c = block(0, m, n, false);
+            let (a, b) = (block(at, m, k, transposed.0), block(at + left, k, n, transposed.1));
+            let begin = Instant::now();
+            // SAFETY: the blocks lie one after the other in memory of their size; every pattern of bits is a
+            // number, and 0 or 1 in every byte a boolean.
+            unsafe { kernels::gemm(dtype, c, true, 1.0, a.plain(), b.plain(), space) };
+            *time = begin.elapsed().as_secs_f64();
+        }
+        let timed = &mut times[1..];
+        timed.sort_unstable_by(f64::total_cmp);
+        timed[REPEATS / 2]
+    }
 }

@@ -31,7 +31,8 @@ pub fn solve(
     let side = aligned(square_side(runtime, a, &free), own(axes.rows), a.rows());
     let wide = width(b, own(axes.cols), side);
     let declare = || -> Result<(Builder, Tiles, Tiles)> {
-        let mut builder = Builder::new("solve", a.dtype(), limits.rate);
+        let turned = a.axes.is_transposed();
+        let mut builder = Builder::new("solve", a.dtype(), limits, (turned, !turned));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
         builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
@@ -43,7 +44,7 @@ pub fn solve(
         let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes };
         let l = what.temporary(&mut builder.program, Some(&stored))?;
         let l = builder.note(l);
-        builder.workspace(side, wide.max(side), side);
+        builder.extents(side, wide.max(side), side);
         Ok((builder, l, x))
     };
     let (mut builder, l, x) = declare()?;
@@ -66,7 +67,7 @@ pub fn solve(
             }
             // L^H is the conjugate of the transposed L.
             backward(&mut builder, l, x, rest);
-            builder.workspace(side, wide.max(side), side);
+            builder.extents(side, wide.max(side), side);
             let when = if fused { "with" } else { "after" };
             builder.program.remark = format!(
                 "{p} x {q} tiles of L, each {side} x {side}, in memory; L Y = B {when} the factorization"

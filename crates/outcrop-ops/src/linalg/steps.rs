@@ -1,6 +1,8 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
+use super::Limits;
 use super::matrix::{Axes, Tiles};
+use super::rates::{self, Product};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
 use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::program::{Operand as Use, Program, TileId};
@@ -55,6 +57,10 @@ pub struct LinearKernels {
 pub(crate) struct Builder {
     pub program: Program,
     pub kernels: LinearKernels,
+    limits: Limits,
+    /// Which of the factors of a product lie column by column.
+    transposed: (bool, bool),
+    /// Operations of a product in a second on one thread.
     rate: f64,
 }
 
@@ -64,10 +70,11 @@ const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
 
 impl Builder {
-    /// A program without steps, whose products run `rate` operations in a second on one thread.
-    pub(crate) fn new(name: &'static str, dtype: DType, rate: f64) -> Builder {
+    /// A program without steps. `transposed` says which of the factors of most of its products lie column by
+    /// column.
+    pub(crate) fn new(name: &'static str, dtype: DType, limits: Limits, transposed: (bool, bool)) -> Builder {
         let kernels = LinearKernels { dtype, kinds: Vec::new(), axes: Vec::new() };
-        Builder { program: Program::new(name), kernels, rate }
+        Builder { program: Program::new(name), kernels, limits, transposed, rate: 0.0 }
     }
 
     /// Notes which axes the matrix of an array has. Blocks of its transposed are that by their axes.
@@ -154,12 +161,14 @@ impl Builder {
         self.program.step(kind, &[Use::update(x), Use::read(t)], self.pair() / 2.0 * n * n * m);
     }
 
-    /// Sets the workspace from the largest extents of tiles: rows and columns of results, and the
-    /// extent summed over.
-    pub(crate) fn workspace(&mut self, rows: u64, cols: u64, depth: u64) {
+    /// Sets the workspace, and how fast products are, from the largest extents of tiles: rows and columns of
+    /// results, and the extent summed over. Before the steps, and after them where solving is among them.
+    pub(crate) fn extents(&mut self, rows: u64, cols: u64, depth: u64) {
         let (dtype, program) = (self.kernels.dtype, &mut self.program);
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         let order = m.max(n).max(k);
+        let product = Product { dtype, m, n, k, transposed: self.transposed };
+        self.rate = rates::rate(product, self.limits.speeds.threads);
         program.workspace = kernels::gemm_workspace(dtype, m, n, k);
         if kernels::is_floating(dtype) {
             program.beside = kernels::packing_bytes(dtype, m, n, k);

@@ -40,17 +40,18 @@ pub fn solve_triangular(
     let (side, width) = tile(runtime, t, b, shape, target);
     job.triangle = Some((t.clone(), side));
     let declare = || -> Result<(Builder, Tiles, Tiles)> {
-        let mut builder = Builder::new("solve_triangular", t.dtype(), limits.rate);
+        let mut builder =
+            Builder::new("solve_triangular", t.dtype(), limits, (t.axes.is_transposed(), false));
         let stored = t.declare(&mut builder.program, "T", side, side)?;
         builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
-        builder.workspace(side, width.max(side), side);
+        builder.extents(side, width, side);
         Ok((builder, stored, x))
     };
     let (mut builder, tt, x) = declare()?;
     for (p, w) in blocks(runtime, &builder, tt, x, limits) {
         solve_steps(&mut builder, tt, what, (x, true), (p, w));
-        builder.workspace(side, width, side);
+        builder.extents(side, width, side);
         builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
         let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
         builder.program.frugal = (p, w) == (1, 1);
