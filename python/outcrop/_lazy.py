@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import ConjugateSource, MemorySource, Source, default_tile
+from outcrop._source import ConjugateSource, MemorySource, Source, default_tile, filler
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget, piece_limit, scratch_directory, timeline_path
 from outcrop.errors import InvalidArgumentError, UnsupportedError
@@ -83,7 +83,7 @@ class Operand:
             self._store = source.store
         else:
             tile = default_tile(view.shape, dtype)
-            fill = _filler(source, view)
+            fill = filler(source, view)
             reads = not isinstance(source, MemorySource)
             self._store = _native.function_store(view.shape, dtype.name, tile, fill, reads)
         self._source = source
@@ -185,7 +185,9 @@ class ComputedSource(Source):
         """The result: computed at the first call, and kept as long as this lives."""
         if self.result is None:
             with _native.Operation():
-                self.result = self.made(None)
+                # Another thread may have been first.
+                if self.result is None:
+                    self.result = self.made(None)
         return self.result
 
     def made(self, progress: Progress | None) -> Source:
@@ -247,15 +249,6 @@ def _name(array: "Array") -> str:
     else:
         name = source.describe("")
     return f"{array.dtype} {array.shape} {name}"
-
-
-def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:
-    def fill(start: tuple[int, ...], out: NDArray[Any]) -> None:
-        part = view.part(start, out.shape)
-        borrowed = source.borrow(part)
-        out[...] = source.read(part) if borrowed is None else borrowed
-
-    return fill
 
 
 def _is_at(inner: str, outer: str) -> bool:

@@ -3,28 +3,28 @@
 import json
 import math
 import os
+import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._lazy import ComputedSource, Progress
-from outcrop._source import Source
+from outcrop._sizes import format_bytes
+from outcrop._source import Source, filler
 from outcrop._store import StoreSource
-from outcrop.config import ensure_configured
+from outcrop.config import ensure_configured, scratch_directory
 from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
     InvalidTypeError,
     OutcropWarning,
-    StorageFullError,
 )
 from outcrop.views import View
 
@@ -121,11 +121,13 @@ def save(
     format = format or format_of(name)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
-    if isinstance(source, ComputedSource):
-        source.check_target(name)
-        source = source.result or source
-    computed = source if isinstance(source, ComputedSource) and view.is_whole else None
-    with nullcontext() if computed is None else _native.Operation():
+    base = source.base
+    if isinstance(base, ComputedSource):
+        base.check_target(name)
+    with _native.Operation() if isinstance(base, ComputedSource) else nullcontext():
+        computed: ComputedSource | None = None
+        if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
+            computed = source
         planned: _native.Plan | None = None
         if computed is not None and format == "zarr" and order == "C":
             planned = _plan(computed, check_tile(tile, view.shape))
@@ -146,6 +148,9 @@ def save(
         )
         try:
             if computed is None:
+                if isinstance(base, ComputedSource):
+                    result = base.materialized()
+                    source = result if source is base else source
                 _move(source, view, target, progress)
             else:
                 _compute(computed, planned if target.format == "zarr" else None, target, progress)
@@ -168,7 +173,7 @@ def _move(source: Source, view: View, target: _native.Store, progress: Progress 
     if isinstance(source, StoreSource) and view.is_box:
         _native.copy(source.store, *view.box, target, progress)
     else:
-        _native.fill(target, _filler(source, view), progress)
+        _native.fill(target, filler(source, view), progress)
 
 
 def _plan(source: ComputedSource, tile: tuple[int, ...] | None) -> _native.Plan | None:
@@ -191,25 +196,28 @@ def _compute(
         # The target's tiles may be too large to compute in; others need not be.
         with suppress(BudgetError):
             plan = source.computation.plan(target)
-    if plan is not None and not _is_scattered(plan.output_tile, target):
+    nbytes = math.prod(target.shape) * source.dtype.itemsize
+    direct = plan is not None and not _is_scattered(plan.output_tile, target)
+    if plan is not None and not direct and nbytes > shutil.disk_usage(scratch_directory()).free:
+        direct = True
+        warnings.warn(
+            f"{target.path}: written in many small pieces, which is slow, because the scratch "
+            f"directory is too full for {format_bytes(nbytes)}",
+            OutcropWarning,
+            stacklevel=4,
+        )
+    if plan is not None and direct:
         source.run(plan, target, progress)
         return
     # It is computed in tiles of its own first.
-    writing = math.prod(target.shape) * source.dtype.itemsize / _WRITING
+    writing = nbytes / _WRITING
     computing = plan.facts["seconds"] if plan else writing
     share = computing / max(computing + writing, 1e-9)
     try:
         made = source.made(_part_of(progress, 0.0, share))
-    except (BudgetError, StorageFullError) as error:
+    except BudgetError:
         if plan is None:
             raise
-        if isinstance(error, StorageFullError):
-            warnings.warn(
-                f"{target.path}: written in many small pieces, which is slow, because the scratch "
-                f"directory is too full for the result ({error})",
-                OutcropWarning,
-                stacklevel=4,
-            )
         source.run(plan, target, progress)
         return
     _move(made, View.whole(made.shape), target, _part_of(progress, share, 1.0))
@@ -243,12 +251,3 @@ def _part_of(progress: Progress | None, begin: float, end: float) -> Progress | 
 def _is_inside(path: PurePath, directory: str) -> bool:
     inner, outer = os.path.realpath(path), os.path.realpath(directory)
     return inner != outer and os.path.commonpath([inner, outer]) == outer
-
-
-def _filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:
-    def fill(start: tuple[int, ...], out: NDArray[Any]) -> None:
-        part = view.part(start, out.shape)
-        borrowed = source.borrow(part)
-        out[...] = source.read(part) if borrowed is None else borrowed
-
-    return fill

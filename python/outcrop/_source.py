@@ -22,6 +22,7 @@ __all__ = [
     "Source",
     "assign",
     "default_tile",
+    "filler",
 ]
 
 _FUNCTION_BYTES = 16 << 20
@@ -108,6 +109,17 @@ class Source(ABC):
         return False
 
 
+def filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any]], None]:
+    """What gives the elements of a view box by box, to the compiled core."""
+
+    def fill(start: tuple[int, ...], out: NDArray[Any]) -> None:
+        part = view.part(start, out.shape)
+        borrowed = source.borrow(part)
+        out[...] = source.read(part) if borrowed is None else borrowed
+
+    return fill
+
+
 def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The tile that the compiled core would choose."""
     return tuple(_native.default_tile(shape, dtype.name))
@@ -142,6 +154,9 @@ class MemorySource(Source):
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         assign(view.select(self.array), value)
+
+    def same_elements(self, other: Source) -> bool:
+        return isinstance(other, MemorySource) and np.may_share_memory(self.array, other.array)
 
 
 class FunctionSource(Source):
@@ -242,8 +257,18 @@ class ConjugateSource(Source):
     def check_open(self) -> None:
         self.source.check_open()
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self.source.attributes
+
+    def flush(self) -> None:
+        self.source.flush()
+
     def close(self) -> None:
         self.source.close()
+
+    def abort(self) -> None:
+        self.source.abort()
 
     @property
     def is_of_parent_process(self) -> bool:

@@ -138,7 +138,8 @@ def plan(x: Array, /) -> Plan:
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
-    if isinstance(source, ComputedSource) and not x._view.is_whole:
+    viewed = source is not source.base or not x._view.is_whole
+    if isinstance(source.base, ComputedSource) and viewed:
         raise UnsupportedError(
             "this is a view of an array that is not computed yet, and such views are not planned "
             "in this version: plan the whole, or transpose and select what goes into it"

@@ -1,5 +1,6 @@
 """Several computations: at once, one inside another, and one after the other as one operation."""
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -85,6 +86,91 @@ def test_copies_wait_as_well(desk: Desk, random: Make) -> None:
     np.testing.assert_array_equal(desk.read(copied[0]), a)
 
 
+def test_small_reads_and_writes_wait_for_memory(desk: Desk, random: Make) -> None:
+    """A computation has all of it; they go on when some comes back, and say so where none does."""
+    oc.config(memory="2MiB")
+    a = random((300, 300), "float64")
+    A = desk.put(a, 150)
+    W = oc.create(desk.path / "w.zarr", (300, 300), tile=150)
+    gate, begun = threading.Event(), threading.Event()
+    other = threading.Thread(
+        target=lambda: (slow(a, gate, begun) @ A).save(desk.path / "product.zarr")
+    )
+    other.start()
+    assert begun.wait(60)
+    opener = threading.Timer(0.5, gate.set)
+    opener.start()
+    try:
+        assert A[5, 5].item() == a[5, 5]
+        W[7, 7] = 3
+        assert W[7, 7].item() == 3
+        for _, block in A.tiles():
+            np.testing.assert_array_equal(block, a[:150, :150])
+            break
+    finally:
+        gate.set()
+        other.join()
+    W.abort()
+
+
+def test_settings_may_change_meanwhile(desk: Desk, random: Make) -> None:
+    """While other threads read, and while something is computed."""
+    a = random((200, 200), "float64")
+    A = desk.put(a)
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                assert A[3, 4].item() == a[3, 4]
+                np.testing.assert_array_equal(A[:50].compute(), a[:50])
+        except BaseException as failure:
+            failures.append(failure)
+
+    readers = [threading.Thread(target=read, daemon=True) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for i in range(20):
+        oc.config(threads=1 + i % 2, memory=(1 + i % 3) * MIB)
+    stop.set()
+    for reader in readers:
+        reader.join(60)
+        assert not reader.is_alive()
+    assert [str(failure) for failure in failures] == []
+
+    def progress(done: int, total: int) -> None:
+        oc.config(threads=3)
+
+    oc.config(memory="1MiB", threads=2)
+    (A @ A).save(desk.new(), progress=progress)
+    (A @ A).save(desk.new())
+    run = oc.last_run()
+    assert run is not None
+    assert run.flops == 2 * 200**3
+
+
+# -- what has just been written ----------------------------------------------------------------
+
+
+def test_assignments_are_seen_through_conversions(desk: Desk, positive_definite: Make) -> None:
+    """Changed tiles in memory are written before anything that is made of their array is read."""
+    oc.config(memory="4MiB")
+    path = desk.put(np.eye(90, dtype="int32")).path
+    b = np.ones((90, 20))
+    with oc.open(path, "r+") as A:
+        A[4, 5] = 7
+        expected = np.eye(90)
+        expected[4, 5] = 7
+        np.testing.assert_array_equal((A @ b).compute(), expected @ b)
+    h = positive_definite(90, "complex128")
+    path = desk.put(h).path
+    with oc.open(path, "r+") as H:
+        H[0, 0] = h[0, 0] = 9
+        expected = np.linalg.cholesky(h.conj())
+        np.testing.assert_allclose(oc.linalg.cholesky(H.conj()).compute(), expected, atol=1e-10)
+
+
 # -- one inside another ------------------------------------------------------------------------
 
 
@@ -121,6 +207,20 @@ def test_functions_may_not_compute(desk: Desk, random: Make) -> None:
             (oc.fromfunction(function, (200, 200)) @ A).save(path)
         assert not path.exists()
         assert not (desk.path / "inner.zarr").exists()
+
+
+def test_the_least_budget_of_functions_that_may_read_works(desk: Desk, random: Make) -> None:
+    b = random((700, 700), "float64")
+    with oc.config(memory="8MiB"):
+        B = desk.put(b, 350)
+    x = oc.fromfunction(lambda i, j: i + 2.0 * j, (700, 700)) @ B
+    with pytest.raises(oc.BudgetError) as refused:
+        oc.plan(x)
+    named = re.search(r"the least that works is (\d+) bytes", str(refused.value))
+    assert named
+    with oc.config(memory=int(named[1])):
+        i, j = np.ogrid[:700, :700]
+        np.testing.assert_allclose(desk.run(x), (i + 2.0 * j) @ b, rtol=1e-9, atol=1e-6)
 
 
 # -- as one operation --------------------------------------------------------------------------
@@ -250,3 +350,58 @@ def test_an_array_and_its_own_adjoint(desk: Desk, random: Make) -> None:
     with oc.open(path, "r+") as A:
         A[...] = A.conj().T
     np.testing.assert_array_equal(np.asarray(oc.open(path)), a.conj().T)
+
+
+def test_conjugates_are_not_saved_over_what_they_are_made_of(desk: Desk, random: Make) -> None:
+    A = desk.put(random((60, 60), "complex128"))
+    for x in ((A @ A).conj(), (A @ A).conj()[:5], (A @ A)[:5]):
+        with pytest.raises(oc.InvalidArgumentError, match="what matmul reads"):
+            x.save(A.path, overwrite=True)
+        x.save(desk.new())
+        run = oc.last_run()
+        assert run is not None
+        assert (run.operation, run.flops) == ("matmul", 8 * 60**3)
+    with pytest.raises(oc.UnsupportedError, match="a view of an array that is not computed"):
+        oc.plan((A @ A).conj())
+
+
+def test_conjugates_end_as_their_array_does(desk: Desk, random: Make) -> None:
+    a = random((60, 60), "complex128")
+    A = oc.create(desk.path / "a.zarr", (60, 60), "complex128", attributes={"of": "me"})
+    A[...] = a
+    assert A.conj().attributes == {"of": "me"}
+    A.close()
+    A = oc.open(desk.path / "a.zarr", "r+")
+    A[0, 0] = 5
+    A.conj().abort()
+    assert oc.open(desk.path / "a.zarr")[0, 0].item() == a[0, 0]
+
+
+def test_memory_that_overlaps_its_conjugate() -> None:
+    a = np.arange(50.0) + 1j
+    expected = a[::-1].conj().copy()
+    oc.asarray(a)[...] = oc.asarray(a[::-1]).conj()
+    np.testing.assert_array_equal(a, expected)
+
+
+# -- large tiles -------------------------------------------------------------------------------
+
+
+def test_tiles_so_large_that_they_are_computed_in_parts(desk: Desk) -> None:
+    """Between the parts an interrupt is noticed; nothing else tells of them."""
+    n = 4200
+    oc.config(memory="1200MiB")
+    chance = np.random.default_rng(3)
+    factor = np.tril(chance.standard_normal((n, n))) / n
+    factor[np.diag_indices(n)] = 1 + chance.random(n)
+    a = factor @ factor.T
+    A = oc.asarray(a).save(desk.new(), tile=n)
+    L = oc.linalg.cholesky(A).save(desk.new())
+    assert abs(np.asarray(L) - factor).max() < 1e-11
+    x = chance.standard_normal((n, 3))
+    y = np.asarray(oc.linalg.solve_triangular(L, factor @ x, lower=True).compute())
+    assert abs(y - x).max() < 1e-10
+    a[3000, 3000] = -1
+    with pytest.raises(oc.NotPositiveDefiniteError) as failed:
+        oc.linalg.cholesky(oc.asarray(a).save(desk.new(), tile=n)).compute()
+    assert failed.value.index == 3001

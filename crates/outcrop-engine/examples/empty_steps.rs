@@ -81,7 +81,15 @@ fn main() -> Result<()> {
     let scheduled = schedule::best(&program, capacity, &[], &mut Unwatched)?;
     let stores = vec![None; program.arrays().len()];
     let work = Work { program: &program, schedule: &scheduled, stores: &stores, kernels: &Nothing };
-    let crew = Crew { threads, loaders: 1, storers: 1, load_staging: 0, store_staging: 0, room: capacity };
+    let crew = Crew {
+        threads,
+        loaders: 1,
+        storers: 1,
+        load_staging: 0,
+        store_staging: 0,
+        reserved: 0,
+        room: capacity,
+    };
     let report = run(&runtime, &work, crew, None, &mut |_, _| true)?;
     let seconds = report.elapsed.as_secs_f64();
     println!(

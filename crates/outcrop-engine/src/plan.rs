@@ -88,7 +88,7 @@ impl Plan {
 /// Memory that does not hold tiles: workspaces and staging.
 fn fixed(program: &Program, crew: &Crew) -> usize {
     let staging = |bytes: usize| if bytes == 0 { 0 } else { charged(bytes) };
-    program.reserved
+    crew.reserved
         + crew.threads * (charged(program.workspace.max(1)) + program.beside)
         + crew.loaders * staging(crew.load_staging)
         + crew.storers * staging(crew.store_staging)
@@ -220,10 +220,13 @@ const SHORT: usize = 50_000;
 
 /// The fewest bytes that a program fits into, to within a page; of a long one, bytes that it fits into.
 fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn Watch) -> Result<usize> {
-    let bare = fixed(program, &smallest(program)) + least;
+    let bare = fixed(program, &smallest(program, 0)) + least;
     // Enough: a schedule for the tiles of one step at a time. With more room it may be shorter.
     let books = bookkeeping(program, &schedule::best(program, least, &[], watch)?);
     let (mut too_little, mut enough) = (bare, bare + books);
+    if program.calls_back {
+        enough += enough.div_ceil(RESERVED - 1);
+    }
     while program.len() <= SHORT && enough - too_little > 4096 {
         let middle = (enough + too_little) / 2;
         match fit(program, middle, speeds, least, &[], watch)? {
@@ -245,7 +248,8 @@ fn fit(
 ) -> Result<Option<(Crew, Schedule)>> {
     let total: usize = (0..program.tiles()).map(|t| program.frame(TileId(t as u32))).sum();
     let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
-    let alone = (smallest(program), limit.saturating_sub(fixed(program, &smallest(program))));
+    let smallest = smallest(program, limit);
+    let alone = (smallest, limit.saturating_sub(fixed(program, &smallest)));
     for (mut crew, mut capacity) in wanted.into_iter().chain([alone]) {
         while capacity >= least {
             let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity), watch)?;
@@ -271,16 +275,20 @@ fn fitting(program: &Program, resident: &[TileId], capacity: usize) -> Vec<TileI
     resident.iter().take_while(fits).copied().collect()
 }
 
-/// The crew that takes the least memory.
-fn smallest(program: &Program) -> Crew {
-    crew_of(program, 1, 1)
+/// What part of the budget is left to functions of the user's, for the arrays that they load.
+const RESERVED: usize = 16;
+
+/// The crew that takes the least memory out of `limit` bytes.
+fn smallest(program: &Program, limit: usize) -> Crew {
+    crew_of(program, 1, 1, limit)
 }
 
-fn crew_of(program: &Program, threads: usize, movers: usize) -> Crew {
+fn crew_of(program: &Program, threads: usize, movers: usize, limit: usize) -> Crew {
     let load_staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
-    Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, room: 0 }
+    let reserved = if program.calls_back { limit / RESERVED } else { 0 };
+    Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, reserved, room: 0 }
 }
 
 /// Divides `limit` bytes among threads, staging memory, `books` bytes of bookkeeping, tiles, and tiles
@@ -294,11 +302,11 @@ fn divide(
     least: usize,
 ) -> Option<(Crew, usize)> {
     let room = |crew: &Crew| limit.saturating_sub(fixed(program, crew) + books);
-    let mut chosen = Some(smallest(program)).filter(|crew| room(crew) >= least)?;
+    let mut chosen = Some(smallest(program, limit)).filter(|crew| room(crew) >= least)?;
     // Threads come first: without them everything takes longer.
     for threads in 1..=speeds.threads {
         for movers in 1..=MOVERS {
-            let more = crew_of(program, threads, movers);
+            let more = crew_of(program, threads, movers, limit);
             let most = if movers == 1 { limit / 2 } else { limit / 4 };
             if fixed(program, &more) <= most && room(&more) >= least {
                 chosen = more;

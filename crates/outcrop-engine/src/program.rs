@@ -174,8 +174,8 @@ pub struct Program {
     pub workspace: usize,
     /// Bytes of memory that each thread's kernels take by themselves.
     pub beside: usize,
-    /// Bytes of memory that loading inputs takes by itself, on all threads together.
-    pub reserved: usize,
+    /// Whether loading its inputs calls functions of the user's, which may load other arrays.
+    pub calls_back: bool,
     /// A lower bound of the bytes read, with its source, where one is known.
     pub lower_bound: Option<(f64, &'static str)>,
 }

@@ -29,18 +29,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds what another run computed, and its peaks. The name is that of the one that computed most.
-    pub(crate) fn add(&mut self, other: Report) {
-        if other.work >= self.work {
-            self.operation = other.operation;
-        }
+    /// Adds what another run did, and its peaks.
+    pub(crate) fn add(&mut self, other: &Report) {
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.elapsed += other.elapsed;
         self.work += other.work;
         self.overlap += other.overlap;
         self.io_busy += other.io_busy;
-        for (name, time) in other.kernels {
-            match self.kernels.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, sum)) => *sum += time,
-                None => self.kernels.push((name, time)),
+        for (name, time) in &other.kernels {
+            match self.kernels.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += *time,
+                None => self.kernels.push((name, *time)),
             }
         }
         self.peak_bytes = self.peak_bytes.max(other.peak_bytes);

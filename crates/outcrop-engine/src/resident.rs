@@ -171,6 +171,15 @@ impl Resident {
         Ok(true)
     }
 
+    /// Lets go of the unchanged tile used longest ago; `false` where there is none.
+    pub fn evict_unchanged(&mut self) -> bool {
+        let unchanged = self.tiles.iter().filter(|(_, e)| !e.dirty);
+        let Some((&key, _)) = unchanged.min_by_key(|(_, e)| e.used) else { return false };
+        self.tiles.remove(&key);
+        self.tidy();
+        true
+    }
+
     /// Without tiles, no staging memory.
     fn tidy(&mut self) {
         if self.tiles.is_empty() {

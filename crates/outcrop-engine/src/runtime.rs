@@ -13,6 +13,7 @@ use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
 use outcrop_store::store::{Mover, Store};
 use outcrop_store::{Error, Result, profile};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,11 +57,11 @@ pub struct Runtime {
     /// Runs under way, on any thread.
     running: AtomicUsize,
     turns: Arc<Turns>,
-    accounts: Mutex<Accounts>,
+    accounts: Arc<Mutex<Accounts>>,
 }
 
 /// What runs cost.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Accounts {
     last_run: Option<Report>,
     /// Of the operation under way.
@@ -68,14 +69,17 @@ struct Accounts {
 }
 
 /// The account of an operation that consists of several runs.
-#[derive(Clone)]
 struct Account {
     thread: ThreadId,
-    read: u64,
-    written: u64,
-    start: Instant,
-    /// Of its runs so far.
-    report: Report,
+    /// Of its runs so far, added up.
+    sum: Report,
+    /// The work of the run that did most, after which the operation is called.
+    most: f64,
+}
+
+thread_local! {
+    /// Runs of this thread under way, one inside the other.
+    static NESTED: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Runtime {
@@ -98,7 +102,7 @@ impl Runtime {
             scratch: Mutex::default(),
             running: AtomicUsize::new(0),
             turns: Arc::default(),
-            accounts: Mutex::default(),
+            accounts: Arc::default(),
         }))
     }
 
@@ -116,7 +120,7 @@ impl Runtime {
             own.disk = Arc::clone(&self.disk);
         }
         own.turns = Arc::clone(&self.turns);
-        own.accounts = Mutex::new(self.accounts().clone());
+        own.accounts = Arc::clone(&self.accounts);
         Ok(fresh)
     }
 
@@ -178,12 +182,12 @@ impl Runtime {
         while !self.has_room(bytes)? {
             // What other threads' runs hold comes back when they end; not for ever, since they may be waiting
             // for this one.
-            let patience = if is_working() { PATIENCE / 20 } else { PATIENCE };
+            let patience = if is_working() { PATIENCE / 5 } else { PATIENCE };
             if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
                 self.budget.wait_for_return(Duration::from_millis(20));
                 continue;
             }
-            let beside = is_working() || self.turns.before_another().is_some();
+            let beside = is_working() || self.turns.before_another(&self.budget).is_some();
             let beside = if beside { ", beside what is being computed," } else { "" };
             return Err(Error::Budget {
                 purpose: format!("{purpose}{beside}"),
@@ -265,7 +269,11 @@ impl Runtime {
         let mut given = HashSet::new();
         for (i, (array, store)) in program.arrays().iter().zip(stores).enumerate() {
             let Some(store) = store.as_ref().filter(|_| array.role == Role::Input) else { continue };
-            resident.flush(self, store)?;
+            let mut origin = store;
+            while let Some(inner) = origin.origin() {
+                origin = inner;
+            }
+            resident.flush(self, origin)?;
             for region in resident.regions(store) {
                 let tile = program.tile_of_box(i, &region);
                 let tile = tile.filter(|&t| program.frame(t) == charged(store.tile_frame()));
@@ -363,6 +371,7 @@ impl Runtime {
     pub fn meter(&self, operation: &'static str) -> Meter<'_> {
         self.budget.reset_peak();
         self.running.fetch_add(1, Ordering::Relaxed);
+        NESTED.set(NESTED.get() + 1);
         let counters = self.disk.counters();
         Meter {
             runtime: self,
@@ -378,14 +387,17 @@ impl Runtime {
     /// # Errors
     /// Those of [`Turns::wait`].
     pub fn turn(&self, watch: &mut dyn Watch) -> Result<Turn> {
-        self.turns.wait(|| self.budget.used().saturating_sub(self.resident_bytes()), watch)
+        self.turns.wait(&self.budget, || self.used_now(), watch)
     }
 
     /// Bytes of the budget that a run of this thread cannot have, such as arrays that the user holds.
     /// What another thread's run has will come back before it begins, and what is resident makes room.
     pub fn used_elsewhere(&self) -> usize {
-        let own = || self.budget.used().saturating_sub(self.resident_bytes());
-        self.turns.before_another().unwrap_or_else(own)
+        self.turns.before_another(&self.budget).unwrap_or_else(|| self.used_now())
+    }
+
+    fn used_now(&self) -> usize {
+        self.budget.used().saturating_sub(self.resident_bytes())
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
@@ -397,20 +409,21 @@ impl Runtime {
         self.accounts().last_run.clone()
     }
 
-    /// Keeps the report of a run. That of an operation under way on this thread is what all of its runs
-    /// have cost so far.
+    /// Keeps the report of a run. That of an operation under way on this thread is the sum of its runs so
+    /// far; those inside other runs are part of theirs.
     pub fn set_last_run(&self, report: Report) {
-        let counters = self.disk.counters();
         let mut accounts = self.accounts();
         let thread = thread::current().id();
-        let of_operation = accounts.operation.as_mut().filter(|o| o.thread == thread).map(|operation| {
-            operation.report.add(report.clone());
-            operation.report.bytes_read = counters.read() - operation.read;
-            operation.report.bytes_written = counters.written() - operation.written;
-            operation.report.elapsed = operation.start.elapsed();
-            operation.report.clone()
+        let operation = accounts.operation.as_mut().filter(|o| o.thread == thread && NESTED.get() <= 1);
+        let known = operation.map(|operation| {
+            if report.work >= operation.most {
+                operation.most = report.work;
+                operation.sum.operation = report.operation;
+            }
+            operation.sum.add(&report);
+            operation.sum.clone()
         });
-        accounts.last_run = Some(of_operation.unwrap_or(report));
+        accounts.last_run = Some(known.unwrap_or(report));
     }
 
     /// Begins an operation that consists of several runs of this thread, one report and one turn for all
@@ -418,22 +431,20 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`turn`](Self::turn).
-    pub fn operation(self: &Arc<Self>, watch: &mut dyn Watch) -> Result<Operation> {
+    pub fn operation(&self, watch: &mut dyn Watch) -> Result<Operation> {
         let turn = self.turn(watch)?;
-        let counters = self.disk.counters();
-        let (read, written) = (counters.read(), counters.written());
         let mut accounts = self.accounts();
         let outermost = accounts.operation.is_none();
-        let (thread, start, report) = (thread::current().id(), Instant::now(), Report::default());
-        accounts.operation.get_or_insert(Account { thread, read, written, start, report });
+        let thread = thread::current().id();
+        accounts.operation.get_or_insert_with(|| Account { thread, sum: Report::default(), most: 0.0 });
         drop(accounts);
-        Ok(Operation { runtime: Arc::clone(self), outermost, _turn: turn })
+        Ok(Operation { accounts: Arc::clone(&self.accounts), outermost, _turn: turn })
     }
 }
 
 /// An operation under way, until it is dropped.
 pub struct Operation {
-    runtime: Arc<Runtime>,
+    accounts: Arc<Mutex<Accounts>>,
     /// Whether it is not itself a part of one.
     outermost: bool,
     _turn: Turn,
@@ -442,7 +453,7 @@ pub struct Operation {
 impl Drop for Operation {
     fn drop(&mut self) {
         if self.outermost {
-            self.runtime.accounts().operation = None;
+            self.accounts.lock().unwrap_or_else(PoisonError::into_inner).operation = None;
         }
     }
 }
@@ -470,6 +481,7 @@ pub struct Meter<'a> {
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
         self.runtime.running.fetch_sub(1, Ordering::Relaxed);
+        NESTED.set(NESTED.get() - 1);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs one at a time: each is given the memory there is.
 
 use crate::stream::Watch;
+use outcrop_store::frame::Budget;
 use outcrop_store::{Error, Result};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -43,8 +44,9 @@ struct State {
 struct Holder {
     thread: ThreadId,
     depth: usize,
-    /// Bytes of the budget in use when it began.
+    /// Bytes of the budget in use when it began, and of which budget.
     before: usize,
+    budget: usize,
 }
 
 /// A run's turn, until it is dropped.
@@ -58,11 +60,16 @@ impl Turns {
     }
 
     /// Waits until it is this thread's turn, first come, first served; at once where it is already.
-    /// `used` gives the bytes of the budget in use.
+    /// `used` gives the bytes of the budget in use, which are those of others.
     ///
     /// # Errors
     /// [`Error::Interrupted`] where the watch says so; [`Error::Invalid`] on a thread of a run.
-    pub fn wait(self: &Arc<Self>, used: impl Fn() -> usize, watch: &mut dyn Watch) -> Result<Turn> {
+    pub fn wait(
+        self: &Arc<Self>,
+        budget: &Arc<Budget>,
+        used: impl Fn() -> usize,
+        watch: &mut dyn Watch,
+    ) -> Result<Turn> {
         if is_working() {
             return Err(Error::invalid(
                 "a function that is called while something is computed cannot compute another array \
@@ -90,15 +97,23 @@ impl Turns {
             }
         }
         state.waiting.pop_front();
-        state.holder = Some(Holder { thread, depth: 1, before: used() });
-        Ok(Turn { turns: Arc::clone(self) })
+        let budget = Arc::as_ptr(budget) as usize;
+        state.holder = Some(Holder { thread, depth: 1, before: 0, budget });
+        drop(state);
+        // Without the lock: asking may take a while.
+        let (turn, before) = (Turn { turns: Arc::clone(self) }, used());
+        if let Some(holder) = &mut self.lock().holder {
+            holder.before = before;
+        }
+        Ok(turn)
     }
 
     /// Bytes of the budget that were in use before another thread's run began; `None` where none is
-    /// under way.
-    pub fn before_another(&self) -> Option<usize> {
+    /// under way with this budget.
+    pub fn before_another(&self, budget: &Arc<Budget>) -> Option<usize> {
+        let (thread, budget) = (thread::current().id(), Arc::as_ptr(budget) as usize);
         let state = self.lock();
-        state.holder.as_ref().filter(|h| h.thread != thread::current().id()).map(|h| h.before)
+        state.holder.as_ref().filter(|h| h.thread != thread && h.budget == budget).map(|h| h.before)
     }
 }
 
@@ -122,19 +137,19 @@ mod tests {
 
     #[test]
     fn one_at_a_time_in_the_order_of_asking() {
-        let turns = Arc::new(Turns::default());
-        let first = turns.wait(|| 7, &mut |_, _| true).unwrap();
-        let again = turns.wait(|| 9, &mut |_, _| true).unwrap();
-        assert_eq!(turns.before_another(), None);
+        let (turns, budget) = (Arc::new(Turns::default()), Budget::new(1 << 20));
+        let first = turns.wait(&budget, || 7, &mut |_, _| true).unwrap();
+        let again = turns.wait(&budget, || 9, &mut |_, _| true).unwrap();
+        assert_eq!(turns.before_another(&budget), None);
         let (tell, told) = mpsc::channel();
         let inside = AtomicUsize::new(0);
         thread::scope(|scope| {
             for i in 0..4 {
                 let waiting = turns.lock().waiting.len();
-                let (turns, tell, inside) = (&turns, tell.clone(), &inside);
+                let (turns, budget, tell, inside) = (&turns, &budget, tell.clone(), &inside);
                 scope.spawn(move || {
-                    assert_eq!(turns.before_another(), Some(7));
-                    let _turn = turns.wait(|| 0, &mut |_, _| true).unwrap();
+                    assert_eq!(turns.before_another(budget), Some(7));
+                    let _turn = turns.wait(budget, || 0, &mut |_, _| true).unwrap();
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                     tell.send(i).unwrap();
                     thread::yield_now();
@@ -149,21 +164,21 @@ mod tests {
             drop(again);
         });
         assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
-        assert_eq!(turns.before_another(), None);
+        assert_eq!(turns.before_another(&budget), None);
     }
 
     #[test]
     fn who_waits_can_be_interrupted() {
-        let turns = Arc::new(Turns::default());
-        let _held = turns.wait(|| 0, &mut |_, _| true).unwrap();
+        let (turns, budget) = (Arc::new(Turns::default()), Budget::new(1 << 20));
+        let _held = turns.wait(&budget, || 0, &mut |_, _| true).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                assert!(matches!(turns.wait(|| 0, &mut |_, _| false), Err(Error::Interrupted)));
+                assert!(matches!(turns.wait(&budget, || 0, &mut |_, _| false), Err(Error::Interrupted)));
                 assert!(turns.lock().waiting.is_empty());
             });
             scope.spawn(|| {
                 work_for_a_run();
-                assert!(matches!(turns.wait(|| 0, &mut |_, _| true), Err(Error::Invalid(_))));
+                assert!(matches!(turns.wait(&budget, || 0, &mut |_, _| true), Err(Error::Invalid(_))));
             });
         });
     }

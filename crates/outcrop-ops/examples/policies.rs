@@ -3,7 +3,7 @@
 use outcrop_engine::schedule::{self, Policy};
 use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_ops::kernels::Half;
-use outcrop_ops::linalg::{Limits, Matrix, Target, cholesky, matmul, solve};
+use outcrop_ops::linalg::{Matrix, Target, cholesky, matmul, solve};
 use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::store::open::{NewFormat, create};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -32,17 +32,17 @@ fn main() -> Result<()> {
     // Tiles of 32 x 32 stand for any: all that counts is how many there are, and how many fit.
     let a = Matrix::whole(&zeros(&runtime, &dir.path().join("a"), &[1280, 1280], &[32, 32])?)?;
     let b = Matrix::whole(&zeros(&runtime, &dir.path().join("b"), &[1280, 32], &[32, 32])?)?;
-    let limits = Limits::of(&runtime, dir.path(), 0);
+    let speeds = runtime.speeds(dir.path(), 0);
     let free = Target::New { tile: None, attributes: Default::default() };
     let jobs = [
-        matmul(&runtime, &a, &a, (false, false), &[1280, 1280], &free, limits)?,
-        cholesky(&runtime, &a, Half::Lower, &free, limits)?,
-        solve(&runtime, &a, &b, &[1280, 32], &free, limits)?,
+        matmul(&runtime, &a, &a, (false, false), &[1280, 1280], &free, speeds)?,
+        cholesky(&runtime, &a, Half::Lower, &free, speeds)?,
+        solve(&runtime, &a, &b, &[1280, 32], &free, speeds)?,
     ];
     println!("MiB read + written, the best program of each job, 40 x 40 tiles");
     println!("{:24} {:>14} {:>14} {:>14} {:>14}", "", "next use", "clean first", "LRU, clean 1st", "LRU");
     for job in jobs {
-        let plan = job.plan(&runtime, limits, &mut Unwatched)?.plan;
+        let plan = job.plan(&runtime, speeds, &mut Unwatched)?.plan;
         let capacity = plan.schedule.peak;
         let moved = |policy| -> Result<String> {
             let found = schedule::schedule(&plan.program, capacity, &[], policy, &mut Unwatched)?;

@@ -2,8 +2,9 @@
 
 use crate::movement::{threads, units};
 use outcrop_engine::Runtime;
+use outcrop_engine::resident::Resident;
 use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
-use outcrop_store::frame::Frame;
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -123,10 +124,10 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
         let tiles = grid.tiles_of(canvas.region()).count() as u64;
         let in_part = grid.tiles_of(canvas.region()).any(|c| !canvas.region().contains(&grid.tile_box(&c)));
         let few = tiles * tile_bytes <= runtime.budget().limit() as u64 / 4;
-        let mut resident = runtime.resident();
         if in_part && few {
-            return resident.read(runtime, store, canvas);
+            return with_resident(runtime, store, |resident| resident.read(runtime, store, canvas));
         }
+        let mut resident = runtime.resident();
         if resident.touches(store, canvas.region()) {
             resident.flush(runtime, store)?;
         }
@@ -161,19 +162,36 @@ pub fn write(
     // The box's inner part that consists of whole tiles goes to disk at once; its rim, to memory.
     let grid = TileGrid::new(&info.shape, &info.tile)?;
     let Some(inner) = whole_tiles(&grid, canvas.region()) else {
-        return runtime.resident().write(runtime, store, canvas);
+        return with_resident(runtime, store, |resident| resident.write(runtime, store, canvas));
     };
     runtime.resident().forget(store, &inner);
     move_box(runtime, store.as_ref(), &canvas.part(&inner), true, watch)?;
-    let mut resident = runtime.resident();
     for coords in grid.tiles_of(canvas.region()) {
         let tile = grid.tile_box(&coords);
         if !inner.contains(&tile) {
-            let common = tile.intersect(canvas.region()).expect("a tile of the box");
-            resident.write(runtime, store, &canvas.part(&common))?;
+            let common = canvas.part(&tile.intersect(canvas.region()).expect("a tile of the box"));
+            with_resident(runtime, store, |resident| resident.write(runtime, store, &common))?;
         }
     }
     Ok(())
+}
+
+/// Does something with the resident tiles of an array. Where another thread's run has the memory, it waits
+/// for some of that.
+fn with_resident(
+    runtime: &Runtime,
+    store: &Arc<dyn Store>,
+    work: impl Fn(&mut Resident) -> Result<()>,
+) -> Result<()> {
+    let first = work(&mut runtime.resident());
+    let Err(Error::Budget { .. }) = first else { return first };
+    let tile = charged(store.tile_frame()) + charged(store.staging(true).least);
+    if runtime.has_room(tile)? {
+        // That was not the matter.
+        return first;
+    }
+    runtime.make_room(tile, "a tile")?;
+    work(&mut runtime.resident())
 }
 
 /// The largest box inside `region` that consists of whole tiles.

@@ -6,12 +6,12 @@ use outcrop_engine::Runtime;
 use outcrop_engine::stream::Loaders;
 use outcrop_store::frame::Frame;
 use outcrop_store::io::Cancel;
-use outcrop_store::store::Store;
+use outcrop_store::store::{Mover, Store};
 use outcrop_store::{ArrayBox, Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 struct State {
     next: usize,
@@ -40,15 +40,28 @@ pub struct Reader {
 
 const TICK: Duration = Duration::from_millis(50);
 
+/// How long reading ahead waits for memory that others have.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, staging: usize) {
-        let mover = self.runtime.mover(staging, "reading ahead", &self.cancel);
+    /// One thread is `patient`: it waits for memory that others have. Without the rest it is only slower.
+    fn serve(&self, staging: usize, patient: bool) {
+        let start = Instant::now();
+        while patient
+            && !self.cancel.is_cancelled()
+            && start.elapsed() < PATIENCE
+            && matches!(self.runtime.has_room(staging), Ok(false))
+        {
+            self.runtime.budget().wait_for_return(TICK);
+        }
+        let mover = Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel);
         let mut mover = match mover {
             Ok(mover) => mover,
+            Err(_) if !patient => return,
             Err(error) => {
                 // Other threads may have what this one could not get; if none has, the consumer sees
                 // this error.
@@ -142,11 +155,11 @@ impl Reader {
             cancel: Cancel::default(),
         });
         let threads = (0..count.min(shared.boxes.len()))
-            .map(|_| {
+            .map(|i| {
                 let shared = Arc::clone(&shared);
                 let thread = std::thread::Builder::new().name("outcrop-reader".into());
                 thread
-                    .spawn(move || shared.serve(choice.load_staging))
+                    .spawn(move || shared.serve(choice.load_staging, i == 0))
                     .map_err(|e| Error::io(std::path::Path::new("."), "start a thread", e))
             })
             .collect::<Result<_>>()?;

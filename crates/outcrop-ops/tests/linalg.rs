@@ -3,7 +3,7 @@
 use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_ops::access;
 use outcrop_ops::kernels::{Diagonal, Half};
-use outcrop_ops::linalg::{Limits, Matrix, Planned, Target, Triangle};
+use outcrop_ops::linalg::{Matrix, Planned, Target, Triangle};
 use outcrop_ops::linalg::{cholesky, matmul, solve, solve_triangular};
 use outcrop_store::io::EngineChoice;
 use outcrop_store::store::open::{As, NewFormat, create, open};
@@ -60,10 +60,6 @@ fn positive(n: usize) -> Vec<f64> {
     a
 }
 
-fn limits(runtime: &Runtime) -> Limits {
-    Limits::of(runtime, Path::new("/tmp/x"), 0)
-}
-
 fn fresh() -> Target {
     Target::New { tile: None, attributes: Default::default() }
 }
@@ -116,10 +112,10 @@ fn products_of_all_orientations() {
         };
         let (a, b) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
         let (a, b) = (if ta { a.transposed() } else { a }, if tb { b.transposed() } else { b });
-        let limits = limits(&runtime);
-        let planned = matmul(&runtime, &a, &b, (false, false), &[m64, n64], &fresh(), limits)
+        let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
+        let planned = matmul(&runtime, &a, &b, (false, false), &[m64, n64], &fresh(), speeds)
             .unwrap()
-            .plan(&runtime, limits, &mut Unwatched)
+            .plan(&runtime, speeds, &mut Unwatched)
             .unwrap();
         let c = run(&runtime, &planned, &name("c"), &[m64, n64]).unwrap();
         for i in (0..m).step_by(7) {
@@ -145,10 +141,10 @@ fn both_cholesky_factors() {
         if flipped {
             given = given.transposed();
         }
-        let limits = limits(&runtime);
-        let planned = cholesky(&runtime, &given, half, &fresh(), limits)
+        let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
+        let planned = cholesky(&runtime, &given, half, &fresh(), speeds)
             .unwrap()
-            .plan(&runtime, limits, &mut Unwatched)
+            .plan(&runtime, speeds, &mut Unwatched)
             .unwrap();
         let l = run(&runtime, &planned, &dir.path().join("l"), &[n as u64; 2]).unwrap();
         let at = |i: usize, j: usize| if half == Half::Lower { l[i * n + j] } else { l[j * n + i] };
@@ -172,11 +168,11 @@ fn the_failing_pivot_is_named() {
     let mut values = positive(n);
     values[150 * n + 150] = -1.0;
     let a = stored(&runtime, &dir.path().join("a"), &[n as u64; 2], &[32, 32], &values);
-    let limits = limits(&runtime);
+    let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
     let given = Matrix::whole(&a).unwrap();
-    let planned = cholesky(&runtime, &given, Half::Lower, &fresh(), limits)
+    let planned = cholesky(&runtime, &given, Half::Lower, &fresh(), speeds)
         .unwrap()
-        .plan(&runtime, limits, &mut Unwatched)
+        .plan(&runtime, speeds, &mut Unwatched)
         .unwrap();
     let failed = run(&runtime, &planned, &dir.path().join("l"), &[n as u64; 2]);
     assert!(matches!(failed, Err(Error::Numerical { index: 151, .. })), "{failed:?}");
@@ -199,11 +195,11 @@ fn systems_are_solved() {
         let shape: Vec<u64> = if m == 1 { vec![n as u64] } else { vec![n as u64, m as u64] };
         let tile: Vec<u64> = if m == 1 { vec![32] } else { vec![32, 32] };
         let b = stored(&runtime, &dir.path().join(format!("b{m}")), &shape, &tile, &b);
-        let limits = limits(&runtime);
+        let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
         let (am, bm) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
-        let planned = solve(&runtime, &am, &bm, &shape, &fresh(), limits)
+        let planned = solve(&runtime, &am, &bm, &shape, &fresh(), speeds)
             .unwrap()
-            .plan(&runtime, limits, &mut Unwatched)
+            .plan(&runtime, speeds, &mut Unwatched)
             .unwrap();
         let found = run(&runtime, &planned, &dir.path().join(format!("x{m}")), &shape).unwrap();
         for i in 0..n * m {
@@ -238,14 +234,14 @@ fn triangular_systems_are_solved() {
         let b: Vec<f64> = (0..n * m).map(|i| (0..n).map(|k| at(i / m, k) * x[k * m + i % m]).sum()).collect();
         let shape = [n as u64, m as u64];
         let b = stored(&runtime, &dir.path().join(format!("b{half:?}{transposed}")), &shape, &[32, 32], &b);
-        let limits = limits(&runtime);
+        let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
         let tm = Matrix::whole(&t).unwrap();
         let tm = if transposed { tm.transposed() } else { tm };
         let what = Triangle { half, diagonal: Diagonal::Stored, conj: false };
         let bm = Matrix::whole(&b).unwrap();
-        let planned = solve_triangular(&runtime, &tm, what, &bm, &shape, &fresh(), limits)
+        let planned = solve_triangular(&runtime, &tm, what, &bm, &shape, &fresh(), speeds)
             .unwrap()
-            .plan(&runtime, limits, &mut Unwatched)
+            .plan(&runtime, speeds, &mut Unwatched)
             .unwrap();
         let found = run(&runtime, &planned, &dir.path().join("x"), &shape).unwrap();
         for i in 0..n * m {
@@ -265,16 +261,16 @@ fn next_use_never_moves_more_than_last_use() {
     let (a, b) = (Matrix::whole(&a).unwrap(), Matrix::whole(&b).unwrap());
     for memory in [640 << 10, 1 << 20, 2 << 20] {
         let runtime = runtime(memory);
-        let limits = limits(&runtime);
+        let speeds = runtime.speeds(Path::new("/tmp/x"), 0);
         let triangle = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
         let jobs = [
-            matmul(&runtime, &a, &a, (false, false), &[n, n], &fresh(), limits).unwrap(),
-            cholesky(&runtime, &a, Half::Lower, &fresh(), limits).unwrap(),
-            solve(&runtime, &a, &b, &[n, 16], &fresh(), limits).unwrap(),
-            solve_triangular(&runtime, &a, triangle, &b, &[n, 16], &fresh(), limits).unwrap(),
+            matmul(&runtime, &a, &a, (false, false), &[n, n], &fresh(), speeds).unwrap(),
+            cholesky(&runtime, &a, Half::Lower, &fresh(), speeds).unwrap(),
+            solve(&runtime, &a, &b, &[n, 16], &fresh(), speeds).unwrap(),
+            solve_triangular(&runtime, &a, triangle, &b, &[n, 16], &fresh(), speeds).unwrap(),
         ];
         for job in jobs {
-            let program = job.plan(&runtime, limits, &mut Unwatched).unwrap().plan.program;
+            let program = job.plan(&runtime, speeds, &mut Unwatched).unwrap().plan.program;
             for frames in [4, 7, 20, 60, 200] {
                 let capacity = frames * program.arrays()[0].frame;
                 let moved = |s: &outcrop_engine::schedule::Schedule| s.bytes_read() + s.bytes_written();

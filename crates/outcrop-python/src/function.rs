@@ -17,18 +17,12 @@ pub struct FunctionArray {
     info: Info,
     function: Py<PyAny>,
     raised: Raised,
-    beside: usize,
+    reads: bool,
 }
 
 impl FunctionArray {
-    /// `beside` bytes of the budget are left to the function, for arrays that it reads.
-    pub fn new(
-        shape: &[u64],
-        dtype: DType,
-        tile: &[u64],
-        function: Py<PyAny>,
-        beside: usize,
-    ) -> FunctionArray {
+    /// `reads` says whether the function may read other arrays.
+    pub fn new(shape: &[u64], dtype: DType, tile: &[u64], function: Py<PyAny>, reads: bool) -> FunctionArray {
         let info = Info {
             path: "function".into(),
             shape: shape.into(),
@@ -40,7 +34,7 @@ impl FunctionArray {
             attributes: "{}".into(),
             writable: false,
         };
-        FunctionArray { info, function, raised: Raised::default(), beside }
+        FunctionArray { info, function, raised: Raised::default(), reads }
     }
 
     pub fn raised(&self) -> Raised {
@@ -62,8 +56,8 @@ impl Store for FunctionArray {
         self.info.box_bytes(shape) as usize
     }
 
-    fn beside(&self) -> usize {
-        self.beside
+    fn calls_back(&self) -> bool {
+        self.reads
     }
 
     fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {

@@ -8,9 +8,10 @@ use crate::process::runtime;
 use crate::store::{Store, run};
 use outcrop_engine::Runtime;
 use outcrop_engine::execute::Timeline;
+use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::Role;
 use outcrop_ops::kernels::{Diagonal, Half};
-use outcrop_ops::linalg::{self, Axes, Job, Limits, Matrix, Planned, Target, Triangle};
+use outcrop_ops::linalg::{self, Axes, Job, Matrix, Planned, Target, Triangle};
 use outcrop_store::Error;
 use outcrop_store::store::cast::CastArray;
 use outcrop_store::store::memory::MemoryArray;
@@ -56,9 +57,6 @@ impl Operand {
     }
 }
 
-/// The most bytes of the budget that are left to functions of which operands are made.
-const BESIDE: usize = 16 << 20;
-
 /// An array that a Python function makes, called as function(start, out); `reads`, whether it may read other
 /// arrays.
 #[pyfunction]
@@ -71,8 +69,7 @@ pub fn function_store(
     reads: bool,
 ) -> PyResult<Store> {
     let (dtype, _) = dtype_of(py, dtype)?;
-    let beside = if reads { (runtime(py)?.budget().limit() / 16).min(BESIDE) } else { 0 };
-    let made = FunctionArray::new(&shape, dtype, &tile, function, beside);
+    let made = FunctionArray::new(&shape, dtype, &tile, function, reads);
     let raised = made.raised();
     Ok(Store::of(Arc::new(made), Path::new("function"), Some(raised)))
 }
@@ -230,7 +227,7 @@ impl Wish<'_> {
 fn planned(
     py: Python<'_>,
     operands: &[&Operand],
-    make: impl FnOnce(&Runtime, Limits) -> outcrop_store::Result<Job> + Send,
+    make: impl FnOnce(&Runtime, Speeds) -> outcrop_store::Result<Job> + Send,
 ) -> PyResult<Plan> {
     let runtime = runtime(py)?;
     // The device that most of the data is on.
@@ -241,8 +238,8 @@ fn planned(
     let bytes = operands.iter().map(|o| o.matrix.store.info().box_bytes(&o.matrix.region.shape)).sum();
     let path = near.map(|o| o.matrix.store.info().path.clone()).unwrap_or_default();
     let planned = run(py, &runtime, None, |watch| {
-        let limits = Limits::of(&runtime, &path, bytes);
-        make(&runtime, limits)?.plan(&runtime, limits, watch)
+        let speeds = runtime.speeds(&path, bytes);
+        make(&runtime, speeds)?.plan(&runtime, speeds, watch)
     })?;
     let raised = operands.iter().filter_map(|o| o.raised.clone()).collect();
     Ok(Plan { planned, runtime, raised })
@@ -258,8 +255,8 @@ pub fn plan_matmul(
     target: Wish<'_>,
 ) -> PyResult<Plan> {
     let target = target.target(py)?;
-    planned(py, &[a, b], |runtime, limits| {
-        linalg::matmul(runtime, &a.matrix, &b.matrix, conj, &shape, &target, limits)
+    planned(py, &[a, b], |runtime, speeds| {
+        linalg::matmul(runtime, &a.matrix, &b.matrix, conj, &shape, &target, speeds)
     })
 }
 
@@ -270,7 +267,7 @@ fn half(lower: bool) -> Half {
 #[pyfunction]
 pub fn plan_cholesky(py: Python<'_>, a: &Operand, lower: bool, target: Wish<'_>) -> PyResult<Plan> {
     let target = target.target(py)?;
-    planned(py, &[a], |runtime, limits| linalg::cholesky(runtime, &a.matrix, half(lower), &target, limits))
+    planned(py, &[a], |runtime, speeds| linalg::cholesky(runtime, &a.matrix, half(lower), &target, speeds))
 }
 
 #[pyfunction]
@@ -288,8 +285,8 @@ pub fn plan_solve_triangular(
     let target = target.target(py)?;
     let diagonal = if unit { Diagonal::Unit } else { Diagonal::Stored };
     let what = Triangle { half: half(lower), diagonal, conj };
-    planned(py, &[t, b], |runtime, limits| {
-        linalg::solve_triangular(runtime, &t.matrix, what, &b.matrix, &shape, &target, limits)
+    planned(py, &[t, b], |runtime, speeds| {
+        linalg::solve_triangular(runtime, &t.matrix, what, &b.matrix, &shape, &target, speeds)
     })
 }
 
@@ -302,7 +299,7 @@ pub fn plan_solve(
     target: Wish<'_>,
 ) -> PyResult<Plan> {
     let target = target.target(py)?;
-    planned(py, &[a, b], |runtime, limits| {
-        linalg::solve(runtime, &a.matrix, &b.matrix, &shape, &target, limits)
+    planned(py, &[a, b], |runtime, speeds| {
+        linalg::solve(runtime, &a.matrix, &b.matrix, &shape, &target, speeds)
     })
 }

@@ -59,18 +59,22 @@ pub fn configure(
         }
     };
     let settings = Settings { memory, threads, scratch, engine };
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let own = current.as_ref().filter(|c| c.pid == std::process::id());
     if own.is_some_and(|c| *c.runtime.settings() == settings) {
         return Ok(());
     }
     let old = own.map(|c| Arc::clone(&c.runtime));
+    // Who reads an array meanwhile has the GIL and waits for this lock; the Python side configures one at a
+    // time.
+    drop(current);
     let fresh = py
         .detach(|| match &old {
             Some(old) => old.reconfigured(settings),
             None => Runtime::new(settings),
         })
         .map_err(|e| to_python(py, e))?;
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let inherited = current.replace(Current { runtime: fresh, pid: std::process::id() });
     if inherited.as_ref().is_some_and(|c| c.pid != std::process::id()) {
         std::mem::forget(inherited);

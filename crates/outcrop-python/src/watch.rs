@@ -21,6 +21,14 @@ impl PyWatch {
         PyWatch { progress, raised: None, told: None, finished: false }
     }
 
+    /// Keeps what was raised; whether to go on.
+    fn note(&mut self, result: PyResult<()>) -> bool {
+        if let Err(raised) = result {
+            self.raised.get_or_insert(raised);
+        }
+        self.raised.is_none()
+    }
+
     /// The exception for a run's error: what was raised meanwhile, if anything was.
     pub fn exception(self, py: Python<'_>, error: Error) -> PyErr {
         match (error, self.raised) {
@@ -43,9 +51,12 @@ impl Watch for PyWatch {
             }
             Ok(())
         });
-        if let Err(raised) = result {
-            self.raised.get_or_insert(raised);
-        }
-        self.raised.is_none()
+        self.note(result)
+    }
+
+    /// Progress is told only of what is being done.
+    fn look(&mut self) -> Result<(), Error> {
+        let result = Python::attach(|py| py.check_signals());
+        if self.note(result) { Ok(()) } else { Err(Error::Interrupted) }
     }
 }

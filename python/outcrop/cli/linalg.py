@@ -81,11 +81,6 @@ class _Job:
         assert isinstance(source, ComputedSource)
         return source.computation
 
-    @property
-    def operands(self) -> list[str]:
-        """Where they lie."""
-        return [str(array.path) for array in self._computation.operands]
-
     def planned(self, tile: tuple[int, ...] | None = None) -> _native.Plan:
         """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
         return self._computation.plan((tile, "{}"))

@@ -96,6 +96,8 @@ pub struct Crew {
     pub load_staging: usize,
     /// Staging memory of each storer, in bytes.
     pub store_staging: usize,
+    /// Bytes of the budget that are left to functions of the user's.
+    pub reserved: usize,
     /// Bytes that tiles may occupy together; at least the schedule's peak.
     pub room: usize,
 }
@@ -298,8 +300,12 @@ fn perform(
         while state.failure.is_none() && !run.is_done(&state) {
             state = run.caller.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
             let done = state.done;
-            run.look_for_memory(&mut state);
+            let starved = state.starved.is_some();
             drop(state);
+            if starved && let Err(error) = runtime.release_something() {
+                run.fail(error);
+            }
+            run.look_for_memory(&mut run.lock());
             if !watch.tick((done / total * 1e9) as u64, 1_000_000_000) {
                 run.fail(Error::Interrupted);
             }
@@ -497,12 +503,9 @@ impl<'a> Run<'a> {
         }
         let taken = loop {
             match self.runtime.budget().try_frame(bytes) {
-                // What is resident, such as tiles that a function of the user's has read, makes room.
-                Ok(None) => match self.runtime.release_something() {
-                    Ok(true) => {}
-                    Ok(false) => break Ok(None),
-                    Err(error) => break Err(error),
-                },
+                // What is resident, such as tiles that a function of the user's has read, makes room; what
+                // has to be written first does in `look_for_memory`.
+                Ok(None) if self.runtime.resident().evict_unchanged() => {}
                 other => break other,
             }
         };
@@ -520,6 +523,9 @@ impl<'a> Run<'a> {
             }
             Err(error) => {
                 state.failure.get_or_insert(error);
+                self.cancel.cancel();
+                self.lanes.iter().for_each(Condvar::notify_all);
+                self.caller.notify_all();
                 None
             }
         }

@@ -4,10 +4,11 @@
 
 use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
-use super::{Job, Limits, aligned, side, tile_shape};
+use super::{Job, aligned, side, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::predict::Speeds;
 use outcrop_store::Result;
 
 /// Programs for the factor L of `A = L L^H` (lower), or U of `A = U^H U` (upper). The other half of A is
@@ -15,12 +16,12 @@ use outcrop_store::Result;
 ///
 /// # Errors
 /// Those of the stores.
-pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limits: Limits) -> Result<Job> {
+pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, speeds: Speeds) -> Result<Job> {
     let mut job = Job::new(vec![Some(a.clone()), None]);
     let side = square_side(runtime, a, target);
     let declare = || -> Result<(Builder, Tiles)> {
         let mut builder =
-            Builder::new("cholesky", a.dtype(), limits, (half == Half::Upper, half == Half::Lower));
+            Builder::new("cholesky", a.dtype(), speeds, (half == Half::Upper, half == Half::Lower));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
         builder.note(stored);
         let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
@@ -33,7 +34,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, limi
         Ok((builder, l))
     };
     let (mut builder, l) = declare()?;
-    for (p, q) in blocks(runtime, &builder, l, limits) {
+    for (p, q) in blocks(runtime, &builder, l, speeds) {
         factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
         builder.extents(side, side, side);
         builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
@@ -74,11 +75,11 @@ fn lcm(a: u64, b: u64) -> u64 {
 }
 
 /// Shapes of the block in memory, in tiles, that promise the least reading.
-pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, limits: Limits) -> Vec<(u64, u64)> {
+pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, speeds: Speeds) -> Vec<(u64, u64)> {
     let frame = l.frame(&builder.program);
     let n = l.counts(&builder.program).0;
     let count = n * (n + 1) * (n + 2) / 6;
-    let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, 3 * frame);
+    let capacity = plan::capacity(runtime, &builder.program, count, speeds, 3 * frame);
     let tiles = (capacity / frame) as u64;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for q in 1..=n.max(1) {

@@ -3,9 +3,10 @@
 
 use super::matrix::{Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form};
-use super::{Job, Limits, aligned, result_axes};
+use super::{Job, aligned, result_axes};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::predict::Speeds;
 use outcrop_store::{DType, Dims, Error, Result};
 
 /// Programs for `C = A B`, where `conj` says which of the factors is conjugated. A factor of one axis leaves
@@ -20,7 +21,7 @@ pub fn matmul(
     conj: (bool, bool),
     shape: &[u64],
     target: &Target,
-    limits: Limits,
+    speeds: Speeds,
 ) -> Result<Job> {
     let (m, k, n) = (a.rows(), a.cols(), b.cols());
     if b.rows() != k || a.dtype() != b.dtype() {
@@ -30,10 +31,10 @@ pub fn matmul(
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
     let tile = tile(runtime, a, b, shape, target);
     let forms = [conj.0, conj.1].map(|conj| Form { transposed: false, conj });
-    let product = Product { a, b, forms: (forms[0], forms[1]), shape, target, dtype, tile, limits };
+    let product = Product { a, b, forms: (forms[0], forms[1]), shape, target, dtype, tile, speeds };
     let (mut builder, tiles) = product.declare()?;
     let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
-    let capacity = plan::capacity(runtime, &builder.program, count, limits.speeds, least);
+    let capacity = plan::capacity(runtime, &builder.program, count, speeds, least);
     for (p, q) in product.blocks(runtime, &builder, tiles, capacity) {
         product.steps(&mut builder, tiles, (p, q));
         builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);
@@ -73,7 +74,7 @@ struct Product<'a> {
     target: &'a Target,
     dtype: DType,
     tile: (u64, u64, u64),
-    limits: Limits,
+    speeds: Speeds,
 }
 
 type Three = (Tiles, Tiles, Tiles);
@@ -82,7 +83,7 @@ impl Product<'_> {
     fn declare(&self) -> Result<(Builder, Three)> {
         let (tm, tk, tn) = self.tile;
         let transposed = (self.a.axes.is_transposed(), self.b.axes.is_transposed());
-        let mut builder = Builder::new("matmul", self.dtype, self.limits, transposed);
+        let mut builder = Builder::new("matmul", self.dtype, self.speeds, transposed);
         let program = &mut builder.program;
         let a = self.a.declare(program, "A", tm, tk)?;
         let b = self.b.declare(program, "B", tk, tn)?;

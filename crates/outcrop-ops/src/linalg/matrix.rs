@@ -141,7 +141,7 @@ impl Matrix {
             staging,
             commit: 0,
         };
-        program.reserved = program.reserved.max(self.store.beside());
+        program.calls_back |= self.store.calls_back();
         let room = charged(staging);
         let load =
             |region: &ArrayBox| Ok(Cost { load: self.store.bytes_to_load_with(region, room)?, store: 0 });

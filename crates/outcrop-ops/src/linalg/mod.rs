@@ -23,24 +23,9 @@ use outcrop_engine::{Report, Runtime, Watch};
 use outcrop_store::store::Store;
 use outcrop_store::{Dims, Error, Failure, Result};
 pub use solve::solve;
-use std::path::Path;
 use std::sync::Arc;
 use steps::{Builder, LinearKernels};
 pub use triangular::{Triangle, solve_triangular};
-
-/// What programs are made for.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The device and the threads.
-    pub speeds: Speeds,
-}
-
-impl Limits {
-    /// Those of the machine, for arrays near a path, where so many bytes are going to move.
-    pub fn of(runtime: &Runtime, near: &Path, bytes: u64) -> Limits {
-        Limits { speeds: runtime.speeds(near, bytes) }
-    }
-}
 
 /// A job with the programs that do it.
 pub struct Job {
@@ -74,11 +59,11 @@ impl Job {
     ///
     /// # Errors
     /// [`outcrop_store::Error::Budget`] naming the least budget; those of the stores.
-    pub fn plan(self, runtime: &Runtime, limits: Limits, watch: &mut dyn Watch) -> Result<Planned> {
+    pub fn plan(self, runtime: &Runtime, speeds: Speeds, watch: &mut dyn Watch) -> Result<Planned> {
         let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
         let (programs, kernels): (Vec<_>, Vec<_>) =
             self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
-        let (chosen, plan) = plan::choose(runtime, programs, &stores, limits.speeds, watch)?;
+        let (chosen, plan) = plan::choose(runtime, programs, &stores, speeds, watch)?;
         let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");

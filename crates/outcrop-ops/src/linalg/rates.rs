@@ -34,21 +34,23 @@ const THREADS: usize = 8;
 /// hundredths of a second.
 pub(super) fn rate(product: Product, threads: usize) -> f64 {
     static KNOWN: Mutex<Option<HashMap<(Product, usize), f64>>> = Mutex::new(None);
-    let product = product.shortened();
+    let threads = threads.clamp(1, THREADS);
+    let product = product.shortened(threads);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     *known.get_or_insert_default().entry((product, threads)).or_insert_with(|| product.measure(threads))
 }
 
 impl Product {
     /// One that is as fast, and not long.
-    fn shortened(self) -> Product {
+    fn shortened(self, threads: usize) -> Product {
         let pairs = match self.dtype {
             DType::C64 | DType::C128 => 1 << 25,
             dtype if kernels::is_floating(dtype) => 1 << 27,
             _ => 1 << 23,
         };
         let (m, n) = (self.m.clamp(1, SIDE), self.n.clamp(1, SIDE));
-        Product { m, n, k: self.k.clamp(1, (pairs / (m * n)).max(64)), ..self }
+        let room = FACTORS / threads / (self.dtype.size() * (m + n));
+        Product { m, n, k: self.k.clamp(1, (pairs / (m * n)).max(64).min(room)), ..self }
     }
 
     fn operations(self) -> f64 {
@@ -57,7 +59,6 @@ impl Product {
     }
 
     fn measure(self, threads: usize) -> f64 {
-        let threads = threads.clamp(1, THREADS);
         let slowest = std::thread::scope(|scope| {
             let measuring: Vec<_> =
                 (0..threads).map(|_| scope.spawn(move || self.seconds(FACTORS / threads))).collect();
@@ -72,8 +73,13 @@ impl Product {
         let size = dtype.size();
         let (left, right) = (m * k * size, k * n * size);
         let pairs = (factors / (left + right)).clamp(1, REPEATS + 1);
-        // Ones are valid in every dtype, and cost as much as anything.
-        let mut memory = vec![1u64; (m * n * size + pairs * (left + right)).div_ceil(8)];
+        // As good as any numbers; in floating point, very small ones might take longer.
+        let ones = match dtype {
+            DType::F32 | DType::C64 => u64::from(1f32.to_bits()) << 32 | u64::from(1f32.to_bits()),
+            DType::F64 | DType::C128 => 1f64.to_bits(),
+            _ => 0x0101_0101_0101_0101,
+        };
+        let mut memory = vec![ones; (m * n * size + pairs * (left + right)).div_ceil(8)];
         let start = memory.as_mut_ptr().cast::<u8>();
         let block = |at: usize, rows: usize, cols: usize, transposed: bool| {
             let start = start.wrapping_add(at);

@@ -5,9 +5,10 @@ use super::cholesky::{blocks, factor_steps, lower_bound, square_side};
 use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::triangular::{self, Triangle, declare_solution, solve_steps, subtract, width};
-use super::{Job, Limits, aligned, tile_shape};
+use super::{Job, aligned, tile_shape};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
+use outcrop_engine::predict::Speeds;
 use outcrop_store::Result;
 
 /// Programs for X of `A X = B`, A Hermitian and positive definite. Of A, only the lower half is read.
@@ -20,7 +21,7 @@ pub fn solve(
     b: &Matrix,
     shape: &[u64],
     target: &Target,
-    limits: Limits,
+    speeds: Speeds,
 ) -> Result<Job> {
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None, None]);
     let axes = super::result_axes(shape, true);
@@ -32,7 +33,7 @@ pub fn solve(
     let wide = width(b, own(axes.cols), side);
     let declare = || -> Result<(Builder, Tiles, Tiles)> {
         let turned = a.axes.is_transposed();
-        let mut builder = Builder::new("solve", a.dtype(), limits, (turned, !turned));
+        let mut builder = Builder::new("solve", a.dtype(), speeds, (turned, !turned));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
         builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
@@ -48,12 +49,12 @@ pub fn solve(
         Ok((builder, l, x))
     };
     let (mut builder, l, x) = declare()?;
-    let mut shapes = blocks(runtime, &builder, l, limits);
+    let mut shapes = blocks(runtime, &builder, l, speeds);
     // Whether memory is tight, the steps for X decide as well.
     if !shapes.contains(&(1, 1)) {
         shapes.push((1, 1));
     }
-    let rests = triangular::blocks(runtime, &builder, l, x, limits);
+    let rests = triangular::blocks(runtime, &builder, l, x, speeds);
     for (p, q) in shapes {
         // What takes the least memory takes it throughout.
         let rest = if (p, q) == (1, 1) { (1, 1) } else { rests[0] };

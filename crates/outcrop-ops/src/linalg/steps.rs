@@ -1,10 +1,10 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
-use super::Limits;
 use super::matrix::{Axes, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
 use outcrop_engine::execute::{Kernels, Tile};
+use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{Operand as Use, Program, TileId};
 use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Error, Failure, Result};
@@ -57,7 +57,7 @@ pub struct LinearKernels {
 pub(crate) struct Builder {
     pub program: Program,
     pub kernels: LinearKernels,
-    limits: Limits,
+    speeds: Speeds,
     /// Which of the factors of a product lie column by column.
     transposed: (bool, bool),
     /// Operations of a product in a second on one thread.
@@ -72,9 +72,9 @@ const FACTOR_RATE: f64 = 0.5;
 impl Builder {
     /// A program without steps. `transposed` says which of the factors of most of its products lie column by
     /// column.
-    pub(crate) fn new(name: &'static str, dtype: DType, limits: Limits, transposed: (bool, bool)) -> Builder {
+    pub(crate) fn new(name: &'static str, dtype: DType, speeds: Speeds, transposed: (bool, bool)) -> Builder {
         let kernels = LinearKernels { dtype, kinds: Vec::new(), axes: Vec::new() };
-        Builder { program: Program::new(name), kernels, limits, transposed, rate: 0.0 }
+        Builder { program: Program::new(name), kernels, speeds, transposed, rate: 0.0 }
     }
 
     /// Notes which axes the matrix of an array has. Blocks of its transposed are that by their axes.
@@ -168,7 +168,7 @@ impl Builder {
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         let order = m.max(n).max(k);
         let product = Product { dtype, m, n, k, transposed: self.transposed };
-        self.rate = rates::rate(product, self.limits.speeds.threads);
+        self.rate = rates::rate(product, self.speeds.threads);
         program.workspace = kernels::gemm_workspace(dtype, m, n, k);
         if kernels::is_floating(dtype) {
             program.beside = kernels::packing_bytes(dtype, m, n, k);
@@ -205,7 +205,7 @@ impl Kernels for LinearKernels {
     ) -> Result<()> {
         let (dtype, size) = (self.dtype, self.dtype.size());
         let c = self.block(&tiles[0]);
-        let spans = |extent, work| spans(extent, work, kernels::is_floating(dtype));
+        let spans = |extent, work| spans(extent, work, dtype);
         // SAFETY, of every kernel below: the tiles are granted to the step, those that it writes to it
         // alone; a frame has room for its block; different tiles do not overlap.
         match self.kinds[kernel as usize] {
@@ -275,9 +275,31 @@ impl Kernels for LinearKernels {
                 }
             }
             Kind::Factor => {
-                // SAFETY: as above.
-                let factored = unsafe { kernels::cholesky(dtype, Half::Lower, c, workspace) };
-                factored.map_err(|i| not_positive_definite(self.diagonal_start(&tiles[0]) + i as u64 + 1))?;
+                for panel in spans(c.rows, c.rows * c.rows / 3) {
+                    let (before, after) = (0..panel.start, panel.end..c.rows);
+                    let own = c.part(panel.clone(), panel.clone(), size);
+                    let below = c.part(after.clone(), panel.clone(), size);
+                    let done = c.part(panel.clone(), before.clone(), size);
+                    let beside = c.part(after, before, size);
+                    // SAFETY: as above.
+                    unsafe {
+                        if done.cols > 0 {
+                            let (a, b) = (done.plain(), done.adjoint());
+                            kernels::gemm_half(dtype, Half::Lower, own, true, -1.0, a, b, workspace);
+                            cancel.check()?;
+                            kernels::gemm(dtype, below, true, -1.0, beside.plain(), b, workspace);
+                            cancel.check()?;
+                        }
+                        let factored = kernels::cholesky(dtype, Half::Lower, own, workspace);
+                        let first = self.diagonal_start(&tiles[0]) + panel.start as u64 + 1;
+                        factored.map_err(|i| not_positive_definite(first + i as u64))?;
+                        cancel.check()?;
+                        let adjoint = Form { transposed: false, conj: true };
+                        let (half, stored) = (Half::Lower, Diagonal::Stored);
+                        let rows = below.transposed();
+                        kernels::solve_triangular(dtype, half, stored, adjoint.of(own), rows, workspace);
+                    }
+                }
                 let strides = [c.row_stride, c.col_stride].map(|s| s * dtype.size() as isize);
                 let zero = [0u8; 16];
                 for i in 0..c.rows.saturating_sub(1) {
@@ -309,10 +331,15 @@ impl Kernels for LinearKernels {
     }
 }
 
-/// Spans of an extent, of which each index takes `work` operations, so short that an interrupt in between is
-/// soon noticed. They depend on nothing else, since in the last bits of the result they may be seen.
-fn spans(extent: usize, work: usize, floating: bool) -> impl Iterator<Item = Range<usize>> {
-    let most = if floating { 10_usize.pow(10) } else { 10_usize.pow(9) };
+/// Spans of an extent, of which each index takes `work` operations on real numbers, so short that an interrupt
+/// in between is soon noticed. They depend on nothing else, since in the last bits of the result they may be
+/// seen.
+fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range<usize>> {
+    let most = match dtype {
+        DType::C64 | DType::C128 => 2_500_000_000,
+        _ if kernels::is_floating(dtype) => 10_usize.pow(10),
+        _ => 10_usize.pow(9),
+    };
     let span = (most / work.max(1)).max(64) / 64 * 64;
     (0..extent).step_by(span).map(move |start| start..(start + span).min(extent))
 }

@@ -3,11 +3,12 @@
 use super::cholesky::square_side;
 use super::matrix::{Matrix, NewArray, Target, Tiles};
 use super::steps::{Builder, Form, Kind};
-use super::{Job, Limits, aligned, tile_shape};
+use super::{Job, aligned, tile_shape};
 use crate::access::canvas_on;
 use crate::kernels::{self, Block, Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::predict::Speeds;
 use outcrop_store::Result;
 use outcrop_store::io::Cancel;
 
@@ -34,14 +35,14 @@ pub fn solve_triangular(
     b: &Matrix,
     shape: &[u64],
     target: &Target,
-    limits: Limits,
+    speeds: Speeds,
 ) -> Result<Job> {
     let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
     let (side, width) = tile(runtime, t, b, shape, target);
     job.triangle = Some((t.clone(), side));
     let declare = || -> Result<(Builder, Tiles, Tiles)> {
         let mut builder =
-            Builder::new("solve_triangular", t.dtype(), limits, (t.axes.is_transposed(), false));
+            Builder::new("solve_triangular", t.dtype(), speeds, (t.axes.is_transposed(), false));
         let stored = t.declare(&mut builder.program, "T", side, side)?;
         builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
@@ -49,7 +50,7 @@ pub fn solve_triangular(
         Ok((builder, stored, x))
     };
     let (mut builder, tt, x) = declare()?;
-    for (p, w) in blocks(runtime, &builder, tt, x, limits) {
+    for (p, w) in blocks(runtime, &builder, tt, x, speeds) {
         solve_steps(&mut builder, tt, what, (x, true), (p, w));
         builder.extents(side, width, side);
         builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
@@ -131,14 +132,14 @@ pub(super) fn blocks(
     builder: &Builder,
     t: Tiles,
     x: Tiles,
-    limits: Limits,
+    speeds: Speeds,
 ) -> Vec<(u64, u64)> {
     let program = &builder.program;
     let (ft, fx) = (t.frame(program), x.frame(program));
     let (n, m) = x.counts(program);
     let (n, m) = (n.max(1), m.max(1));
     let count = n * (n + 1) / 2 * m;
-    let capacity = plan::capacity(runtime, program, count, limits.speeds, ft + 2 * fx);
+    let capacity = plan::capacity(runtime, program, count, speeds, ft + 2 * fx);
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for groups in 1..=m {
         let w = m.div_ceil(groups);

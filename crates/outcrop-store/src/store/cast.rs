@@ -68,8 +68,12 @@ impl Store for CastArray {
         self.inner.staging(false)
     }
 
-    fn beside(&self) -> usize {
-        self.inner.beside()
+    fn origin(&self) -> Option<&Arc<dyn Store>> {
+        Some(&self.inner)
+    }
+
+    fn calls_back(&self) -> bool {
+        self.inner.calls_back()
     }
 
     fn staging_of(&self, shape: &[u64]) -> usize {

@@ -98,9 +98,14 @@ pub trait Store: Send + Sync {
         self.staging(false).least
     }
 
-    /// Bytes of the budget that loading takes beside staging memory, on all threads together.
-    fn beside(&self) -> usize {
-        0
+    /// The array whose elements these are, where they are converted as they are loaded.
+    fn origin(&self) -> Option<&Arc<dyn Store>> {
+        None
+    }
+
+    /// Whether loading calls a function of the user's, which may load other arrays.
+    fn calls_back(&self) -> bool {
+        false
     }
 
     /// Bytes that a patch for one whole tile should have, so that the tile can be read straight into
