@@ -1,9 +1,6 @@
 """Arrays that are not computed yet: what they are made of, and how they come to disk or memory."""
 
 import os
-import shutil
-import tempfile
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -98,6 +95,8 @@ class Computation(ABC):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     operands: "tuple[Array, ...]"
+    leaves_zeros = True
+    """Whether tiles of the result that are all zeros may not be stored at all."""
 
     _prepared: tuple[Operand, ...] = ()
 
@@ -176,7 +175,7 @@ class ComputedSource(Source):
         with _native.Operation():
             # Before memory is taken for the result.
             self.computation.prepare()
-            result = _native.Output(self.shape, self.dtype.name)
+            result = _native.Output(self.shape, self.dtype.name, self.computation.leaves_zeros)
             store = result.store()
             self.run(self.computation.plan(store), store, progress)
             return result.array()
@@ -271,12 +270,12 @@ def _brought_to_disk(source: Source, view: View, progress: Progress | None = Non
     # Imported late: saving computes what is not computed yet.
     from outcrop._save import save
 
-    directory = tempfile.mkdtemp(prefix="outcrop-", dir=scratch_directory())
+    directory = _native.ScratchDirectory(str(scratch_directory()))
     try:
         saved = save(
             source,
             view,
-            Path(directory) / "operand.zarr",
+            Path(directory.path) / "operand.zarr",
             # What is computed has tiles of its own choice.
             tile=None
             if isinstance(source, ComputedSource)
@@ -289,7 +288,7 @@ def _brought_to_disk(source: Source, view: View, progress: Progress | None = Non
             progress=progress,
         )
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        directory.remove()
         raise
-    weakref.finalize(saved, shutil.rmtree, directory, ignore_errors=True)
+    saved.scratch = directory
     return saved

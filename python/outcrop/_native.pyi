@@ -100,7 +100,12 @@ class Operand:
 class Output:
     """Memory for a result, charged to the budget."""
 
-    def __init__(self, shape: Sequence[int], dtype: str) -> None: ...
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: str,
+        zeroed: bool,  # where not every element will be stored
+    ) -> None: ...
     def store(self) -> Store: ...
     def array(self) -> NDArray[Any]: ...
 
@@ -155,6 +160,15 @@ def configure(memory: int, threads: int, scratch: str | None, engine: str | None
 
 def status() -> dict[str, Any]:
     """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
+
+@final
+class ScratchDirectory:
+    """A new directory inside another one, which goes with this object, or with the process."""
+
+    path: str
+
+    def __init__(self, parent: str) -> None: ...
+    def remove(self) -> None: ...
 
 @final
 class Operation:

@@ -56,6 +56,8 @@ class StoreSource(Source):
         self.read_only_reason = (
             f"it was opened with mode {mode!r}; oc.open({store.path!r}, 'r+') allows writing"
         )
+        self.scratch: object = None
+        """What has to live as long, such as the directory in which the array lies."""
         self._finalizer = _commit_when_collected(self, store) if self.writable else None
 
     @property

@@ -2,7 +2,9 @@
 
 Functions here check their arguments and give lazy arrays: nothing is computed until the result is
 saved (`Array.save`), computed in memory (`Array.compute`) or used as the operand of something that
-is. `outcrop.plan` says beforehand what that will cost.
+is. `outcrop.plan` says beforehand what that will cost. A result that is an operand, or of which a
+part is read, is computed once and kept as long as it is referred to: what is assigned to its own
+operands later is not seen any more.
 
 Element types are float32, float64, complex64 and complex128; integers count as float64.
 
@@ -32,6 +34,7 @@ __all__ = ["cholesky", "matmul", "solve", "solve_triangular"]
 
 class _Matmul(Computation):
     name = "matmul"
+    leaves_zeros = False
 
     def __init__(self, a: Array, b: Array) -> None:
         self.operands = (a, b)
@@ -67,6 +70,7 @@ class _Cholesky(Computation):
 
 class _Solve(Computation):
     name = "solve"
+    leaves_zeros = False
 
     def __init__(self, a: Array, b: Array, dtype: np.dtype[Any]) -> None:
         self.operands = (a, b)
@@ -83,6 +87,7 @@ class _Solve(Computation):
 
 class _SolveTriangular(Computation):
     name = "solve_triangular"
+    leaves_zeros = False
 
     def __init__(
         self, a: Array, b: Array, dtype: np.dtype[Any], lower: bool, trans: int, unit: bool

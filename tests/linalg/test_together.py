@@ -1,5 +1,6 @@
 """Several computations: at once, one inside another, and one after the other as one operation."""
 
+import os
 import re
 import threading
 import time
@@ -285,6 +286,61 @@ def test_what_is_computed_is_saved(desk: Desk, random: Make) -> None:
     assert run is not None
     assert run.flops == 0
     np.testing.assert_allclose(desk.read(saved), a @ a, atol=1e-10)
+
+
+# -- what memory and the scratch directory held before -----------------------------------------
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_beyond_the_diagonal_is_zero(desk: Desk, positive_definite: Make, upper: bool) -> None:
+    """Whatever lay in the memory of the result before."""
+    n = 300
+    oc.config(memory="8MiB")
+    h = positive_definite(n, "float64")
+    H = desk.put(h, 64)
+    expected = np.linalg.cholesky(h)
+    expected = expected.T if upper else expected
+
+    def dirty() -> oc.Array:
+        held = [(oc.asarray(np.full((n, n), 7e5)) @ np.eye(n)).compute() for _ in range(3)]
+        del held
+        return oc.linalg.cholesky(H, upper=upper)
+
+    np.testing.assert_allclose(dirty().compute(), expected, atol=1e-9)
+    np.testing.assert_allclose(desk.run(dirty() @ np.eye(n)), expected, atol=1e-9)
+    for suffix, order in ((".npy", "C"), (".npy", "F"), (".raw", "C")):
+        np.testing.assert_allclose(desk.run(dirty(), suffix, order=order), expected, atol=1e-9)
+    np.testing.assert_allclose(desk.run(dirty()[:, ::-1]), expected[:, ::-1], atol=1e-9)
+
+
+def test_abandoned_scratch_is_removed(desk: Desk, random: Make) -> None:
+    """That of a process that has gone goes with the next one; what is in use stays."""
+    a = random((200, 200), "float64")
+    A = desk.put(a)
+    abandoned = desk.scratch / ".outcrop-operand-1-1"
+    abandoned.mkdir()
+    (abandoned / "operand.zarr").write_bytes(b"half a result")
+    C = A @ A
+    C[:3].compute()
+    in_use = os.listdir(desk.scratch)
+    assert len(in_use) == 1
+    assert abandoned.name not in in_use
+    D = C @ A
+    D[:3].compute()
+    assert len(os.listdir(desk.scratch)) == 2
+    np.testing.assert_allclose(C[5:9].compute(), (a @ a)[5:9], atol=1e-10)
+    del C, D
+
+
+def test_a_scratch_directory_that_has_gone(desk: Desk, random: Make) -> None:
+    A = desk.put(random((200, 200), "float64"))
+    gone = desk.path / "gone"
+    gone.mkdir()
+    with oc.config(scratch=gone):
+        gone.rmdir()
+        for x in ((A @ A) @ A, A[::-1] @ A):
+            with pytest.raises(oc.StorageError, match="scratch directory"):
+                x.save(desk.new())
 
 
 # -- conjugates --------------------------------------------------------------------------------

@@ -170,10 +170,28 @@ fn is_better(one: &Plan, other: &Plan) -> bool {
 /// Bytes for the tiles of a program's schedule, those that run ahead not counted; 0 where there is no
 /// room. The program has its arrays, but not its steps: there will be so many, the largest of which has
 /// tiles of `least` bytes. Programs are made to measure with this.
-pub fn capacity(runtime: &Runtime, program: &Program, steps: u64, speeds: Speeds, least: usize) -> usize {
-    let books = program.bytes() + steps as usize * (STEP_BYTES + 8) + 4 * program.tiles();
-    let (limit, _) = available(runtime);
-    divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity)
+///
+/// # Errors
+/// [`Error::Budget`] where the steps alone are more than there is memory, so that they are better not made.
+pub fn capacity(
+    runtime: &Runtime,
+    program: &Program,
+    steps: u64,
+    speeds: Speeds,
+    least: usize,
+) -> Result<usize> {
+    let steps = usize::try_from(steps).unwrap_or(usize::MAX);
+    let arrays = program.bytes() + 4 * program.tiles();
+    let books = steps.saturating_mul(STEP_BYTES + 8).saturating_add(arrays);
+    let (limit, elsewhere) = available(runtime);
+    if steps > SHORT && books > limit {
+        // A step that finds none of its tiles in memory loads three, drops three, and stores one.
+        let most = steps.saturating_mul(STEP_BYTES + 8 * schedule::EVENT_BYTES).saturating_add(arrays);
+        let needed = (elsewhere + fixed(program, &smallest(program, 0)) + least).saturating_add(most);
+        let needed = if program.calls_back { needed.saturating_add(needed / (RESERVED - 1)) } else { needed };
+        return Err(too_little(runtime, program.name, needed as u64));
+    }
+    Ok(divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity))
 }
 
 /// Bytes of the budget that a run may have, and those that others have.

@@ -228,6 +228,9 @@ pub fn best(
     Ok(best.expect("there is a policy"))
 }
 
+/// Bytes of an action in a schedule.
+pub(crate) const EVENT_BYTES: usize = size_of::<Event>();
+
 /// How often, in steps, it is asked whether to go on: some tens of milliseconds.
 pub(crate) const STEPS_BETWEEN_LOOKS: usize = 1 << 18;
 

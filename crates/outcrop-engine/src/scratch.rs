@@ -5,7 +5,10 @@ use outcrop_store::io::{Direction, DiskFile, Transfer};
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result, io::Disk};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A file without a name: it vanishes with the process, however that ends.
@@ -26,15 +29,92 @@ pub fn default_dir() -> PathBuf {
     if var.is_dir() { var.into() } else { std::env::temp_dir() }
 }
 
+/// The names of scratch directories begin with this.
+const DIRECTORY: &str = ".outcrop-operand-";
+
+/// A directory for temporaries that need a name. It goes with this value; where the process is killed, with
+/// the next one that is made beside it.
+pub struct ScratchDir {
+    path: PathBuf,
+    /// Locked: it is in use.
+    _lock: File,
+    pid: u32,
+}
+
+impl ScratchDir {
+    /// A new directory inside `parent`.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn new(parent: &Path) -> Result<ScratchDir> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        check(parent)?;
+        remove_abandoned(parent);
+        let pid = std::process::id();
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{DIRECTORY}{pid}-{count}"));
+            match std::fs::create_dir(&path) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
+                made => made.map_err(|e| Error::io(&path, "make a scratch directory", e))?,
+            }
+            // Until it is locked, another process may take it for abandoned.
+            if let Ok(lock) = File::open(&path)
+                && lock.try_lock().is_ok()
+                && path.exists()
+            {
+                return Ok(ScratchDir { path, _lock: lock, pid });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ScratchDir {
+    fn drop(&mut self) {
+        if self.pid == std::process::id()
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
+            log::debug!("{}: not removed: {error}", self.path.display());
+        }
+    }
+}
+
+/// That a directory that was there when it was chosen still is.
+fn check(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    Err(Error::io(dir, "use it as the scratch directory", std::io::Error::other("it is not there any more")))
+}
+
+/// Removes the directories of processes that have gone.
+fn remove_abandoned(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(DIRECTORY)) {
+        let path = entry.path();
+        if let Ok(directory) = File::open(&path)
+            && directory.try_lock().is_ok()
+        {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
 impl Scratch {
     /// Scratch space of `len` bytes in a directory.
     ///
     /// # Errors
     /// [`Error::NoSpace`] naming the directory and the need; the operating system's.
     pub fn new(disk: &Disk, dir: &Path, len: u64) -> Result<Scratch> {
+        check(dir)?;
         disk.require_space(dir, len)?;
-        static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!(".outcrop-scratch-{}-{count}", std::process::id()));
         let created = disk.create(&path, len);
         // Also after an error: without its name the file goes away by itself.

@@ -22,8 +22,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::process::{
-        Operation, configure, default_memory, default_tile, doctor, inject_faults, last_run, operations_seen,
-        status,
+        Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
+        last_run, operations_seen, status,
     };
     #[pymodule_export]
     use super::reader::BoxReader;

@@ -84,14 +84,19 @@ pub struct Output {
 
 #[pymethods]
 impl Output {
+    /// `zeroed`: where the computation does not store every element.
     #[new]
-    fn new(py: Python<'_>, shape: Vec<u64>, dtype: &str) -> PyResult<Output> {
+    fn new(py: Python<'_>, shape: Vec<u64>, dtype: &str, zeroed: bool) -> PyResult<Output> {
         let (dtype, _) = dtype_of(py, dtype)?;
         let runtime = runtime(py)?;
         let bytes =
             outcrop_store::shape::checked_nbytes(&shape, dtype.size()).map_err(|e| to_python(py, e))?;
         let frame = run(py, &runtime, None, |_| {
-            runtime.frame((bytes as usize).max(1), &format!("a result of {bytes} bytes"))
+            let mut frame = runtime.frame((bytes as usize).max(1), &format!("a result of {bytes} bytes"))?;
+            if zeroed {
+                frame.bytes_mut().fill(0);
+            }
+            Ok(frame)
         })?;
         Ok(Output { frame: Arc::new(frame), shape, dtype })
     }
@@ -145,7 +150,6 @@ impl Plan {
         facts.set_item("threads", plan.crew.threads)?;
         facts.set_item("loaders", plan.crew.loaders)?;
         facts.set_item("room_bytes", plan.crew.room)?;
-        facts.set_item("policy", format!("{:?}", schedule.policy))?;
         facts.set_item("read_rate", plan.speeds.read)?;
         facts.set_item("write_rate", plan.speeds.write)?;
         let arrays = PyList::empty(py);

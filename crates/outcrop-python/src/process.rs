@@ -2,6 +2,7 @@
 
 use crate::errors::to_python;
 use crate::watch::PyWatch;
+use outcrop_engine::scratch::ScratchDir;
 use outcrop_engine::{Runtime, Settings, Watch, memory};
 use outcrop_store::io::fault::Faults;
 use outcrop_store::io::{Cancel, EngineChoice};
@@ -107,6 +108,29 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status.set_item("engine", runtime.disk().engine())?;
     status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
     Ok(status)
+}
+
+/// A new directory inside another one, which goes with this object, or with the process.
+#[pyclass(frozen)]
+pub struct ScratchDirectory {
+    inner: Mutex<Option<ScratchDir>>,
+    #[pyo3(get)]
+    path: PathBuf,
+}
+
+#[pymethods]
+impl ScratchDirectory {
+    #[new]
+    fn new(py: Python<'_>, parent: PathBuf) -> PyResult<ScratchDirectory> {
+        let made = ScratchDir::new(&parent).map_err(|e| to_python(py, e))?;
+        let path = made.path().into();
+        Ok(ScratchDirectory { inner: Mutex::new(Some(made)), path })
+    }
+
+    fn remove(&self, py: Python<'_>) {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(inner));
+    }
 }
 
 /// Several runs of this thread as one operation, with one report; a context manager. While it lasts, runs of

@@ -34,7 +34,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, spee
         Ok((builder, l))
     };
     let (mut builder, l) = declare()?;
-    for (p, q) in blocks(runtime, &builder, l, speeds) {
+    for (p, q) in blocks(runtime, &builder, l, speeds)? {
         factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
         builder.extents(side, side, side);
         builder.program.remark = format!("{p} x {q} tiles of L, each {side} x {side}, in memory");
@@ -75,11 +75,16 @@ fn lcm(a: u64, b: u64) -> u64 {
 }
 
 /// Shapes of the block in memory, in tiles, that promise the least reading.
-pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, speeds: Speeds) -> Vec<(u64, u64)> {
+pub(super) fn blocks(
+    runtime: &Runtime,
+    builder: &Builder,
+    l: Tiles,
+    speeds: Speeds,
+) -> Result<Vec<(u64, u64)>> {
     let frame = l.frame(&builder.program);
     let n = l.counts(&builder.program).0;
     let count = n * (n + 1) * (n + 2) / 6;
-    let capacity = plan::capacity(runtime, &builder.program, count, speeds, 3 * frame);
+    let capacity = plan::capacity(runtime, &builder.program, count, speeds, 3 * frame)?;
     let tiles = (capacity / frame) as u64;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for q in 1..=n.max(1) {
@@ -93,7 +98,8 @@ pub(super) fn blocks(runtime: &Runtime, builder: &Builder, l: Tiles, speeds: Spe
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
     found.truncate(super::candidates(count));
-    super::with_the_least(runtime, found.into_iter().map(|(_, p, q)| (p, q)), capacity, 3 * frame, count)
+    let found = found.into_iter().map(|(_, p, q)| (p, q));
+    Ok(super::with_the_least(runtime, found, capacity, 3 * frame, count))
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.

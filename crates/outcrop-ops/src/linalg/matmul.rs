@@ -34,7 +34,7 @@ pub fn matmul(
     let product = Product { a, b, forms: (forms[0], forms[1]), shape, target, dtype, tile, speeds };
     let (mut builder, tiles) = product.declare()?;
     let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
-    let capacity = plan::capacity(runtime, &builder.program, count, speeds, least);
+    let capacity = plan::capacity(runtime, &builder.program, count, speeds, least)?;
     for (p, q) in product.blocks(runtime, &builder, tiles, capacity) {
         product.steps(&mut builder, tiles, (p, q));
         builder.program.remark = format!("{p} x {q} tiles of C, each {} x {}, in memory", tile.0, tile.2);

@@ -49,12 +49,12 @@ pub fn solve(
         Ok((builder, l, x))
     };
     let (mut builder, l, x) = declare()?;
-    let mut shapes = blocks(runtime, &builder, l, speeds);
+    let mut shapes = blocks(runtime, &builder, l, speeds)?;
     // Whether memory is tight, the steps for X decide as well.
     if !shapes.contains(&(1, 1)) {
         shapes.push((1, 1));
     }
-    let rests = triangular::blocks(runtime, &builder, l, x, speeds);
+    let rests = triangular::blocks(runtime, &builder, l, x, speeds)?;
     for (p, q) in shapes {
         // What takes the least memory takes it throughout.
         let rest = if (p, q) == (1, 1) { (1, 1) } else { rests[0] };

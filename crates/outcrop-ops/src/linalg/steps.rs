@@ -346,8 +346,8 @@ fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range
 
 fn not_positive_definite(index: u64) -> Error {
     let what = format!(
-        "the matrix is not positive definite: its leading minor of order {index} is not, or there is NaN \
-         or infinity in its first {index} rows"
+        "the matrix is not positive definite: its leading minor of order {index} is not positive, or \
+         there is NaN or infinity in its first {index} rows"
     );
     Error::Numerical { what, failure: Failure::NotPositiveDefinite, index }
 }

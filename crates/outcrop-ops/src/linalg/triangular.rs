@@ -50,7 +50,7 @@ pub fn solve_triangular(
         Ok((builder, stored, x))
     };
     let (mut builder, tt, x) = declare()?;
-    for (p, w) in blocks(runtime, &builder, tt, x, speeds) {
+    for (p, w) in blocks(runtime, &builder, tt, x, speeds)? {
         solve_steps(&mut builder, tt, what, (x, true), (p, w));
         builder.extents(side, width, side);
         builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
@@ -133,13 +133,13 @@ pub(super) fn blocks(
     t: Tiles,
     x: Tiles,
     speeds: Speeds,
-) -> Vec<(u64, u64)> {
+) -> Result<Vec<(u64, u64)>> {
     let program = &builder.program;
     let (ft, fx) = (t.frame(program), x.frame(program));
     let (n, m) = x.counts(program);
     let (n, m) = (n.max(1), m.max(1));
     let count = n * (n + 1) / 2 * m;
-    let capacity = plan::capacity(runtime, program, count, speeds, ft + 2 * fx);
+    let capacity = plan::capacity(runtime, program, count, speeds, ft + 2 * fx)?;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for groups in 1..=m {
         let w = m.div_ceil(groups);
@@ -159,7 +159,8 @@ pub(super) fn blocks(
     }
     found.sort_unstable();
     found.truncate(super::candidates(count));
-    super::with_the_least(runtime, found.into_iter().map(|(_, p, w)| (p, w)), capacity, ft + 2 * fx, count)
+    let found = found.into_iter().map(|(_, p, w)| (p, w));
+    Ok(super::with_the_least(runtime, found, capacity, ft + 2 * fx, count))
 }
 
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
