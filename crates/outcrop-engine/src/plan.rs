@@ -108,8 +108,9 @@ fn expected_bookkeeping(program: &Program) -> usize {
 /// `stores` are those of the arrays, which have the same numbers in every program; outputs need not
 /// be there yet. `speeds` are those of the device that has most of the data.
 ///
-/// Gives the number of the program among those given, too. Where memory is tight, frugal ones are among
-/// them: what they do not fit into is too little for the job, so that the least budget is a definite one.
+/// Gives the number of the program among those given, too. The least budget that is named is that of the
+/// frugal ones, which are given wherever memory is tight: others are not given with every budget, and what is
+/// named has to work. Now and then one of them needs a little less.
 ///
 /// # Errors
 /// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores;
@@ -123,12 +124,11 @@ pub fn choose(
 ) -> Result<(usize, Plan)> {
     let mut best: Option<(usize, Plan)> = None;
     let mut others = Vec::new();
-    let (mut least, mut otherwise, mut enough) = (None::<u64>, u64::MAX, false);
+    let (mut least, mut otherwise) = (None::<u64>, u64::MAX);
     for (i, program) in programs.into_iter().enumerate() {
         let frugal = program.frugal;
         match plan(runtime, program, stores, speeds, watch) {
             Ok(found) => {
-                enough |= frugal;
                 let better = best.as_ref().is_none_or(|(_, b)| is_better(&found, b));
                 let loser = if better { best.replace((i, found)) } else { Some((i, found)) };
                 others.extend(loser.map(|(_, l)| {
@@ -142,7 +142,7 @@ pub fn choose(
             Err(other) => return Err(other),
         }
     }
-    match best.filter(|_| enough || least.is_none()) {
+    match best {
         Some((i, mut plan)) => {
             plan.others = others;
             Ok((i, plan))
