@@ -527,7 +527,7 @@ def test_interrupted(
 ) -> None:
     """Control-C leaves no result and harms nothing; the process goes on."""
     n = 600
-    oc.config(memory="1MiB")
+    oc.config(memory="2MiB")
     a = positive_definite(n, "float64")
     A = desk.put(a, 24)
     path = desk.new()

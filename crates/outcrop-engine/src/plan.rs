@@ -232,11 +232,11 @@ pub fn plan(
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
 }
 
-/// Steps of programs whose least budget is found to within a page. Of longer ones, what the program itself
+/// Steps of programs whose least budget is found to within a hundredth or so. Of longer ones, what the program itself
 /// takes makes up nearly all of it, and every schedule on the way takes its time.
-const SHORT: usize = 50_000;
+const SHORT: usize = 10_000;
 
-/// The fewest bytes that a program fits into, to within a page; of a long one, bytes that it fits into.
+/// The fewest bytes that a program fits into, roughly; of a long one, bytes that it fits into.
 fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn Watch) -> Result<usize> {
     let bare = fixed(program, &smallest(program, 0)) + least;
     // Enough: a schedule for the tiles of one step at a time. With more room it may be shorter.
@@ -245,7 +245,7 @@ fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn 
     if program.calls_back {
         enough += enough.div_ceil(RESERVED - 1);
     }
-    while program.len() <= SHORT && enough - too_little > 4096 {
+    while program.len() <= SHORT && enough - too_little > (enough / 64).max(4096) {
         let middle = (enough + too_little) / 2;
         match fit(program, middle, speeds, least, &[], watch)? {
             Some(_) => enough = middle,
