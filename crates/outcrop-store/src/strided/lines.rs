@@ -113,6 +113,7 @@ impl<T: Item, F: Fn(T) -> T + Copy> MapLine<T, F> {
 }
 
 impl<T: Item, F: Fn(T) -> T + Copy> Line for MapLine<T, F> {
+    // SAFETY: what the caller promises is what the trait asks for.
     #[inline(always)]
     unsafe fn run(self, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize) {
         let size = T::BYTES as isize;
@@ -184,6 +185,7 @@ unsafe fn chunk<const CHUNK: usize>(dst: *mut u8, src: *const u8) {
 }
 
 impl Line for RowLine {
+    // SAFETY: what the caller promises is what the trait asks for.
     #[inline(always)]
     unsafe fn run(self, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize, n: usize) {
         // SAFETY: the caller's contract is handed on, with chunks no longer than a row.
