@@ -9,6 +9,7 @@
 //! - [`memory`]: how much the process may have.
 //! - [`report`]: what a run cost.
 
+pub mod device;
 pub mod execute;
 pub mod memory;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! The process's disk, budget and resident tiles.
 
+use crate::device::Device;
 use crate::predict::Speeds;
 use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
@@ -365,6 +366,13 @@ impl Runtime {
             }
             None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, checksum: checksum_rate(), threads },
         }
+    }
+
+    /// The device that an array is on, for runs that move `bytes` bytes there.
+    pub fn device(&self, array: &Path, bytes: u64) -> Device {
+        self.tune(array, bytes);
+        let profile = profile::load(parent_of(array)).ok().flatten();
+        Device::new(profile.filter(|p| p.engine == self.disk.engine()))
     }
 
     /// Starts the account of a run.

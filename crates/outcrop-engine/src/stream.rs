@@ -18,6 +18,7 @@ use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub trait Job: Sync {
     /// How many pieces there are.
     fn pieces(&self) -> u64;
 
-    /// The sizes of a piece's frames, in bytes.
+    /// The sizes of a piece's frames, in bytes; 0 where there is none.
     fn frames(&self, piece: u64) -> Vec<usize>;
 
     /// How many load units a piece has; at least one.
@@ -51,26 +52,37 @@ pub trait Job: Sync {
     /// Whatever stops the run.
     fn store(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()>;
 
-    /// Whether frame `i` serves store unit `i` alone, so that it is free after it.
-    fn frame_per_unit(&self) -> bool {
-        false
+    /// The frames that a load unit fills, by their places in [`frames`](Self::frames): they are there before it
+    /// runs. All of them, where this is not told.
+    fn fills(&self, piece: u64, _unit: u64) -> Vec<usize> {
+        (0..self.frames(piece).len()).collect()
     }
 
-    /// Bytes that a piece counts for in the progress.
+    /// The frames that no store unit needs after this one, so that they are free.
+    fn frees(&self, _piece: u64, _unit: u64) -> Range<usize> {
+        0..0
+    }
+
+    /// Bytes that a piece counts for in the progress, its store units alike.
     fn progress(&self, piece: u64) -> u64;
 }
 
 /// The frames of a piece, while units use them.
 pub struct Frames {
+    sizes: Vec<usize>,
     slots: Vec<Mutex<Option<Arc<Frame>>>>,
     /// Bytes in frames of the whole run.
     held: Arc<AtomicUsize>,
 }
 
 impl Frames {
-    /// Frame `i`, or `None` where it was given back with its store unit.
+    /// Frame `i`, or `None` before it is there and after it was given back.
     pub fn get(&self, i: usize) -> Option<Arc<Frame>> {
         self.slots[i].lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn put(&self, i: usize, frame: Frame) {
+        *self.slots[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(frame));
     }
 
     fn give_back(&self, i: usize) {
@@ -160,6 +172,8 @@ struct Piece {
     index: u64,
     frames: Arc<Frames>,
     next_load: u64,
+    /// Load units whose frames are there.
+    ready: u64,
     loads: u64,
     loads_left: u64,
     next_store: u64,
@@ -329,11 +343,12 @@ impl Run<'_> {
             if state.failure.is_some() {
                 return false;
             }
-            if let Some(p) = state.open.iter_mut().find(|p| p.next_load < p.loads) {
+            if let Some(p) = state.open.iter_mut().find(|p| p.next_load < p.ready) {
                 p.next_load += 1;
                 break (p.index, p.next_load - 1, Arc::clone(&p.frames));
             }
-            if state.next_piece == self.pieces {
+            let unready = state.open.back().is_some_and(|p| p.ready < p.loads);
+            if !unready && state.next_piece == self.pieces {
                 return false;
             }
             if state.allocating {
@@ -341,33 +356,25 @@ impl Run<'_> {
                 continue;
             }
             state.allocating = true;
-            let index = state.next_piece;
+            if !unready {
+                state.next_piece += 1;
+                let piece = self.begin(state.next_piece - 1);
+                state.open.push_back(piece);
+            }
+            let p = state.open.back().expect("one is open");
+            let (index, unit, frames) = (p.index, p.ready, Arc::clone(&p.frames));
             drop(state);
-            let frames = self.allocate(index);
+            let allocated = self.allocate(index, unit, &frames);
+            drop(frames);
             state = self.lock();
             state.allocating = false;
-            match frames {
-                Ok(frames) => {
-                    state.next_piece += 1;
-                    let (loads, stores) = (self.job.load_units(index), self.job.store_units(index));
-                    state.open.push_back(Piece {
-                        index,
-                        frames: Arc::new(frames),
-                        next_load: 0,
-                        loads,
-                        loads_left: loads,
-                        next_store: 0,
-                        stores,
-                        stores_left: stores,
-                    });
-                    self.changed.notify_all();
-                }
-                Err(error) => {
-                    drop(state);
-                    self.fail(error);
-                    return false;
-                }
+            if let Err(error) = allocated {
+                drop(state);
+                self.fail(error);
+                return false;
             }
+            state.open.back_mut().expect("open until its units are done").ready += 1;
+            self.changed.notify_all();
         };
         state.account(|s| s.loading += 1);
         drop(state);
@@ -385,6 +392,7 @@ impl Run<'_> {
         if p.loads_left == 0 {
             if p.stores == 0 {
                 self.finish(&mut state, piece);
+                state.done_bytes += self.job.progress(piece);
             }
             self.changed.notify_all();
         }
@@ -407,8 +415,8 @@ impl Run<'_> {
         state.account(|s| s.storing += 1);
         drop(state);
         let result = self.job.store(mover, piece, unit, &frames);
-        if result.is_ok() && self.job.frame_per_unit() {
-            frames.give_back(unit as usize);
+        if result.is_ok() {
+            self.job.frees(piece, unit).for_each(|i| frames.give_back(i));
         }
         drop(frames);
         let mut state = self.lock();
@@ -419,33 +427,57 @@ impl Run<'_> {
             return false;
         }
         let p = state.open.iter_mut().find(|p| p.index == piece).expect("open until its units are done");
+        let stores = p.stores;
         p.stores_left -= 1;
+        let done = p.stores - p.stores_left;
         if p.stores_left == 0 {
             self.finish(&mut state, piece);
         }
+        let bytes = self.job.progress(piece);
+        let until = |units: u64| (u128::from(bytes) * u128::from(units) / u128::from(stores)) as u64;
+        state.done_bytes += until(done) - until(done - 1);
         true
     }
 
     fn finish(&self, state: &mut State, piece: u64) {
         state.open.retain(|p| p.index != piece);
         state.finished += 1;
-        state.done_bytes += self.job.progress(piece);
         self.changed.notify_all();
     }
 
-    fn allocate(&self, piece: u64) -> Result<Frames> {
-        let mut frames = Frames { slots: Vec::new(), held: Arc::clone(&self.held) };
-        for bytes in self.job.frames(piece) {
-            loop {
+    /// A piece without frames yet.
+    fn begin(&self, index: u64) -> Piece {
+        let (loads, stores) = (self.job.load_units(index), self.job.store_units(index));
+        let sizes = self.job.frames(index);
+        let slots = sizes.iter().map(|_| Mutex::default()).collect();
+        Piece {
+            index,
+            frames: Arc::new(Frames { sizes, slots, held: Arc::clone(&self.held) }),
+            next_load: 0,
+            ready: 0,
+            loads,
+            loads_left: loads,
+            next_store: 0,
+            stores,
+            stores_left: stores,
+        }
+    }
+
+    /// Sees to it that the frames of a load unit are there.
+    fn allocate(&self, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
+        for i in self.job.fills(piece, unit) {
+            let bytes = frames.sizes[i];
+            // No store unit of the piece has run: what is not there was never there.
+            while bytes > 0 && frames.get(i).is_none() {
                 self.cancel.check()?;
                 if self.held.load(Ordering::Relaxed) + bytes <= self.room
                     && let Some(frame) = self.runtime.budget().try_frame(bytes)?
                 {
                     self.held.fetch_add(frame.len(), Ordering::Relaxed);
-                    frames.slots.push(Mutex::new(Some(Arc::new(frame))));
+                    frames.put(i, frame);
                     break;
                 }
-                let idle = self.lock().open.is_empty();
+                let idle = self.lock().open.iter().all(|p| p.index == piece);
                 if idle && !self.runtime.release_something()? {
                     // Nothing of this run is under way that could give memory back.
                     drop(self.runtime.budget().frame(bytes, self.job.operation())?);
@@ -454,6 +486,6 @@ impl Run<'_> {
                 self.runtime.budget().wait_for_return(TICK);
             }
         }
-        Ok(frames)
+        Ok(())
     }
 }

@@ -1,137 +1,171 @@
-//! From one array to another, whatever their formats and tiles.
+//! From one array to another, whatever their formats, tiles and orientation.
 //!
-//! The target is cut into *groups*: boxes that fit the budget at least once, better twice, so that
-//! one is stored while the next is loaded. A group consists of whole tiles of a tiled target. Among
-//! the possible groups, the one with the least estimated cost is taken: long runs in row-major and
-//! column-major files, few source tiles that several groups need.
+//! The target is cut into *groups*: boxes that the budget holds. In one pass, each group is loaded and stored.
+//! Where the source is fast along one axis and the target along another, groups that fit small budgets are many
+//! short pieces of one of the files. Then two passes may be faster: the first one leaves *panels*, each a
+//! contiguous part of the target with its elements in the source's order, and the second one puts the elements
+//! of each panel in order. Both are planned, and the one that is predicted to take the least time is taken.
 
-use crate::movement::{threads_beside, units};
-use outcrop_engine::Runtime;
+mod choose;
+mod groups;
+mod pass;
+
+use choose::{Expected, Job};
+use groups::Cut;
+use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
-use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
-use outcrop_store::frame::charged;
-use outcrop_store::layout::{Layout, LinearLayout};
-use outcrop_store::store::{Canvas, Info, Mover, Patch, Store};
+use outcrop_engine::scratch::ScratchDir;
+use outcrop_engine::stream::Watch;
+use outcrop_engine::Runtime;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::open::{NewFormat, create};
+use outcrop_store::store::oriented::{Orientation, OrientedArray};
+use outcrop_store::store::sketch::Sketch;
+use outcrop_store::store::{Info, Store};
 use outcrop_store::{ArrayBox, Dims, Error, Result, TileGrid};
+use pass::Pass;
 use std::sync::Arc;
 
-/// Bytes of the parts in which threads take on a row-major or column-major box.
-const PART: u64 = 4 << 20;
-/// What a request costs beside its bytes, in bytes that could be moved in the time.
-const REQUEST: f64 = 16384.0;
-/// Extents of a group that are tried along one axis, at most.
-const TRIED: usize = 40;
-
-/// A copy that is planned.
-struct Plan<'a> {
-    source: &'a dyn Store,
-    target: &'a dyn Store,
-    /// First index in the source of the box that is copied.
-    origin: Dims,
-    itemsize: usize,
-    /// The groups, as a tiling of the target.
-    groups: TileGrid,
-    /// Boxes with a frame each, as a tiling of the target in which groups are whole.
-    frames: Cut,
+/// A movement that is planned.
+pub struct Movement {
+    target: Arc<dyn Store>,
+    passes: Vec<Planned>,
+    /// Where elements wait between two passes, if not in the target's own file.
+    scratch: Option<Between>,
+    commit: u64,
+    others: Vec<(String, u64, f64)>,
 }
 
-/// How groups are cut into frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Cut {
-    /// The target's tiles.
-    Target,
-    /// The source's tiles.
-    Source,
-    /// Each group has one frame.
-    Group,
+/// How elements wait between two passes.
+struct Between {
+    shape: Dims,
+    panel: Dims,
+    axes: Vec<usize>,
 }
 
-impl Plan<'_> {
-    fn group(&self, piece: u64) -> ArrayBox {
-        self.groups.tile_box(&self.groups.coords(piece))
+struct Planned {
+    pass: Pass,
+    seconds: f64,
+    peak: usize,
+    bytes_read: u64,
+    bytes_written: u64,
+}
+
+/// What is expected of a pass.
+#[derive(Clone, Debug)]
+pub struct PassFacts {
+    /// How it moves, for people.
+    pub remark: String,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// How long it takes.
+    pub seconds: f64,
+}
+
+impl Movement {
+    /// The passes, in order.
+    pub fn passes(&self) -> Vec<PassFacts> {
+        let facts = |p: &Planned| PassFacts {
+            remark: remark(&p.pass),
+            bytes_read: p.bytes_read,
+            bytes_written: p.bytes_written,
+            seconds: p.seconds,
+        };
+        self.passes.iter().map(facts).collect()
     }
 
-    /// A box of the target, in the source's coordinates.
-    fn in_source(&self, region: &ArrayBox) -> ArrayBox {
-        let mut moved = region.clone();
-        moved.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s += o);
-        moved
+    /// Bytes read.
+    pub fn bytes_read(&self) -> u64 {
+        self.passes.iter().map(|p| p.bytes_read).sum()
     }
 
-    fn in_target(&self, region: &ArrayBox) -> ArrayBox {
-        let mut moved = region.clone();
-        moved.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s -= o);
-        moved
+    /// Bytes written, the commit included.
+    pub fn bytes_written(&self) -> u64 {
+        self.commit + self.passes.iter().map(|p| p.bytes_written).sum::<u64>()
     }
 
-    /// The boxes of a group that have a frame each, in the target's coordinates.
-    fn parts(&self, group: &ArrayBox) -> Vec<ArrayBox> {
-        match self.frames {
-            Cut::Group => vec![group.clone()],
-            Cut::Target => units(self.target, group, PART),
-            Cut::Source => {
-                let tiles = units(self.source, &self.in_source(group), PART);
-                tiles.iter().map(|tile| self.in_target(tile)).collect()
-            }
+    /// Bytes of the budget in use at once, at most.
+    pub fn peak_bytes(&self) -> usize {
+        self.passes.iter().map(|p| p.peak).max().unwrap_or(0)
+    }
+
+    /// How long it takes.
+    pub fn seconds(&self) -> f64 {
+        self.passes.iter().map(|p| p.seconds).sum()
+    }
+
+    /// What was not chosen: how it would move, bytes read and written, seconds.
+    pub fn others(&self) -> &[(String, u64, f64)] {
+        &self.others
+    }
+
+    /// Moves. The target is not committed.
+    fn run(mut self, runtime: &Runtime, watch: &mut dyn Watch) -> Result<Report> {
+        let mut scratch = None;
+        if let Some(between) = &self.scratch {
+            let dir = ScratchDir::new(&runtime.scratch_dir())?;
+            let format = NewFormat::Raw { column_major: false };
+            let dtype = self.target.info().dtype;
+            let path = dir.path().join("between");
+            let file = create(runtime.disk(), &path, &between.shape, dtype, format, false)?;
+            let panels = Arc::clone(&file).panels(&between.panel, &between.axes).expect("it is one file");
+            self.passes[0].pass.target = Arc::clone(&panels);
+            self.passes[1].pass.source = panels;
+            // Dropped in this order: the file, then its directory.
+            scratch = Some((file, dir));
         }
-    }
-
-    fn frame_bytes(&self, part: &ArrayBox) -> usize {
-        let source = crate::access::frame_bytes(self.source, part);
-        source.max(crate::access::frame_bytes(self.target, part))
-    }
-
-    /// The memory of a group, seen from the target, and moved for the source.
-    fn canvas(&self, group: &ArrayBox, frames: &Frames, place: impl Fn(&ArrayBox) -> ArrayBox) -> Canvas {
-        let parts = self.parts(group);
-        let patches = parts.iter().enumerate().filter_map(|(i, part)| {
-            let frame = frames.get(i)?;
-            Some(Patch::dense(place(part), frame.as_ptr(), frame.len(), self.itemsize))
-        });
-        // SAFETY: the parts cover the group, each has a frame of its own that lives until its store
-        // unit is done, and units touch disjoint boxes.
-        unsafe { Canvas::new(place(group), self.itemsize, patches) }
+        let count = self.passes.len() as u64;
+        let mut report = Report::default();
+        for (i, planned) in self.passes.iter().enumerate() {
+            let done = i as u64;
+            let mut part = |now: u64, total: u64| watch.tick(done * total + now, count * total);
+            report = planned.pass.run(runtime, &mut part)?;
+        }
+        if let Some((file, _dir)) = &scratch {
+            file.abort();
+        }
+        Ok(runtime.last_run().unwrap_or(report))
     }
 }
 
-impl Job for Plan<'_> {
-    fn operation(&self) -> &'static str {
-        "copy"
+/// How a pass moves, for people.
+fn remark(pass: &Pass) -> String {
+    let group = &pass.groups.grid.tile;
+    let n = pass.groups.pieces();
+    if n == 0 {
+        return "nothing to move".into();
     }
-    fn pieces(&self) -> u64 {
-        self.groups.tiles()
-    }
-    fn frames(&self, piece: u64) -> Vec<usize> {
-        self.parts(&self.group(piece)).iter().map(|part| self.frame_bytes(part)).collect()
-    }
-    fn load_units(&self, piece: u64) -> u64 {
-        units(self.source, &self.in_source(&self.group(piece)), PART).len() as u64
-    }
-    fn store_units(&self, piece: u64) -> u64 {
-        units(self.target, &self.group(piece), PART).len() as u64
-    }
-    fn load(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
-        let group = self.group(piece);
-        let unit = &units(self.source, &self.in_source(&group), PART)[unit as usize];
-        let canvas = self.canvas(&group, frames, |part| self.in_source(part));
-        self.source.load(mover, &canvas.part(unit))
-    }
-    fn store(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
-        let group = self.group(piece);
-        let unit = &units(self.target, &group, PART)[unit as usize];
-        let canvas = self.canvas(&group, frames, ArrayBox::clone);
-        self.target.store(mover, &canvas.part(unit))
-    }
-    fn frame_per_unit(&self) -> bool {
-        self.frames == Cut::Target
-    }
-    fn progress(&self, piece: u64) -> u64 {
-        self.target.info().box_bytes(&self.group(piece).shape)
-    }
+    let region = pass.groups.group(n / 2);
+    let mut in_source = region.clone();
+    in_source.start.iter_mut().zip(&pass.origin).for_each(|(s, o)| *s += o);
+    let (read, written) = (pass.source.extents(&in_source), pass.target.extents(&region));
+    let sides: Vec<String> = group.iter().map(ToString::to_string).collect();
+    format!(
+        "{n} group{} of {}, read in pieces of {}, written in pieces of {}",
+        if n == 1 { "" } else { "s" },
+        sides.join(" x "),
+        size(read.bytes),
+        size(written.bytes)
+    )
 }
 
-/// Copies a box of `source` to the whole of `target`, which has the box's shape and the source's
-/// element type.
+/// Bytes, for people.
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, larger);
+    }
+    if value < 10.0 && unit != "B" { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
+/// Copies a box of `source` to the whole of `target`, which has the source's element type, and the box's shape in
+/// the orientation that is asked for.
 ///
 /// # Errors
 /// Those of the stores; [`Error::Invalid`] where shapes or types differ, or both are one array;
@@ -140,29 +174,200 @@ pub fn copy(
     runtime: &Runtime,
     source: &Arc<dyn Store>,
     region: &ArrayBox,
+    orientation: Option<&Orientation>,
     target: &Arc<dyn Store>,
     watch: &mut dyn Watch,
 ) -> Result<Report> {
-    region.check_inside(&source.info().shape)?;
-    check_pair(source.info(), region, target.info())?;
-    if Arc::ptr_eq(source, target) {
-        return Err(Error::invalid(format!(
-            "{}: source and target are one array",
-            source.info().path.display()
-        )));
-    }
-    let _turn = runtime.turn(watch)?;
+    let _operation = runtime.operation(watch)?;
     crate::access::flush(runtime, source)?;
     runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
-    let bytes = target.info().nbytes();
-    runtime.tune(&source.info().path, bytes);
-    runtime.tune(&target.info().path, bytes);
-    let (plan, threads) = plan(runtime, source.as_ref(), region, target.as_ref())?;
-    log::debug!("copy in groups of {:?}, frames by {:?}", plan.groups.tile, plan.frames);
-    stream::run(runtime, &plan, threads, watch)
+    plan(runtime, source, region, orientation, target)?.run(runtime, watch)
 }
 
-fn check_pair(source: &Info, region: &ArrayBox, target: &Info) -> Result<()> {
+/// Plans a movement, as [`copy`] would carry it out now. The target may be a [`Sketch`].
+///
+/// # Errors
+/// As for [`copy`].
+pub fn plan(
+    runtime: &Runtime,
+    source: &Arc<dyn Store>,
+    region: &ArrayBox,
+    orientation: Option<&Orientation>,
+    target: &Arc<dyn Store>,
+) -> Result<Movement> {
+    region.check_inside(&source.info().shape)?;
+    let shown = match orientation {
+        Some(orientation) => OrientedArray::of(source, orientation.clone())?,
+        None => Arc::clone(source),
+    };
+    let region = match orientation {
+        Some(o) => o.shown(region, &source.info().shape),
+        None => region.clone(),
+    };
+    check_pair(source, shown.info(), &region, target)?;
+    let bytes = target.info().nbytes();
+    let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, bytes);
+    let elsewhere = runtime.used_elsewhere();
+    let job = Job {
+        runtime,
+        operation: if orientation.is_some_and(|o| !o.is_plain()) { "transpose" } else { "copy" },
+        devices: (device(source), device(target)),
+        source: Arc::clone(&shown),
+        origin: region.start.clone(),
+        target: Arc::clone(target),
+        again: false,
+        limit: runtime.budget().limit().saturating_sub(elsewhere),
+    };
+    let ndim = region.ndim();
+    let tiles = |store: &Arc<dyn Store>| store.file_axes().is_none().then(|| store.info().tile.clone());
+    let unit = tiles(target).or_else(|| tiles(&shown)).unwrap_or_else(|| Dims::from_elem(1, ndim));
+    let one = job.best(&unit);
+    let two = two_passes(&job, &one);
+    let commit = target.bytes_to_commit();
+    let movement = |passes, scratch| {
+        Movement { target: Arc::clone(target), passes, scratch, commit, others: Vec::new() }
+    };
+    let one = one.and_then(planned).map(|pass| movement(vec![pass], None));
+    let two = two.map(|(passes, scratch)| movement(passes, scratch));
+    let (mut chosen, other, label) = match (one, two) {
+        (Ok(one), Some(two)) if two.seconds() < one.seconds() => (two, Some(one), "one pass"),
+        (Ok(one), two) => (one, two, "two passes"),
+        (Err(_), Some(two)) => (two, None, ""),
+        (Err(error), None) => return Err(error),
+    };
+    if let Some(other) = other {
+        let remarks: Vec<String> = other.passes().into_iter().map(|p| p.remark).collect();
+        let moved = other.bytes_read() + other.bytes_written();
+        chosen.others.push((format!("{label}: {}", remarks.join("; ")), moved, other.seconds()));
+    }
+    log::debug!("{:?}", chosen.passes());
+    Ok(chosen)
+}
+
+fn planned(expected: Expected) -> Result<Planned> {
+    let (bytes_read, bytes_written) = expected.pass.bytes()?;
+    let Expected { pass, seconds, peak } = expected;
+    Ok(Planned { pass, seconds, peak, bytes_read, bytes_written })
+}
+
+/// How much longer than moving all bytes once a single pass may take before two are considered.
+const WORTH_TWO: f64 = 1.15;
+
+/// The best two passes, where they may be worth it.
+fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Option<Between>)> {
+    let target = job.target.info();
+    let bytes = target.nbytes();
+    if bytes == 0 {
+        return None;
+    }
+    if let Ok(one) = one {
+        let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
+        if one.pass.groups.cut == Cut::Group || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes)) {
+            return None;
+        }
+    }
+    let mut best: Option<(f64, Vec<Expected>, Option<Between>)> = None;
+    let mut room = job.limit as u64;
+    for _ in 0..8 {
+        room = room * 2 / 3;
+        let Some(found) = through_panels(job, room) else { continue };
+        let seconds = found.0.iter().map(|e| e.seconds).sum();
+        if best.as_ref().is_none_or(|(least, ..)| seconds < *least) {
+            best = Some((seconds, found.0, found.1));
+        }
+    }
+    let (_, passes, scratch) = best?;
+    let passes = passes.into_iter().map(planned).collect::<Result<Vec<_>>>().ok()?;
+    Some((passes, scratch))
+}
+
+/// Two passes with panels of at most `room` bytes between them.
+fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Between>)> {
+    let target = job.target.info();
+    let ndim = target.shape.len();
+    // Inside a panel, elements wait in the order in which they come. Those of tiles come in long pieces where
+    // the axis along which panels are short is the fastest.
+    let inside: Vec<usize> = match (job.source.file_axes(), job.target.file_axes()) {
+        (Some(axes), _) => axes.to_vec(),
+        (None, axes) => {
+            let mut axes = axes.map_or_else(|| (0..ndim).collect(), |a| a.to_vec());
+            axes.rotate_left(1.min(ndim));
+            axes
+        }
+    };
+    let (panel, between, panels) = match job.target.file_axes() {
+        Some(axes) => {
+            let panel = contiguous(&axes, &target.shape, target.dtype.size() as u64, room)?;
+            let panels = Arc::clone(&job.target).panels(&panel, &inside)?;
+            (panel, None, panels)
+        }
+        None => {
+            // Rows of tiles.
+            let grid = TileGrid::new(&target.shape, &target.tile).ok()?;
+            let axes: Vec<usize> = (0..ndim).collect();
+            let tile = target.box_bytes(&target.tile);
+            let counts = contiguous(&axes, &grid.counts(), tile, room)?;
+            let panel: Dims = (0..ndim).map(|a| (counts[a] * target.tile[a]).min(target.shape[a])).collect();
+            let info = Info {
+                path: job.runtime.scratch_dir().join("between"),
+                layout: Layout::RowMajor,
+                ..target.clone()
+            };
+            let panels = Arc::new(Sketch::in_one_file(info, 0)).panels(&panel, &inside)?;
+            let between = Between { shape: target.shape.clone(), panel: panel.clone(), axes: inside };
+            (panel, Some(between), panels)
+        }
+    };
+    let device: Device = match &between {
+        Some(_) => job.runtime.device(&panels.info().path, target.nbytes()),
+        None => job.devices.1.clone(),
+    };
+    // Groups of the first pass consist of whole panels where those are cut, and of anything along other axes.
+    let unit: Dims = match job.source.file_axes() {
+        Some(_) => (0..ndim).map(|a| if panel[a] < target.shape[a] { panel[a] } else { 1 }).collect(),
+        None => job.source.info().tile.clone(),
+    };
+    let first = Job {
+        target: Arc::clone(&panels),
+        source: Arc::clone(&job.source),
+        origin: job.origin.clone(),
+        devices: (job.devices.0.clone(), device.clone()),
+        ..*job
+    };
+    let second = Job {
+        source: panels,
+        origin: Dims::from_elem(0, ndim),
+        target: Arc::clone(&job.target),
+        devices: (device, job.devices.1.clone()),
+        again: between.is_none(),
+        ..*job
+    };
+    Some((vec![first.best(&unit).ok()?, second.exactly(&panel)?], between))
+}
+
+/// The largest box that is contiguous in an array with its axes in this order, and has at most `room` bytes; `None`
+/// where it is the whole array, or there is none.
+fn contiguous(axes: &[usize], shape: &[u64], itemsize: u64, room: u64) -> Option<Dims> {
+    let mut panel: Dims = shape.into();
+    let mut bytes = itemsize * shape.iter().product::<u64>();
+    for &axis in axes {
+        if bytes <= room {
+            break;
+        }
+        // As few as fit, all nearly alike.
+        bytes /= shape[axis];
+        let most = (room / bytes).clamp(1, shape[axis]);
+        panel[axis] = shape[axis].div_ceil(shape[axis].div_ceil(most));
+        bytes *= panel[axis];
+    }
+    (bytes <= room && panel.as_slice() != shape).then_some(panel)
+}
+
+fn check_pair(stored: &Arc<dyn Store>, source: &Info, region: &ArrayBox, to: &Arc<dyn Store>) -> Result<()> {
+    let target = to.info();
+    if Arc::ptr_eq(stored, to) {
+        return Err(Error::invalid(format!("{}: source and target are one array", source.path.display())));
+    }
     if region.shape != target.shape {
         return Err(Error::invalid(format!(
             "a box {region} does not fill an array of shape {:?}",
@@ -179,136 +384,4 @@ fn check_pair(source: &Info, region: &ArrayBox, target: &Info) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn plan<'a>(
-    runtime: &Runtime,
-    source: &'a dyn Store,
-    region: &ArrayBox,
-    target: &'a dyn Store,
-) -> Result<(Plan<'a>, Threads)> {
-    let (s, t) = (source.info(), target.info());
-    let frames = match (s.layout, t.layout) {
-        (_, Layout::Tiled) => Cut::Target,
-        (Layout::Tiled, _) => Cut::Source,
-        _ => Cut::Group,
-    };
-    let ndim = region.ndim();
-    // A box of whole tiles, or one that ends where the array does.
-    let edge = |end: u64, a: usize| end.is_multiple_of(s.tile[a]) || end == s.shape[a];
-    let aligned = s.layout == Layout::Tiled
-        && (0..ndim).all(|a| region.start[a].is_multiple_of(s.tile[a]) && edge(region.end(a), a));
-    let exact = aligned && (frames == Cut::Source || s.tile == t.tile);
-    // The unit that groups are made of.
-    let unit: Dims = match frames {
-        Cut::Target => t.tile.clone(),
-        Cut::Source => s.tile.clone(),
-        Cut::Group => Dims::from_elem(1, ndim),
-    };
-    let mut plan = Plan {
-        source,
-        target,
-        origin: region.start.clone(),
-        itemsize: s.dtype.size(),
-        groups: TileGrid::new(&t.shape, &unit)?,
-        frames,
-    };
-    let memory = |plan: &Plan| -> usize {
-        if plan.groups.tiles() == 0 {
-            return 0;
-        }
-        // The group at the origin is as large as any.
-        plan.parts(&plan.group(0)).iter().map(|part| charged(plan.frame_bytes(part))).sum()
-    };
-    let least = memory(&plan);
-    let threads = threads_beside(runtime, least, source.staging(exact), Some(target.staging(true)));
-    let limit = runtime.budget().limit();
-    let room = limit.saturating_sub(threads.staging());
-    if least > room {
-        return Err(Error::Budget {
-            purpose: "copying between these tiles".into(),
-            needed: (threads.staging() + least) as u64,
-            budget: limit as u64,
-        });
-    }
-    let mut best = (cost(&plan), least, unit.clone());
-    let mut candidates = Vec::new();
-    let whole: Dims = (0..ndim).map(|a| t.shape[a].div_ceil(unit[a]).max(1)).collect();
-    let bytes = (t.dtype.size() as u64) * unit.iter().product::<u64>();
-    // Where tiles are free as soon as each is stored, the next group comes in while the last goes out,
-    // and nearly two of them need not fit.
-    let most = if frames == Cut::Target { room / 5 * 3 } else { room / 2 };
-    extents(&whole, 0, &mut Dims::new(), bytes, most as u64, &mut candidates);
-    for multiples in candidates {
-        let group: Dims = (0..ndim).map(|a| (unit[a] * multiples[a]).min(t.shape[a].max(1))).collect();
-        plan.groups = TileGrid::new(&t.shape, &group)?;
-        let memory = memory(&plan);
-        if memory > most {
-            continue;
-        }
-        let cost = cost(&plan);
-        // A smaller group of nearly the same cost leaves more room for overlapping.
-        if cost < best.0 * 0.98 || (cost <= best.0 * 1.001 && memory < best.1) {
-            best = (cost, memory, group);
-        }
-    }
-    plan.groups = TileGrid::new(&t.shape, &best.2)?;
-    Ok((plan, threads))
-}
-
-/// Multiples of the unit along each axis whose product stays in the room.
-fn extents(whole: &[u64], axis: usize, chosen: &mut Dims, bytes: u64, room: u64, found: &mut Vec<Dims>) {
-    if axis == whole.len() {
-        found.push(chosen.clone());
-        return;
-    }
-    let mut n = 1;
-    for _ in 0..TRIED {
-        if bytes.saturating_mul(n) > room && n > 1 {
-            break;
-        }
-        chosen.push(n);
-        extents(whole, axis + 1, chosen, bytes.saturating_mul(n), room, found);
-        chosen.pop();
-        if n == whole[axis] {
-            break;
-        }
-        // Small steps first, then halves of powers of two, and the whole.
-        n = if n < 4 { n + 1 } else { n + (1 << (n.ilog2() - 1)) }.min(whole[axis]);
-    }
-}
-
-/// What copying by these groups costs, in bytes and their equivalents.
-fn cost(plan: &Plan) -> f64 {
-    let groups = plan.groups.tiles() as f64;
-    if groups == 0.0 {
-        return 0.0;
-    }
-    // A group in the middle is typical: its edges fall on any tiles, as most groups' do.
-    let middle: Dims = plan.groups.counts().iter().map(|n| n / 2).collect();
-    let group = plan.groups.tile_box(&middle);
-    let ends: ArrayBox = plan.group(0);
-    let full = ends.elements() as f64 / group.elements().max(1) as f64;
-    let one = side(plan.source.info(), &plan.in_source(&group)) + side(plan.target.info(), &group);
-    one * full * groups
-}
-
-/// What moving a box from or to an array costs.
-fn side(info: &Info, region: &ArrayBox) -> f64 {
-    let itemsize = info.dtype.size();
-    if info.layout == Layout::Tiled {
-        let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
-        let tile_bytes = info.box_bytes(&info.tile) as f64;
-        return grid.tiles_of(region).count() as f64 * (tile_bytes + REQUEST);
-    }
-    let layout = LinearLayout {
-        shape: info.shape.clone(),
-        itemsize,
-        column_major: info.layout == Layout::ColumnMajor,
-        offset: 0,
-    };
-    let runs = layout.runs(region);
-    // A run touches a block at each end that it may share with the next group.
-    let requests = runs.count() as f64 * (runs.run_bytes as f64 / (1 << 20) as f64).ceil();
-    runs.count() as f64 * (runs.run_bytes as f64 + 4096.0) + requests * REQUEST
 }

@@ -49,8 +49,8 @@ impl Job for Fill<'_> {
             unsafe { canvas_on(&frame, &self.boxes[piece as usize], self.target.info().dtype.size()) };
         self.target.store(mover, &canvas)
     }
-    fn frame_per_unit(&self) -> bool {
-        true
+    fn frees(&self, _: u64, _: u64) -> std::ops::Range<usize> {
+        0..1
     }
     fn progress(&self, piece: u64) -> u64 {
         self.target.info().box_bytes(&self.boxes[piece as usize].shape)

@@ -2,9 +2,8 @@
 
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{Loaders, Threads};
-use outcrop_store::layout::Layout;
 use outcrop_store::store::{Staging, Store};
-use outcrop_store::{ArrayBox, TileGrid};
+use outcrop_store::{ArrayBox, Dims, TileGrid};
 
 /// Threads in each direction, where the budget allows. Each keeps a tile's worth of requests in
 /// flight, so that four reach the depth at which devices are fast.
@@ -51,40 +50,22 @@ pub(crate) fn threads_beside(
 }
 
 /// Boxes in which a box of an array is best moved by several threads: its tiles, or parts of about
-/// `bytes` bytes of a row-major or column-major array, in file order.
+/// `bytes` bytes of an array that is not tiled, in file order.
 pub(crate) fn units(store: &dyn Store, region: &ArrayBox, bytes: u64) -> Vec<ArrayBox> {
     let info = store.info();
     if region.is_empty() {
         return Vec::new();
     }
-    if info.layout == Layout::Tiled {
+    let Some(axes) = store.file_axes() else {
         let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
         return grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect();
-    }
-    // Slowest axes first; each part is one index of the axes before, a range of one, all of the rest.
-    let ndim = region.ndim();
-    let file_axis = |i: usize| if info.layout == Layout::ColumnMajor { ndim - 1 - i } else { i };
-    let itemsize = info.dtype.size() as u64;
-    let mut inner = itemsize;
-    let mut cut = ndim;
-    while cut > 0 && inner < bytes {
-        cut -= 1;
-        inner *= region.shape[file_axis(cut)];
-    }
-    if inner <= bytes || cut == ndim {
-        return vec![region.clone()];
-    }
-    let axis = file_axis(cut);
-    let per_index = inner / region.shape[axis];
-    let mut tile: Vec<u64> = region.shape.to_vec();
-    (0..cut).for_each(|i| tile[file_axis(i)] = 1);
-    let parts = inner.div_ceil(bytes);
-    tile[axis] = region.shape[axis].div_ceil(parts);
-    // Parts that begin at the edge of a block share none.
-    if tile[axis] < region.shape[axis] && per_index < 4096 && 4096 % per_index == 0 {
-        tile[axis] = tile[axis].next_multiple_of(4096 / per_index);
-    }
-    let grid = TileGrid::new(&region.shape, &tile).expect("extents of a box that is not empty");
+    };
+    parts(region, &part_shape(&axes, &region.shape, info.dtype.size() as u64, bytes))
+}
+
+/// A box cut into parts of this shape.
+pub(crate) fn parts(region: &ArrayBox, shape: &[u64]) -> Vec<ArrayBox> {
+    let grid = TileGrid::new(&region.shape, shape).expect("extents of a box that is not empty");
     (0..grid.tiles())
         .map(|i| {
             let mut part = grid.tile_box(&grid.coords(i));
@@ -92,4 +73,29 @@ pub(crate) fn units(store: &dyn Store, region: &ArrayBox, bytes: u64) -> Vec<Arr
             part
         })
         .collect()
+}
+
+/// The shape of the parts of about `bytes` bytes into which a box is cut along the slowest of its axes in file
+/// order.
+pub(crate) fn part_shape(axes: &[usize], shape: &[u64], itemsize: u64, bytes: u64) -> Dims {
+    // Each part is one index of the slowest axes, a range of one, all of the rest.
+    let mut inner = itemsize;
+    let mut cut = axes.len();
+    while cut > 0 && inner < bytes {
+        cut -= 1;
+        inner *= shape[axes[cut]];
+    }
+    let mut part: Dims = shape.into();
+    if inner <= bytes || cut == axes.len() {
+        return part;
+    }
+    let axis = axes[cut];
+    let per_index = inner / shape[axis];
+    axes[..cut].iter().for_each(|&slower| part[slower] = 1);
+    part[axis] = shape[axis].div_ceil(inner.div_ceil(bytes));
+    // Parts that begin at the edge of a block share none.
+    if part[axis] < shape[axis] && per_index < 4096 && 4096 % per_index == 0 {
+        part[axis] = part[axis].next_multiple_of(4096 / per_index);
+    }
+    part
 }

@@ -1,25 +1,35 @@
-//! Row-major and column-major arrays in one file.
+//! Arrays in one file that lie there axis by axis: row-major, column-major, or in any other order of axes.
 //!
 //! A box of such an array is a set of *runs*, equally long, each contiguous in the file. All axes are
-//! handled in file order (slowest first), in which both layouts are the same.
+//! handled in file order (slowest first), in which all of them are the same.
 
-use crate::shape::{ArrayBox, Dims, elements};
+use crate::shape::{ArrayBox, BoxIndices, Dims, elements};
 use smallvec::SmallVec;
 
-/// Where the elements of a row-major or column-major array lie in its file.
+/// Axes of an array in some order.
+pub type AxisOrder = SmallVec<[usize; 4]>;
+
+/// Where the elements of an array lie in its file.
 #[derive(Clone, Debug)]
 pub struct LinearLayout {
     /// Shape of the array, in array order.
     pub shape: Dims,
     /// Bytes of an element.
     pub itemsize: usize,
-    /// Whether the first index runs fastest.
-    pub column_major: bool,
+    /// The array's axes in file order: slowest first.
+    pub axes: AxisOrder,
     /// Offset of the first element in the file, in bytes.
     pub offset: u64,
 }
 
 impl LinearLayout {
+    /// A row-major array, or a column-major one.
+    pub fn new(shape: &[u64], itemsize: usize, column_major: bool, offset: u64) -> LinearLayout {
+        let ndim = shape.len();
+        let axes = if column_major { (0..ndim).rev().collect() } else { (0..ndim).collect() };
+        LinearLayout { shape: shape.into(), itemsize, axes, offset }
+    }
+
     /// Bytes of all elements.
     pub fn nbytes(&self) -> u64 {
         elements(&self.shape) * self.itemsize as u64
@@ -30,9 +40,27 @@ impl LinearLayout {
         self.offset + self.nbytes()
     }
 
-    /// Dims in file order: slowest axis first. Its own inverse.
+    /// Dims of the array in file order: slowest axis first.
     pub fn file_order<T: Copy>(&self, dims: &[T]) -> SmallVec<[T; 4]> {
-        if self.column_major { dims.iter().rev().copied().collect() } else { dims.iter().copied().collect() }
+        self.axes.iter().map(|&a| dims[a]).collect()
+    }
+
+    /// Dims in file order as dims of the array.
+    pub fn array_order<T: Copy>(&self, dims: &[T]) -> SmallVec<[T; 4]> {
+        let mut ordered: SmallVec<[T; 4]> = dims.into();
+        self.axes.iter().zip(dims).for_each(|(&a, &d)| ordered[a] = d);
+        ordered
+    }
+
+    /// Strides in bytes of a block of this shape that is dense in file order.
+    pub fn dense_strides(&self, shape: &[u64]) -> SmallVec<[isize; 4]> {
+        let mut strides: SmallVec<[isize; 4]> = SmallVec::from_elem(0, shape.len());
+        let mut next = self.itemsize as isize;
+        for &axis in self.axes.iter().rev() {
+            strides[axis] = next;
+            next *= shape[axis].max(1) as isize;
+        }
+        strides
     }
 
     /// The runs of a box, which must lie inside the array and not be empty.
@@ -56,7 +84,14 @@ impl LinearLayout {
                 break;
             }
         }
-        Runs { first, run_bytes, counts: extent[..outer].into(), strides: strides[..outer].into() }
+        let mut runs =
+            Runs { first, run_bytes, counts: Dims::new(), strides: Dims::new(), axes: AxisOrder::new() };
+        for axis in (0..outer).filter(|&axis| extent[axis] > 1) {
+            runs.counts.push(extent[axis]);
+            runs.strides.push(strides[axis]);
+            runs.axes.push(self.axes[axis]);
+        }
+        runs
     }
 
     /// Splits a box into boxes that follow one another in file order and whose runs `fit`. The fewer
@@ -82,9 +117,7 @@ impl LinearLayout {
             return;
         }
         // Cut along the slowest axis that has more than one index.
-        let ndim = region.ndim();
-        let to_array = |file_axis: usize| if self.column_major { ndim - 1 - file_axis } else { file_axis };
-        let Some(axis) = (0..ndim).map(to_array).find(|&a| region.shape[a] > 1) else {
+        let Some(axis) = self.axes.iter().copied().find(|&a| region.shape[a] > 1) else {
             parts.push(region.clone());
             return;
         };
@@ -130,10 +163,12 @@ pub struct Runs {
     pub first: u64,
     /// Bytes of each run.
     pub run_bytes: u64,
-    /// How many runs along each outer axis, slowest first; none for a single run.
+    /// How many runs along each outer axis that has more than one, slowest first.
     pub counts: Dims,
-    /// Bytes from one run to the next along each outer axis.
+    /// Bytes from one run to the next along each of these axes.
     pub strides: Dims,
+    /// The array's axes that these are.
+    pub axes: AxisOrder,
 }
 
 /// A piece of a file to read or write at once.
@@ -200,8 +235,66 @@ impl Runs {
         })
     }
 
-    /// Bytes of all intervals, or a little more.
+    /// Whether no two runs share an interval, because the gaps between them are wide.
+    pub fn are_apart(&self, block: u64) -> bool {
+        self.counts.last().is_some_and(|&n| n > 1)
+            && self.strides.last().is_some_and(|&s| s > self.run_bytes + READ_THROUGH + 2 * block)
+    }
+
+    /// Runs along the innermost axis: how many lie one after the other at equal distances.
+    pub fn in_row(&self) -> u64 {
+        self.counts.last().copied().unwrap_or(1)
+    }
+
+    /// The first run of every row of runs along the innermost axis.
+    pub fn rows(&self) -> Runs {
+        let outer = self.counts.len().saturating_sub(1);
+        Runs {
+            first: self.first,
+            run_bytes: self.run_bytes,
+            counts: self.counts[..outer].into(),
+            strides: self.strides[..outer].into(),
+            axes: self.axes[..outer].into(),
+        }
+    }
+
+    /// The least distance, `least` or more, at which runs may lie in memory so that each of them is in the same
+    /// place of a block as in the file, if the first of its row is. In memory, too, they are then a block
+    /// with regular strides.
+    pub fn pitch(&self, least: u64, block: u64) -> u64 {
+        let stride = self.strides.last().copied().unwrap_or(0);
+        least + (stride + block - least % block) % block
+    }
+
+    /// The distance at which runs that are apart lie in memory when their blocks are read.
+    pub fn read_pitch(&self, block: u64) -> u64 {
+        self.pitch(self.run_bytes + block, block)
+    }
+
+    /// Bytes of memory for a row of runs at this distance, wherever in a block the first one begins.
+    pub fn row_bytes(&self, pitch: u64, block: u64) -> u64 {
+        (self.in_row() * pitch + 2 * block).next_multiple_of(block)
+    }
+
+    /// The box of one row of runs, of the box that has these runs.
+    pub fn row_boxes<'a>(&'a self, region: &'a ArrayBox) -> impl Iterator<Item = ArrayBox> + 'a {
+        let outer = self.counts.len().saturating_sub(1);
+        let index_box = ArrayBox::whole(&self.counts[..outer]);
+        BoxIndices::new(&index_box).map(move |index| {
+            let mut row = region.clone();
+            for (&axis, i) in self.axes[..outer].iter().zip(index) {
+                row.start[axis] += i;
+                row.shape[axis] = 1;
+            }
+            row
+        })
+    }
+
+    /// Bytes of memory for all intervals, or a little more.
     pub fn staging(&self, block: u64) -> u64 {
+        if self.are_apart(block) {
+            return self.rows().count() * self.row_bytes(self.read_pitch(block), block);
+        }
         // From the innermost axis outwards: `span` is from the first byte to the last of what was
         // seen so far, `bytes` what its intervals take, `merged` whether they are one interval.
         let mut span = self.run_bytes;
@@ -229,7 +322,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn layout(shape: &[u64], itemsize: usize, column_major: bool, offset: u64) -> LinearLayout {
-        LinearLayout { shape: shape.into(), itemsize, column_major, offset }
+        LinearLayout::new(shape, itemsize, column_major, offset)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 pub mod linear;
 
-pub use linear::{LinearLayout, Runs};
+pub use linear::{AxisOrder, LinearLayout, Runs};
 
 /// The order of an array's elements on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,6 +55,18 @@ impl Patch {
         Patch { region, start, strides: dense_strides(tile, itemsize), capacity }
     }
 
+    /// A block that is dense with the axes in this order, slowest first. No byte beside its elements is
+    /// overwritten.
+    pub fn ordered(region: ArrayBox, start: *mut u8, axes: &[usize], itemsize: usize) -> Patch {
+        let mut strides = Strides::from_elem(0, axes.len());
+        let mut next = itemsize as isize;
+        for &axis in axes.iter().rev() {
+            strides[axis] = next;
+            next *= region.shape[axis].max(1) as isize;
+        }
+        Patch { region, start, strides, capacity: 0 }
+    }
+
     /// A block with any strides, in bytes.
     pub fn strided(region: ArrayBox, start: *mut u8, strides: Strides) -> Patch {
         Patch { region, start, strides, capacity: 0 }
@@ -105,6 +117,52 @@ impl Canvas {
         let dense = dense_strides(&region.shape, self.itemsize);
         let same = (0..region.ndim()).all(|a| region.shape[a] <= 1 || patch.strides[a] == dense[a]);
         same.then(|| patch.at(region))
+    }
+
+    /// The start of `region` where it lies in one patch with these strides, in bytes.
+    pub fn dense(&self, region: &ArrayBox, strides: &[isize]) -> Option<*mut u8> {
+        let patch = self.patches.iter().find(|p| p.region.contains(region))?;
+        let same = (0..region.ndim()).all(|a| region.shape[a] <= 1 || patch.strides[a] == strides[a]);
+        same.then(|| patch.at(region))
+    }
+
+    /// The part of the canvas inside a box, with indices that count from the box's start.
+    pub fn within(&self, outer: &ArrayBox) -> Canvas {
+        let moved = |region: &ArrayBox| {
+            let mut moved = region.clone();
+            moved.start.iter_mut().zip(&outer.start).for_each(|(s, o)| *s -= o);
+            moved
+        };
+        let patches = self.patches.iter().filter_map(|patch| {
+            let common = patch.region.intersect(outer)?;
+            Some(Patch {
+                region: moved(&common),
+                start: patch.at(&common),
+                strides: patch.strides.clone(),
+                capacity: if common == patch.region { patch.capacity } else { 0 },
+            })
+        });
+        let region = self.region.intersect(outer).expect("a canvas is looked at where it has something");
+        Canvas { region: moved(&region), itemsize: self.itemsize, patches: patches.collect() }
+    }
+
+    /// The same memory for an array whose axis `axes[a]` is axis `a` of this one, which has the extents `shape`,
+    /// and runs backwards where `reversed[a]`.
+    pub fn reoriented(&self, axes: &[usize], reversed: &[bool], shape: &[u64]) -> Canvas {
+        let turned = |region: &ArrayBox| turn(region, axes, reversed, shape);
+        let patches = self.patches.iter().map(|patch| {
+            let mut start = patch.start;
+            let mut strides = patch.strides.clone();
+            for (a, &own) in axes.iter().enumerate() {
+                let stride = patch.strides[a];
+                strides[own] = if reversed[a] { -stride } else { stride };
+                if reversed[a] {
+                    start = start.wrapping_offset((patch.region.shape[a] as isize - 1) * stride);
+                }
+            }
+            Patch { region: turned(&patch.region), start, strides, capacity: 0 }
+        });
+        Canvas { region: turned(&self.region), itemsize: self.itemsize, patches: patches.collect() }
     }
 
     /// Start and strides in bytes of a box that lies in the first patch.
@@ -165,6 +223,17 @@ impl Canvas {
             unsafe { strided::fill(patch.at(&common), &patch.strides, &common.shape, element) };
         }
     }
+}
+
+/// A box of an array of extents `shape` in another one, whose axis `axes[a]` is its axis `a`, backwards where
+/// `reversed[a]`.
+pub(super) fn turn(region: &ArrayBox, axes: &[usize], reversed: &[bool], shape: &[u64]) -> ArrayBox {
+    let mut turned = region.clone();
+    for (a, &own) in axes.iter().enumerate() {
+        turned.shape[own] = region.shape[a];
+        turned.start[own] = if reversed[a] { shape[a] - region.end(a) } else { region.start[a] };
+    }
+    turned
 }
 
 fn offset_in(inner: &ArrayBox, outer: &ArrayBox, strides: &[isize]) -> isize {

@@ -5,10 +5,13 @@
 //! stored before a crash stays.
 
 mod load;
+mod panels;
 mod save;
+pub(super) mod traffic;
 
-use super::canvas::{Canvas, dense_strides};
+use super::canvas::Canvas;
 use super::claim::{Claim, Kind, holder, try_lock};
+use super::edges::Edges;
 use super::seams::{BLOCK, Seams};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::{ByteOrder, DType};
@@ -18,6 +21,7 @@ use crate::io::disk::{Disk, parent_of};
 use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, checked_nbytes};
+pub use panels::Panels;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -71,7 +75,7 @@ fn slab(layout: &LinearLayout) -> Dims {
             break;
         }
     }
-    layout.file_order(&tile)
+    layout.array_order(&tile)
 }
 
 impl LinearArray {
@@ -137,12 +141,7 @@ impl LinearArray {
         writable: bool,
         state: State,
     ) -> LinearArray {
-        let layout = LinearLayout {
-            shape: what.shape.clone(),
-            itemsize: what.dtype.size(),
-            column_major: what.column_major,
-            offset: what.offset,
-        };
+        let layout = LinearLayout::new(&what.shape, what.dtype.size(), what.column_major, what.offset);
         let big = what.byte_order == ByteOrder::Big;
         let info = Info {
             path: path.into(),
@@ -208,22 +207,33 @@ impl LinearArray {
         Ok(array)
     }
 
+    /// Stores a box whose elements lie in the file as `layout` says.
+    fn store_by(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+        match &mut *lock(&self.state) {
+            State::Creating(_) => {}
+            State::InPlace { dirty } => *dirty = true,
+            State::Reading => return Err(read_only(&self.info)),
+            State::Closed => return Err(Error::invalid("the array is closed")),
+        }
+        if canvas.region().is_empty() {
+            return Ok(());
+        }
+        let stored = self.store_box(layout, mover, canvas);
+        if stored.is_err() {
+            self.torn.store(true, Ordering::Relaxed);
+        }
+        stored
+    }
+
     /// Offset of the block that holds the first element.
     fn first_block(&self) -> u64 {
         self.layout.offset / BLOCK as u64 * BLOCK as u64
     }
+}
 
-    /// Strides in bytes of a block of this shape that is dense in file order.
-    fn file_strides(&self, shape: &[u64]) -> super::canvas::Strides {
-        let in_file_order = dense_strides(&self.layout.file_order(shape), self.layout.itemsize);
-        self.layout.file_order(&in_file_order)
-    }
-
-    /// Where a box begins in memory, if it lies there as it does in the file.
-    fn dense_in_file_order(&self, canvas: &Canvas, region: &ArrayBox) -> Option<*mut u8> {
-        let one_axis = region.shape.iter().filter(|&&n| n > 1).count() <= 1;
-        if self.layout.column_major && !one_axis { None } else { canvas.contiguous(region) }
-    }
+/// Where a box begins in memory, if it lies there as it does in the file.
+fn dense_in_file_order(layout: &LinearLayout, canvas: &Canvas, region: &ArrayBox) -> Option<*mut u8> {
+    canvas.dense(region, &layout.dense_strides(&region.shape))
 }
 
 fn open(disk: &Disk, path: &Path, writable: bool) -> Result<DiskFile> {
@@ -236,66 +246,56 @@ impl Store for LinearArray {
     }
 
     fn staging(&self, _exact: bool) -> Staging {
-        Staging { least: LEAST_STAGING, wanted: WANTED_STAGING }
+        staging()
+    }
+
+    fn phase(&self, region: &ArrayBox) -> usize {
+        if region.is_empty() { 0 } else { (self.layout.runs(region).first % BLOCK as u64) as usize }
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
-        if region.is_empty() {
-            return Ok(0);
-        }
-        let end = self.layout.end();
-        Ok(self
-            .layout
-            .runs(region)
-            .intervals(BLOCK as u64)
-            .map(|i| i.len.min((end - i.offset).next_multiple_of(BLOCK as u64)))
-            .sum())
+        Ok(traffic::to_load(&self.layout, self.layout.end(), region, usize::MAX >> 1))
     }
 
     fn bytes_to_load_with(&self, region: &ArrayBox, staging: usize) -> Result<u64> {
-        Ok(self.bytes_read(region, staging))
+        Ok(traffic::to_load(&self.layout, self.layout.end(), region, staging))
     }
 
-    /// Blocks that boxes share count for the one that has their last byte: they are written once,
-    /// unless too many wait to be whole.
+    fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<(u64, u64)> {
+        traffic::cuts(&self.layout, region, staging)
+    }
+
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
-        if region.is_empty() {
-            return Ok(0);
-        }
-        let (block, end) = (BLOCK as u64, self.layout.end());
-        let runs = self.layout.runs(region);
-        let blocks = |at: u64| {
-            let stop = at + runs.run_bytes;
-            let stop = if stop == end { stop.next_multiple_of(block) } else { stop };
-            stop / block - at / block
-        };
-        Ok(runs.offsets().map(blocks).sum::<u64>() * block)
+        Ok(traffic::to_store(&self.layout, self.layout.end(), region))
+    }
+
+    fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
+        Some(Arc::new(Panels::new(self, tile, axes).ok()?))
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         if canvas.region().is_empty() {
             return Ok(());
         }
-        let loaded = self.load_box(mover, canvas);
+        if self.info.writable {
+            self.flush_seams(mover)?;
+        }
+        let loaded = self.load_box(&self.layout, mover, canvas);
+        self.file.drop_cache();
+        loaded
+    }
+
+    fn load_beside(&self, mover: &mut Mover, canvas: &Canvas, edges: &mut Edges) -> Result<()> {
+        if self.info.writable {
+            self.flush_seams(mover)?;
+        }
+        let loaded = self.load_beside_box(&self.layout, mover, canvas, edges);
         self.file.drop_cache();
         loaded
     }
 
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        match &mut *lock(&self.state) {
-            State::Creating(_) => {}
-            State::InPlace { dirty } => *dirty = true,
-            State::Reading => return Err(read_only(&self.info)),
-            State::Closed => return Err(Error::invalid("the array is closed")),
-        }
-        if canvas.region().is_empty() {
-            return Ok(());
-        }
-        let stored = self.store_box(mover, canvas);
-        if stored.is_err() {
-            self.torn.store(true, Ordering::Relaxed);
-        }
-        stored
+        self.store_by(&self.layout, mover, canvas)
     }
 
     fn commit_staging(&self) -> usize {
@@ -368,6 +368,10 @@ impl Store for LinearArray {
         }
         Ok(Finding::Sound)
     }
+}
+
+pub(super) fn staging() -> Staging {
+    Staging { least: LEAST_STAGING, wanted: WANTED_STAGING }
 }
 
 pub(super) fn read_only(info: &Info) -> Error {

@@ -9,11 +9,14 @@
 pub mod canvas;
 pub mod cast;
 pub mod claim;
+pub mod edges;
 pub mod foreign;
 pub mod linear;
 pub mod memory;
 pub mod open;
+pub mod oriented;
 mod seams;
+pub mod sketch;
 pub mod tiled;
 mod update;
 
@@ -22,9 +25,10 @@ use crate::error::{Error, Result};
 use crate::frame::{Budget, Frame, charged};
 use crate::io::disk::LentQueue;
 use crate::io::{Cancel, Disk, IoQueue};
-use crate::layout::Layout;
-use crate::shape::{ArrayBox, Dims, elements};
+use crate::layout::{AxisOrder, Layout, LinearLayout};
+use crate::shape::{ArrayBox, Dims, TileGrid, elements};
 pub use canvas::{Canvas, Patch};
+pub use edges::Edges;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -57,6 +61,11 @@ impl Info {
         self.box_bytes(&self.shape)
     }
 
+    /// Where the elements of an array in one file lie, the first one at 0.
+    fn linear(&self) -> LinearLayout {
+        LinearLayout::new(&self.shape, self.dtype.size(), self.layout == Layout::ColumnMajor, 0)
+    }
+
     /// Bytes of the elements of a box of this shape.
     pub fn box_bytes(&self, shape: &[u64]) -> u64 {
         elements(shape) * self.dtype.size() as u64
@@ -70,6 +79,15 @@ pub struct Staging {
     pub least: usize,
     /// With so much it moves at full speed.
     pub wanted: usize,
+}
+
+/// Pieces of files, each contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// How many.
+    pub count: u64,
+    /// Bytes of each, typically.
+    pub bytes: u64,
 }
 
 /// What a check of a stored unit found.
@@ -105,6 +123,38 @@ pub trait Store: Send + Sync {
 
     /// Whether loading calls a function of the user's, which may load other arrays.
     fn calls_back(&self) -> bool {
+        false
+    }
+
+    /// The axes in the order in which elements follow one another on disk, slowest first; `None` where the array
+    /// is moved by whole tiles.
+    fn file_axes(&self) -> Option<AxisOrder> {
+        let info = self.info();
+        (info.layout != Layout::Tiled).then(|| info.linear().axes)
+    }
+
+    /// The contiguous pieces of files that moving a box touches.
+    fn extents(&self, region: &ArrayBox) -> Extents {
+        let info = self.info();
+        if info.layout == Layout::Tiled {
+            let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
+            return Extents { count: grid.tiles_of(region).count() as u64, bytes: info.box_bytes(&info.tile) };
+        }
+        if region.is_empty() {
+            return Extents { count: 0, bytes: 0 };
+        }
+        let runs = info.linear().runs(region);
+        Extents { count: runs.count(), bytes: runs.run_bytes }
+    }
+
+    /// How far behind a block's edge in its file a box begins, in bytes. Where it stands so in memory, it moves
+    /// straight there.
+    fn phase(&self, _region: &ArrayBox) -> usize {
+        0
+    }
+
+    /// Whether elements lie on disk the other way round along an axis.
+    fn is_reversed(&self, _axis: usize) -> bool {
         false
     }
 
@@ -145,6 +195,29 @@ pub trait Store: Send + Sync {
     /// As for [`bytes_to_load`](Self::bytes_to_load).
     fn bytes_to_load_with(&self, region: &ArrayBox, _staging: usize) -> Result<u64> {
         self.bytes_to_load(region)
+    }
+
+    /// Of a box that can be loaded [beside](Self::load_beside) another one with so much staging memory: the
+    /// bytes that are not read if that one has left its [`Edges`], and the bytes of its own.
+    fn cuts(&self, _region: &ArrayBox, _staging: usize) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Loads the canvas's box. What the box before it on disk has left of the blocks at its edges is not
+    /// read again; what is left of its own is kept.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load).
+    fn load_beside(&self, mover: &mut Mover, canvas: &Canvas, edges: &mut Edges) -> Result<()> {
+        edges.clear();
+        self.load(mover, canvas)
+    }
+
+    /// The places of this array's elements on disk, taken for those of the same elements in another order: panel
+    /// after panel of this shape, inside which the axes are in this order, slowest first. `None` where the array
+    /// does not lie in one file.
+    fn panels(self: Arc<Self>, _tile: &[u64], _axes: &[usize]) -> Option<Arc<dyn Store>> {
+        None
     }
 
     /// Loads the canvas's box.

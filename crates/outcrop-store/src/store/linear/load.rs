@@ -1,13 +1,13 @@
 //! From a file's runs to memory.
 
-use super::{LEAST_STAGING, LinearArray};
-use crate::error::Result;
+use super::{LEAST_STAGING, LinearArray, dense_in_file_order, traffic};
+use crate::error::{Error, Result};
 use crate::io::{Direction, Transfer};
-use crate::layout::Runs;
-use crate::layout::linear::READ_THROUGH;
+use crate::layout::{LinearLayout, Runs};
 use crate::shape::ArrayBox;
 use crate::store::Mover;
 use crate::store::canvas::Canvas;
+use crate::store::edges::Edges;
 use crate::store::seams::BLOCK;
 
 /// The block at the end of what was read last, for a next part that begins with it.
@@ -19,92 +19,159 @@ struct Carry {
 impl LinearArray {
     /// Loads the canvas's box: straight where the runs fit the memory as they are, else through the
     /// staging memory, in parts.
-    pub(super) fn load_box(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        if self.info.writable {
-            self.flush_seams(mover)?;
-        }
-        if let Some(start) = self.straight(canvas, canvas.region()) {
-            return self.load_straight(mover, canvas.region(), start);
+    pub(super) fn load_box(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+        if self.load_straight(layout, mover, canvas, canvas.region())? {
+            return Ok(());
         }
         let (_, _, room) = mover.parts(LEAST_STAGING)?;
         let mut carry = Carry { offset: None, bytes: Box::new([0; BLOCK]) };
         let fit = |runs: &Runs| runs.staging(BLOCK as u64) <= room as u64;
-        for part in self.layout.split(canvas.region(), BLOCK as u64, &fit) {
-            match self.straight(canvas, &part) {
-                Some(start) => self.load_straight(mover, &part, start)?,
-                None => self.load_staged(mover, canvas, &part, &mut carry)?,
+        for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
+            if self.load_straight(layout, mover, canvas, &part)? {
+            } else if layout.runs(&part).are_apart(BLOCK as u64) {
+                self.load_apart(layout, mover, canvas, &part, None)?;
+            } else {
+                self.load_staged(layout, mover, canvas, &part, &mut carry)?;
             }
         }
         Ok(())
     }
 
-    /// Bytes that [`load_box`](Self::load_box) reads with `room` bytes of staging memory.
-    pub(super) fn bytes_read(&self, region: &ArrayBox, room: usize) -> u64 {
-        if region.is_empty() {
-            return 0;
+    /// Loads the canvas's box, whose runs are apart and fit the staging memory, with what the box before
+    /// has left of their first blocks, and keeps what is left of their last.
+    pub(super) fn load_beside_box(
+        &self,
+        layout: &LinearLayout,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        edges: &mut Edges,
+    ) -> Result<()> {
+        let (_, _, room) = mover.parts(LEAST_STAGING)?;
+        if traffic::cuts(layout, canvas.region(), room).is_none() {
+            return Err(Error::invalid("a box whose edges are kept has to fit the staging memory"));
         }
-        if self.is_regular(region) {
-            // Straight or through the staging memory: the same blocks.
-            let runs = self.layout.runs(region);
-            return runs.offsets().count() as u64 * runs.run_bytes;
+        self.load_apart(layout, mover, canvas, canvas.region(), Some(edges))
+    }
+
+    /// Loads a box without staging memory for more than two blocks, if it lies in memory as it does in the
+    /// file, and as far from the blocks' edges.
+    fn load_straight(
+        &self,
+        layout: &LinearLayout,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        region: &ArrayBox,
+    ) -> Result<bool> {
+        let Some(start) = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten() else {
+            return Ok(false);
+        };
+        let (cancel, disk) = (mover.cancel.clone(), mover.disk);
+        let runs = layout.runs(region);
+        let (len, block) = (runs.run_bytes as usize, BLOCK as u64);
+        if traffic::is_regular(layout, region) && (start as usize).is_multiple_of(BLOCK) {
+            let (queue, _, _) = mover.parts(0)?;
+            let mut reads = runs
+                .offsets()
+                .enumerate()
+                .map(|(i, at)| Transfer::read(&self.file, at, start.wrapping_add(i * len), len, len));
+            // SAFETY: the canvas's memory is ours to fill, and the runs fill disjoint parts of it.
+            unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
+            return Ok(true);
         }
-        let (block, end) = (BLOCK as u64, self.layout.end());
-        let fit = |runs: &Runs| runs.staging(block) <= room as u64;
-        let (mut bytes, mut carried) = (0, None);
-        for part in self.layout.split(region, block, &fit) {
-            for interval in self.layout.runs(&part).intervals(block) {
-                let (mut offset, mut len) = (interval.offset, interval.len);
-                if carried == Some(offset) {
-                    (offset, len) = (offset + block, len - block);
-                }
-                bytes += len.min(end.saturating_sub(offset).next_multiple_of(block));
-                carried = Some(interval.offset + interval.len - block);
+        let (at, stop) = (runs.first, runs.first + runs.run_bytes);
+        if runs.count() > 1 || len < 4 * BLOCK || !(start as u64).wrapping_sub(at).is_multiple_of(block) {
+            return Ok(false);
+        }
+        // Whole blocks go to their places; of those at the ends, only a part belongs there.
+        let (queue, staging, _) = mover.parts(LEAST_STAGING)?;
+        let (from, to) = (at.next_multiple_of(block), stop / block * block);
+        let inner = (to - from) as usize;
+        let head = (from - at) as usize;
+        let mut reads = vec![Transfer::read(&self.file, from, start.wrapping_add(head), inner, inner)];
+        if head > 0 {
+            reads.push(Transfer::read(&self.file, from - block, staging, BLOCK, BLOCK));
+        }
+        let tail = (stop - to) as usize;
+        let last = staging.wrapping_add(BLOCK);
+        if tail > 0 {
+            reads.push(Transfer::read(&self.file, to, last, BLOCK, tail));
+        }
+        // SAFETY: the run's memory is ours to fill, as are two blocks of staging memory; afterwards these hold
+        // what belongs in front of the whole blocks and behind them.
+        unsafe {
+            disk.transfer(queue, &self.file, &mut reads.into_iter(), Direction::Read, &cancel)?;
+            std::ptr::copy_nonoverlapping(staging.wrapping_add(BLOCK - head), start, head);
+            std::ptr::copy_nonoverlapping(last, start.wrapping_add(head + inner), tail);
+        }
+        Ok(true)
+    }
+
+    /// Loads a part whose runs have intervals of their own: they come to lie at equal distances in the staging
+    /// memory, so that a row of them is one block with regular strides.
+    fn load_apart(
+        &self,
+        layout: &LinearLayout,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        part: &ArrayBox,
+        mut edges: Option<&mut Edges>,
+    ) -> Result<()> {
+        let (cancel, disk) = (mover.cancel.clone(), mover.disk);
+        let runs = layout.runs(part);
+        let (block, len, end) = (BLOCK as u64, runs.run_bytes, self.layout.end());
+        let pitch = runs.read_pitch(block) as usize;
+        let row_bytes = runs.row_bytes(pitch as u64, block) as usize;
+        let in_row = runs.in_row() as usize;
+        let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
+        let firsts: Vec<u64> = runs.rows().offsets().collect();
+        debug_assert!(firsts.len() * row_bytes <= room);
+        let row_place = |row: usize| row * row_bytes + (firsts[row] % block) as usize;
+        let place = |i: usize| row_place(i / in_row) + i % in_row * pitch;
+        let mut reads = Vec::with_capacity(runs.count() as usize);
+        let held = edges.as_ref().is_some_and(|e| e.are_filled());
+        for (i, at) in runs.offsets().enumerate() {
+            let (skew, mut from) = (at % block, at - at % block);
+            if let (true, Some(edges)) = (held && skew > 0, edges.as_deref_mut()) {
+                // SAFETY: the rest of the run's first block has a place in the staging memory.
+                unsafe { edges.take(staging.wrapping_add(place(i)), (block - skew) as usize)? };
+                from += block;
+            }
+            let to = (at + len).next_multiple_of(block);
+            if from < to {
+                let memory = staging.wrapping_add(place(i) - skew as usize + (from + skew - at) as usize);
+                let need = end.saturating_sub(from).min(to - from) as usize;
+                reads.push(Transfer::read(&self.file, from, memory, (to - from) as usize, need));
             }
         }
-        bytes
-    }
-
-    /// Whether each of a box's runs is whole blocks, and worth a request of its own.
-    fn is_regular(&self, region: &ArrayBox) -> bool {
-        let runs = self.layout.runs(region);
-        let block = BLOCK as u64;
-        let aligned = runs.first.is_multiple_of(block)
-            && runs.run_bytes.is_multiple_of(block)
-            && runs.strides.iter().all(|s| s.is_multiple_of(block));
-        aligned && runs.strides.last().is_none_or(|&s| s > runs.run_bytes + READ_THROUGH)
-    }
-
-    /// Where a box begins in memory, if it can be read straight there.
-    fn straight(&self, canvas: &Canvas, region: &ArrayBox) -> Option<*mut u8> {
-        if self.swap != 1 || !self.is_regular(region) {
-            return None;
+        // SAFETY: the runs' blocks have disjoint places in the staging memory, which is ours.
+        unsafe { disk.transfer(queue, &self.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
+        if let Some(edges) = edges {
+            edges.clear();
+            for (i, at) in runs.offsets().enumerate() {
+                let rest = ((at + len).next_multiple_of(block) - (at + len)) as usize;
+                // SAFETY: the block was read above, whole, or is what was taken.
+                unsafe { edges.keep(staging.wrapping_add(place(i) + len as usize), rest)? };
+            }
         }
-        self.dense_in_file_order(canvas, region).filter(|&start| (start as usize).is_multiple_of(BLOCK))
-    }
-
-    fn load_straight(&self, mover: &mut Mover, region: &ArrayBox, start: *mut u8) -> Result<()> {
-        let cancel = mover.cancel.clone();
-        let runs = self.layout.runs(region);
-        let disk = mover.disk;
-        let (queue, _, _) = mover.parts(0)?;
-        let len = runs.run_bytes as usize;
-        let mut reads = runs
-            .offsets()
-            .enumerate()
-            .map(|(i, at)| Transfer::read(&self.file, at, start.wrapping_add(i * len), len, len));
-        // SAFETY: the canvas's memory is ours to fill, and the runs fill disjoint parts of it.
-        unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel) }
+        let mut strides = layout.dense_strides(&layout.shape);
+        runs.axes.last().into_iter().for_each(|&axis| strides[axis] = pitch as isize);
+        for (row, row_box) in runs.row_boxes(part).enumerate() {
+            // SAFETY: the row's runs lie there at these strides.
+            unsafe { canvas.scatter(&row_box, staging.wrapping_add(row_place(row)), &strides, self.swap) };
+        }
+        Ok(())
     }
 
     fn load_staged(
         &self,
+        layout: &LinearLayout,
         mover: &mut Mover,
         canvas: &Canvas,
         part: &ArrayBox,
         carry: &mut Carry,
     ) -> Result<()> {
         let cancel = mover.cancel.clone();
-        let runs = self.layout.runs(part);
+        let runs = layout.runs(part);
         let block = BLOCK as u64;
         let disk = mover.disk;
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
@@ -138,16 +205,24 @@ impl LinearArray {
             let &(offset, place) = places.last().expect("something was read");
             carry.offset = Some(offset + (last - place) as u64);
         }
-        self.scatter_runs(canvas, part, &places, staging);
+        self.scatter_runs(layout, canvas, part, &places, staging);
         Ok(())
     }
 
     /// Copies the runs of a part from their places in the staging memory to the canvas.
-    fn scatter_runs(&self, canvas: &Canvas, part: &ArrayBox, places: &[(u64, usize)], staging: *const u8) {
+    fn scatter_runs(
+        &self,
+        layout: &LinearLayout,
+        canvas: &Canvas,
+        part: &ArrayBox,
+        places: &[(u64, usize)],
+        staging: *const u8,
+    ) {
         // Runs inside one interval lie at the file's own strides, so that whole sub-boxes can be
         // copied at once; the outer axes are walked until that holds.
         let mut interval = 0;
-        self.each_regular(part, places, &mut |sub, first| {
+        let strides = layout.dense_strides(&layout.shape);
+        each_regular(layout, part, places, &mut |sub, first| {
             while interval + 1 < places.len() && places[interval + 1].0 <= first {
                 interval += 1;
             }
@@ -156,33 +231,33 @@ impl LinearArray {
             }
             let (offset, place) = places[interval];
             let source = staging.wrapping_add(place + (first - offset) as usize);
-            let strides = self.file_strides(&self.layout.shape);
             // SAFETY: the interval holds every run of `sub`, at the strides of the file.
             unsafe { canvas.scatter(sub, source, &strides, self.swap) };
         });
     }
+}
 
-    /// Calls `each` for sub-boxes of `part`, in file order, whose runs lie in one interval each; with
-    /// the file offset of the first run.
-    fn each_regular(&self, part: &ArrayBox, places: &[(u64, usize)], each: &mut dyn FnMut(&ArrayBox, u64)) {
-        let runs = self.layout.runs(part);
-        let last = runs.last() + runs.run_bytes;
-        let holder = |from: u64| places.partition_point(|&(o, _)| o <= from).saturating_sub(1);
-        let in_one = holder(runs.first) == holder(last - 1);
-        let ndim = part.ndim();
-        let to_array =
-            |file_axis: usize| if self.layout.column_major { ndim - 1 - file_axis } else { file_axis };
-        let axis = (0..ndim).map(to_array).find(|&a| part.shape[a] > 1);
-        match axis {
-            Some(axis) if !in_one => {
-                for i in 0..part.shape[axis] {
-                    let mut sub = part.clone();
-                    sub.start[axis] += i;
-                    sub.shape[axis] = 1;
-                    self.each_regular(&sub, places, each);
-                }
+/// Calls `each` for sub-boxes of `part`, in file order, whose runs lie in one interval each; with the file
+/// offset of the first run.
+fn each_regular(
+    layout: &LinearLayout,
+    part: &ArrayBox,
+    places: &[(u64, usize)],
+    each: &mut dyn FnMut(&ArrayBox, u64),
+) {
+    let runs = layout.runs(part);
+    let last = runs.last() + runs.run_bytes;
+    let holder = |from: u64| places.partition_point(|&(o, _)| o <= from).saturating_sub(1);
+    let in_one = holder(runs.first) == holder(last - 1);
+    match layout.axes.iter().copied().find(|&a| part.shape[a] > 1) {
+        Some(axis) if !in_one => {
+            for i in 0..part.shape[axis] {
+                let mut sub = part.clone();
+                sub.start[axis] += i;
+                sub.shape[axis] = 1;
+                each_regular(layout, &sub, places, each);
             }
-            _ => each(part, runs.first),
         }
+        _ => each(part, runs.first),
     }
 }

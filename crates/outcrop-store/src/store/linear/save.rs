@@ -1,29 +1,43 @@
 //! From memory to a file's runs.
 
-use super::{LEAST_STAGING, LinearArray, lock};
+use super::{LEAST_STAGING, LinearArray, dense_in_file_order, lock};
 use crate::error::Result;
 use crate::io::{Direction, Transfer};
-use crate::layout::Runs;
-use crate::shape::{ArrayBox, BoxIndices};
+use crate::layout::{LinearLayout, Runs};
+use crate::shape::ArrayBox;
 use crate::store::Mover;
 use crate::store::canvas::Canvas;
 use crate::store::seams::{BLOCK, Seam, Seams};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+/// Where the runs of a part lie in memory: at equal distances in each row of them.
 struct Source {
     start: *mut u8,
-    /// Bytes from one run to the next.
     pitch: usize,
-    /// Whether a run starts at its offset's place in a block rather than at `pitch`.
+    row_bytes: usize,
+    /// Whether a run starts at its offset's place in a block.
     skewed: bool,
 }
 
-/// Bytes of staging memory for each run that is to be written.
-fn pitch(runs: &Runs) -> usize {
-    let len = runs.run_bytes as usize;
-    // A run that may hold a whole block starts where that block will be aligned.
-    if len < BLOCK { len } else { (len + BLOCK).next_multiple_of(BLOCK) }
+impl Source {
+    /// The places of these runs in staging memory.
+    fn staged(runs: &Runs, start: *mut u8) -> Source {
+        let (len, in_row) = (runs.run_bytes as usize, runs.in_row() as usize);
+        if len < BLOCK {
+            return Source { start, pitch: len, row_bytes: in_row * len, skewed: false };
+        }
+        // A run that may hold a whole block starts where that block will be aligned.
+        let pitch = runs.pitch(runs.run_bytes, BLOCK as u64);
+        let row_bytes = runs.row_bytes(pitch, BLOCK as u64) as usize;
+        Source { start, pitch: pitch as usize, row_bytes, skewed: true }
+    }
+
+    /// Where a row of runs begins, the first of which is at this offset of the file.
+    fn row(&self, row: usize, first: u64) -> *mut u8 {
+        let skew = if self.skewed { (first % BLOCK as u64) as usize } else { 0 };
+        self.start.wrapping_add(row * self.row_bytes + skew)
+    }
 }
 
 impl LinearArray {
@@ -88,65 +102,70 @@ impl LinearArray {
     }
 
     /// Stores the canvas's box, in parts whose runs fit the staging memory.
-    pub(super) fn store_box(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+    pub(super) fn store_box(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let (_, _, room) = mover.parts(LEAST_STAGING)?;
-        let fit = |runs: &Runs| runs.count() as usize * pitch(runs) <= room;
-        for part in self.layout.split(canvas.region(), BLOCK as u64, &fit) {
-            self.store_part(mover, canvas, &part)?;
+        if let Some(direct) = self.in_place(layout, canvas, canvas.region()) {
+            return self.store_part(layout, mover, canvas, canvas.region(), Some(direct));
+        }
+        let fit = |runs: &Runs| {
+            runs.rows().count() as usize * Source::staged(runs, std::ptr::null_mut()).row_bytes <= room
+        };
+        for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
+            let direct = self.in_place(layout, canvas, &part);
+            self.store_part(layout, mover, canvas, &part, direct)?;
         }
         Ok(())
     }
 
-    fn store_part(&self, mover: &mut Mover, canvas: &Canvas, part: &ArrayBox) -> Result<()> {
+    /// The runs of a box where they can be written from where they lie: in file order, and out of step with the
+    /// blocks by the same amount as in the file.
+    fn in_place(&self, layout: &LinearLayout, canvas: &Canvas, part: &ArrayBox) -> Option<Source> {
+        let start = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, part)).flatten()?;
+        let (runs, block) = (layout.runs(part), BLOCK as u64);
+        let len = runs.run_bytes as usize;
+        let in_step = runs
+            .offsets()
+            .enumerate()
+            .all(|(i, at)| (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block));
+        in_step.then(|| Source { start, pitch: len, row_bytes: runs.in_row() as usize * len, skewed: false })
+    }
+
+    fn store_part(
+        &self,
+        layout: &LinearLayout,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        part: &ArrayBox,
+        direct: Option<Source>,
+    ) -> Result<()> {
         let cancel = mover.cancel.clone();
-        let runs = self.layout.runs(part);
+        let runs = layout.runs(part);
         let end = self.layout.end();
         let disk = mover.disk;
         let block = BLOCK as u64;
         let len = runs.run_bytes as usize;
-        let direct = (self.swap == 1).then(|| self.dense_in_file_order(canvas, part)).flatten();
+        let in_row = runs.in_row() as usize;
+        let firsts: Vec<u64> = runs.rows().offsets().collect();
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
-        let pitch = pitch(&runs);
-        let source = match direct {
-            // Memory and file must be out of step with the blocks by the same amount.
-            Some(start)
-                if runs.offsets().enumerate().all(|(i, at)| {
-                    (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block)
-                }) =>
-            {
-                Source { start, pitch: len, skewed: false }
+        let source = direct.unwrap_or_else(|| {
+            let source = Source::staged(&runs, staging);
+            debug_assert!(firsts.len() * source.row_bytes <= room);
+            let mut strides = layout.dense_strides(&layout.shape);
+            runs.axes.last().into_iter().for_each(|&axis| strides[axis] = source.pitch as isize);
+            for (row, row_box) in runs.row_boxes(part).enumerate() {
+                let target = source.row(row, firsts[row]);
+                // SAFETY: the row's place in the staging memory is `row_bytes` long, and ours.
+                unsafe { canvas.gather(&row_box, target, &strides, self.swap) };
             }
-            _ => {
-                debug_assert!(runs.count() as usize * pitch <= room);
-                let mut run_box = part.clone();
-                let outer = runs.counts.len();
-                let ndim = part.ndim();
-                let to_array = |a: usize| if self.layout.column_major { ndim - 1 - a } else { a };
-                for a in 0..outer {
-                    run_box.shape[to_array(a)] = 1;
-                }
-                let strides = self.file_strides(&run_box.shape);
-                let outer_box = ArrayBox::whole(&runs.counts);
-                for (i, (at, index)) in runs.offsets().zip(BoxIndices::new(&outer_box)).enumerate() {
-                    for a in 0..outer {
-                        run_box.start[to_array(a)] = part.start[to_array(a)] + index[a];
-                    }
-                    let skew = if pitch > len { (at % block) as usize } else { 0 };
-                    let target = staging.wrapping_add(i * pitch + skew);
-                    // SAFETY: the run's place in the staging memory is `pitch` bytes long and ours.
-                    unsafe { canvas.gather(&run_box, target, &strides, self.swap) };
-                }
-                Source { start: staging, pitch, skewed: pitch > len }
-            }
-        };
+            source
+        });
         let together = self.flushing.read().unwrap_or_else(PoisonError::into_inner);
         let mut whole = BTreeMap::new();
         let mut writes = Vec::new();
         {
             let mut seams = lock(&self.seams);
             for (i, at) in runs.offsets().enumerate() {
-                let skew = if source.skewed { (at % block) as usize } else { 0 };
-                let memory = source.start.wrapping_add(i * source.pitch + skew);
+                let memory = source.row(i / in_row, firsts[i / in_row]).wrapping_add(i % in_row * source.pitch);
                 let stop = at + len as u64;
                 let from = at.next_multiple_of(block).min(stop);
                 let to = (stop / block * block).max(from);

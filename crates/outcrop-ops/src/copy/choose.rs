@@ -1,0 +1,344 @@
+//! Which groups, and how many passes: what is predicted to take the least time.
+
+use super::groups::{Cut, Groups};
+use super::pass::{Beside, Pass};
+use crate::movement::threads_beside;
+use outcrop_engine::Runtime;
+use outcrop_engine::device::Device;
+use outcrop_engine::stream::{Loaders, Threads};
+use outcrop_store::frame::charged;
+use outcrop_store::store::Store;
+use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Extents of a group that are tried along one axis, at most: of an array of two axes, and of more.
+const TRIED: (u64, u64) = (64, 20);
+/// Bytes of frames that keep all threads busy, where groups are small.
+const AHEAD: usize = 64 << 20;
+/// Threads in each direction, where memory allows.
+const MOVERS: usize = 4;
+/// Runs of a group that may end inside blocks of the target: so many blocks wait until the next group completes
+/// them.
+const MOST_WAITING: u64 = 1000;
+
+/// What moving takes.
+pub(super) struct Job<'a> {
+    pub runtime: &'a Runtime,
+    pub operation: &'static str,
+    pub source: Arc<dyn Store>,
+    pub origin: Dims,
+    pub target: Arc<dyn Store>,
+    /// The devices of the source and of the target.
+    pub devices: (Device, Device),
+    /// Whether this run has written before where it writes now.
+    pub again: bool,
+    /// Bytes of the budget that it may have.
+    pub limit: usize,
+}
+
+/// A pass, and what is expected of it.
+pub(super) struct Expected {
+    pub pass: Pass,
+    pub seconds: f64,
+    /// Bytes of the budget in use at once, at most.
+    pub peak: usize,
+}
+
+impl Job<'_> {
+    /// The best pass in which groups consist of whole boxes of the shape `unit`.
+    ///
+    /// # Errors
+    /// [`Error::Budget`] where not even one such box fits.
+    pub(super) fn best(&self, unit: &[u64]) -> Result<Expected> {
+        let shape = self.target.info().shape.clone();
+        let ndim = shape.len();
+        let whole: Dims = (0..ndim).map(|a| shape[a].div_ceil(unit[a]).max(1)).collect();
+        let group_of = |multiples: &[u64]| -> Dims {
+            (0..ndim).map(|a| unit[a].saturating_mul(multiples[a]).min(shape[a].max(1))).collect()
+        };
+        let smallest = group_of(&Dims::from_elem(1, ndim));
+        let mut best = self.expect(&smallest)?;
+        let Some(least) = best.as_ref().map(|(memory, _)| *memory) else {
+            return Err(self.too_little(&smallest));
+        };
+        let bytes = self.target.info().box_bytes(&smallest);
+        let tried = if ndim > 2 { TRIED.1 } else { TRIED.0 };
+        let mut candidates = Vec::new();
+        extents(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut candidates);
+        let mut chosen = (smallest, best.take().map_or(f64::INFINITY, |(_, seconds)| seconds), least);
+        for multiples in candidates {
+            let group = group_of(&multiples);
+            let Some((memory, seconds)) = self.expect(&group)? else { continue };
+            // Less memory for nearly the same time leaves more for others.
+            if seconds < chosen.1 * 0.99 || (seconds <= chosen.1 * 1.001 && memory < chosen.2) {
+                chosen = (group, seconds, memory);
+            }
+        }
+        self.pass(&chosen.0)
+    }
+
+    fn too_little(&self, group: &[u64]) -> Error {
+        let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)));
+        let limit = self.runtime.budget().limit();
+        Error::Budget {
+            purpose: "copying between these tiles".into(),
+            needed: (limit - self.limit + needed) as u64,
+            budget: limit as u64,
+        }
+    }
+
+    fn groups(&self, group: &[u64]) -> Result<Groups> {
+        Groups::new(self.source.as_ref(), self.target.as_ref(), group)
+    }
+
+    fn threads(&self, groups: &Groups) -> Threads {
+        let Cut::Blocks(blocks) = &groups.cut else {
+            let exact = self.is_exact(groups);
+            let (load, store) = (self.source.staging(exact), self.target.staging(true));
+            let first = if groups.pieces() > 0 { self.bare(groups.clone()).memory(&largest(groups)) } else { 0 };
+            return threads_beside(self.runtime, first, load, Some(store));
+        };
+        // As much as a unit takes, and a store unit not more than is wanted.
+        let itemsize = self.target.info().dtype.size() as u64;
+        let load = self.source.extents(&self.in_source(&blocks.load));
+        let each = if load.count > 1 { load.bytes + 3 * 4096 } else { load.bytes + 2 * 4096 };
+        let load = (load.count * each).max(self.source.staging(false).least as u64) as usize;
+        let store = blocks.store.iter().product::<u64>() * itemsize + 4 * 4096;
+        let wanted = self.target.staging(true);
+        let store = (store as usize).clamp(wanted.least, wanted.wanted.max(wanted.least));
+        let (load, store) = (charged(load), charged(store));
+        let mut threads = Threads {
+            loaders: Loaders::Threads(1),
+            storers: 1,
+            load_staging: load,
+            store_staging: store,
+            room: self.limit,
+        };
+        for movers in 2..=MOVERS {
+            let more = Threads { loaders: Loaders::Threads(movers), storers: movers, ..threads };
+            if more.staging() <= self.limit / 4 {
+                threads = more;
+            }
+        }
+        threads
+    }
+
+    /// Whether the source's tiles are loaded into frames of their own, whole.
+    fn is_exact(&self, groups: &Groups) -> bool {
+        let (s, t) = (self.source.info(), self.target.info());
+        let group = &groups.grid.tile;
+        let edge = |end: u64, a: usize| end.is_multiple_of(s.tile[a]) || end == s.shape[a];
+        let tiled = self.source.file_axes().is_none();
+        let starts = (0..group.len()).all(|a| {
+            self.origin[a].is_multiple_of(s.tile[a]) && edge(self.origin[a] + t.shape[a], a)
+        });
+        tiled && starts && (groups.cut == Cut::Source || s.tile == t.tile)
+    }
+
+    fn in_source(&self, shape: &[u64]) -> ArrayBox {
+        ArrayBox::new(&self.origin, shape)
+    }
+
+    fn bare(&self, groups: Groups) -> Pass {
+        Pass {
+            operation: self.operation,
+            source: Arc::clone(&self.source),
+            target: Arc::clone(&self.target),
+            origin: self.origin.clone(),
+            groups,
+            threads: Threads {
+                loaders: Loaders::Threads(1),
+                storers: 1,
+                load_staging: 0,
+                store_staging: 0,
+                room: 0,
+            },
+            beside: None,
+        }
+    }
+
+    /// Memory that a pass by these groups takes at least, roughly: of the edges of blocks, half is kept.
+    fn memory(&self, groups: &Groups, threads: &Threads) -> usize {
+        if groups.pieces() == 0 {
+            return 0;
+        }
+        let group = largest(groups);
+        let frames = self.bare(groups.clone()).memory(&group);
+        let edges = if groups.are_beside() && self.keeps_edges(groups) {
+            self.source.extents(&self.in_source(&group.shape)).count as usize * 4096 / 2
+        } else {
+            0
+        };
+        threads.staging() + frames + edges + edges / 16
+    }
+
+    /// Whether a group's edges are kept for the next one, where groups lie beside one another.
+    fn keeps_edges(&self, groups: &Groups) -> bool {
+        let Cut::Blocks(blocks) = &groups.cut else { return false };
+        let staging = self.threads(groups).load_staging;
+        self.source.cuts(&self.in_source(&blocks.load), staging).is_some()
+    }
+
+    /// Memory, and seconds, that a pass by groups of this shape takes; `None` where there is too little memory.
+    fn expect(&self, group: &[u64]) -> Result<Option<(usize, f64)>> {
+        let groups = self.groups(group)?;
+        let threads = self.threads(&groups);
+        let memory = self.memory(&groups, &threads);
+        if memory > self.limit {
+            return Ok(None);
+        }
+        if matches!(groups.cut, Cut::Blocks(_)) {
+            // Too many blocks would wait to be whole.
+            let runs = self.target.extents(&ArrayBox::whole(group));
+            let aligned = runs.bytes.is_multiple_of(4096);
+            if self.target.file_axes().is_some() && runs.count > MOST_WAITING && !aligned {
+                return Ok(None);
+            }
+        }
+        Ok(Some((memory, self.seconds(&groups, &threads))))
+    }
+
+    /// Seconds that a pass takes.
+    fn seconds(&self, groups: &Groups, threads: &Threads) -> f64 {
+        let pieces = groups.pieces();
+        if pieces == 0 {
+            return 0.0;
+        }
+        // A group in the middle is typical: its edges fall on any tiles, as most groups' do.
+        let group = groups.group(pieces / 2);
+        let mut in_source = group.clone();
+        in_source.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s += o);
+        let shape = &self.target.info().shape;
+        let scale = ArrayBox::whole(shape).elements() as f64 / group.elements().max(1) as f64;
+        let times = |count: u64| (count as f64 * scale).ceil() as u64;
+        // What a thread moves at once is at most as long.
+        let (mut read, written) = (self.source.extents(&in_source), self.target.extents(&group));
+        if self.source.file_axes().is_some() && read.count > 1 && !(groups.are_beside() && self.keeps_edges(groups))
+        {
+            // Blocks at both ends are cut.
+            read.bytes += 4096;
+        }
+        let (load, store) = match &groups.cut {
+            Cut::Blocks(blocks) => {
+                let itemsize = self.target.info().dtype.size() as u64;
+                let bytes = |shape: &[u64]| shape.iter().product::<u64>() * itemsize;
+                (bytes(&blocks.load), bytes(&blocks.store))
+            }
+            _ => (u64::MAX, u64::MAX),
+        };
+        let pieces_of = |bytes: u64, count: u64, most: u64| {
+            let parts = bytes.div_ceil(most.max(1)).max(1);
+            (bytes.div_ceil(parts), times(count * parts))
+        };
+        let (bytes, count) = pieces_of(read.bytes, read.count, load);
+        let reading = self.devices.0.read(bytes, count);
+        let (bytes, count) = pieces_of(written.bytes, written.count, store);
+        let writing = self.devices.1.write(bytes, count, self.again);
+        let moved = times(read.bytes * read.count + written.bytes * written.count);
+        let together = self.devices.0.both(moved);
+        let rate = match groups.cut {
+            Cut::Blocks(_) => rates(self.target.info().dtype.size()).0,
+            _ => rates(1).1,
+        };
+        let bytes = self.target.info().nbytes() as f64;
+        let arranging = bytes / rate / self.runtime.settings().threads.max(1) as f64;
+        let _ = threads;
+        // The first group has nothing to be written beside it, the last one nothing to be read.
+        let part = 1.0 / pieces as f64;
+        let steady = reading.max(writing).max(together).max(arranging);
+        (reading + writing) * part + steady * (1.0 - part)
+    }
+
+    /// The pass by groups of this shape, where there is memory for it.
+    pub(super) fn exactly(&self, group: &[u64]) -> Option<Expected> {
+        self.expect(group).ok()??;
+        self.pass(group).ok()
+    }
+
+    fn pass(&self, group: &[u64]) -> Result<Expected> {
+        let groups = self.groups(group)?;
+        let threads = self.threads(&groups);
+        let seconds = self.seconds(&groups, &threads);
+        let mut pass = Pass { threads, ..self.bare(groups) };
+        if pass.groups.are_beside() {
+            pass.beside = pass.edges();
+        }
+        let edges = pass.beside.as_ref().map_or(0, Beside::memory);
+        let frames = match pass.groups.pieces() {
+            0 => 0,
+            _ => pass.memory(&largest(&pass.groups)),
+        };
+        // Blocks come and go one by one; other frames all together, so that there is work for three groups.
+        let ahead = if matches!(pass.groups.cut, Cut::Blocks(_)) { 2 } else { 3 };
+        let useful = frames.saturating_mul(ahead).max(AHEAD);
+        pass.threads.room = self.limit.saturating_sub(threads.staging() + edges).min(useful);
+        let used = pass.threads.room.min(frames.saturating_mul(pass.groups.pieces() as usize)).max(frames);
+        Ok(Expected { seconds, peak: threads.staging() + edges + used, pass })
+    }
+}
+
+/// The group at the origin, which is as large as any.
+fn largest(groups: &Groups) -> ArrayBox {
+    groups.grid.tile_box(&Dims::from_elem(0, groups.grid.shape.len()))
+}
+
+/// Multiples of the unit along each axis whose product stays in the room: those that divide the whole into parts
+/// of nearly the same size.
+fn extents(
+    whole: &[u64],
+    axis: usize,
+    tried: u64,
+    chosen: &mut Dims,
+    bytes: u64,
+    room: u64,
+    found: &mut Vec<Dims>,
+) {
+    if axis == whole.len() {
+        found.push(chosen.clone());
+        return;
+    }
+    let (mut parts, mut last) = (1, 0);
+    for _ in 0..tried {
+        let n = whole[axis].div_ceil(parts);
+        if n != last && bytes.saturating_mul(n) <= room {
+            last = n;
+            chosen.push(n);
+            extents(whole, axis + 1, tried, chosen, bytes.saturating_mul(n), room, found);
+            chosen.pop();
+        }
+        if n == 1 {
+            break;
+        }
+        // What does not fit at all is left out at once.
+        let least = whole[axis].div_ceil((room / bytes.max(1)).max(1));
+        parts = (parts + parts.div_ceil(8)).max(if last == 0 { least } else { 0 });
+    }
+}
+
+/// Bytes in a second that one thread turns, of elements of this size, and that it copies. Measured once, in
+/// some milliseconds.
+fn rates(itemsize: usize) -> (f64, f64) {
+    static RATES: [OnceLock<(f64, f64)>; 5] = [const { OnceLock::new() }; 5];
+    *RATES[itemsize.ilog2().min(4) as usize].get_or_init(|| {
+        const SIDE: usize = 1024;
+        let (item, side) = (itemsize as isize, SIDE as isize);
+        let bytes = SIDE * SIDE * itemsize;
+        let from = vec![1_u8; bytes];
+        let mut to = vec![2_u8; bytes];
+        let shape = [SIDE as u64; 2];
+        let mut rate = |strides: [isize; 2]| {
+            let begin = Instant::now();
+            // SAFETY: both blocks have room for the shape at these strides.
+            unsafe {
+                let target = to.as_mut_ptr();
+                strided::copy(target, &[item * side, item], from.as_ptr(), &strides, &shape, itemsize);
+            }
+            std::hint::black_box(&to);
+            bytes as f64 / begin.elapsed().as_secs_f64().max(1e-9)
+        };
+        let (turn, copy) = (rate([item, item * side]), rate([item * side, item]));
+        // Elements are turned on their way into blocks, and copied on their way out.
+        (1.0 / (1.0 / turn + 1.0 / copy), copy)
+    })
+}

@@ -1,0 +1,338 @@
+//! One pass over the data: from one array to another, group by group.
+
+use super::groups::{Blocks, Cut, Groups};
+use crate::access;
+use crate::movement::{self, units};
+use outcrop_engine::Runtime;
+use outcrop_engine::stream::{Frames, Job, Threads};
+use outcrop_store::frame::charged;
+use outcrop_store::store::{Canvas, Edges, Mover, Patch, Store};
+use outcrop_store::{ArrayBox, Dims, Result};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes of the parts in which threads take on a box of an array that is not tiled.
+pub(super) const PART: u64 = 4 << 20;
+
+/// A pass that is planned.
+pub(super) struct Pass {
+    /// The name in the report.
+    pub operation: &'static str,
+    pub source: Arc<dyn Store>,
+    pub target: Arc<dyn Store>,
+    /// First index in the source of the box that is copied.
+    pub origin: Dims,
+    pub groups: Groups,
+    pub threads: Threads,
+    /// Where groups follow one another along the source's fastest axis: what they leave of the blocks that they
+    /// cut, by load unit.
+    pub beside: Option<Beside>,
+}
+
+/// Edges that wait for the next group.
+pub(super) struct Beside {
+    /// Bytes of each load unit's edges, at most.
+    pub bytes: Vec<usize>,
+    waiting: Vec<Mutex<Waiting>>,
+    changed: Condvar,
+}
+
+struct Waiting {
+    /// The piece that was loaded last.
+    piece: Option<u64>,
+    edges: Option<Edges>,
+}
+
+impl Beside {
+    pub(super) fn new(bytes: Vec<usize>) -> Beside {
+        let waiting = bytes.iter().map(|_| Mutex::new(Waiting { piece: None, edges: None })).collect();
+        Beside { bytes, waiting, changed: Condvar::new() }
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        charged(self.bytes.iter().sum())
+    }
+
+    /// Takes the memory.
+    fn prepare(&self, runtime: &Runtime, operation: &'static str) -> Result<()> {
+        let frame = Arc::new(runtime.frame(self.memory(), operation)?);
+        let mut start = 0;
+        for (waiting, &bytes) in self.waiting.iter().zip(&self.bytes) {
+            let edges = Some(Edges::new(&frame, start, bytes));
+            *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Waiting { piece: None, edges };
+            start += bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives it back.
+    fn finish(&self) {
+        for waiting in &self.waiting {
+            waiting.lock().unwrap_or_else(PoisonError::into_inner).edges = None;
+        }
+    }
+}
+
+impl Pass {
+    /// Runs the pass.
+    ///
+    /// # Errors
+    /// Those of the stores; [`outcrop_store::Error::Budget`]; [`outcrop_store::Error::Interrupted`].
+    pub(super) fn run(
+        &self,
+        runtime: &Runtime,
+        watch: &mut dyn outcrop_engine::Watch,
+    ) -> Result<outcrop_engine::Report> {
+        if let Some(beside) = &self.beside {
+            beside.prepare(runtime, self.operation)?;
+        }
+        let done = outcrop_engine::stream::run(runtime, self, self.threads, watch);
+        self.beside.as_ref().inspect(|beside| beside.finish());
+        done
+    }
+
+    fn group(&self, piece: u64) -> ArrayBox {
+        self.groups.group(piece)
+    }
+
+    /// A box of the target, in the source's coordinates.
+    fn in_source(&self, region: &ArrayBox) -> ArrayBox {
+        let mut moved = region.clone();
+        moved.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s += o);
+        moved
+    }
+
+    fn in_target(&self, region: &ArrayBox) -> ArrayBox {
+        let mut moved = region.clone();
+        moved.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s -= o);
+        moved
+    }
+
+    /// The boxes in which a group is loaded, in the target's coordinates.
+    fn loads(&self, group: &ArrayBox) -> Vec<ArrayBox> {
+        match &self.groups.cut {
+            Cut::Blocks(blocks) => movement::parts(group, &Blocks::clipped(&blocks.load, group)),
+            _ => {
+                let boxes = units(self.source.as_ref(), &self.in_source(group), PART);
+                boxes.iter().map(|unit| self.in_target(unit)).collect()
+            }
+        }
+    }
+
+    /// The boxes in which it is stored.
+    fn stores(&self, group: &ArrayBox) -> Vec<ArrayBox> {
+        match &self.groups.cut {
+            Cut::Blocks(blocks) => movement::parts(group, &Blocks::clipped(&blocks.store, group)),
+            _ => units(self.target.as_ref(), group, PART),
+        }
+    }
+
+    /// How many boxes of a group have a frame each.
+    fn count(&self, group: &ArrayBox) -> usize {
+        match &self.groups.cut {
+            Cut::Group => 1,
+            Cut::Target => units(self.target.as_ref(), group, PART).len(),
+            Cut::Source => self.loads(group).len(),
+            Cut::Blocks(blocks) => blocks.stores(group).tiles() as usize * blocks.in_store(group),
+        }
+    }
+
+    /// These of them.
+    fn framed(&self, group: &ArrayBox, wanted: &[usize]) -> Vec<ArrayBox> {
+        let some = |boxes: Vec<ArrayBox>| wanted.iter().map(|&i| boxes[i].clone()).collect();
+        match &self.groups.cut {
+            Cut::Group => vec![group.clone()],
+            Cut::Target => some(units(self.target.as_ref(), group, PART)),
+            Cut::Source => some(self.loads(group)),
+            Cut::Blocks(blocks) => wanted.iter().map(|&i| blocks.frame_box(group, i)).collect(),
+        }
+    }
+
+    fn frame_bytes(&self, part: &ArrayBox) -> usize {
+        match &self.groups.cut {
+            // All alike, so that one serves after the other.
+            Cut::Blocks(blocks) => self.target.info().box_bytes(&blocks.block) as usize,
+            // Room for standing as far from a block's edge as in the file.
+            Cut::Group => self.target.info().box_bytes(&part.shape) as usize + BLOCK,
+            _ => {
+                let source = access::frame_bytes(self.source.as_ref(), part);
+                source.max(access::frame_bytes(self.target.as_ref(), part))
+            }
+        }
+    }
+
+    /// Bytes of all frames of a group.
+    pub(super) fn memory(&self, group: &ArrayBox) -> usize {
+        self.sizes(group).into_iter().map(charged).sum()
+    }
+
+    fn sizes(&self, group: &ArrayBox) -> Vec<usize> {
+        let count = self.count(group);
+        if matches!(self.groups.cut, Cut::Blocks(_)) {
+            return vec![self.frame_bytes(group); count];
+        }
+        let all: Vec<usize> = (0..count).collect();
+        self.framed(group, &all).iter().map(|part| self.frame_bytes(part)).collect()
+    }
+
+    /// Which frames a box of a group touches.
+    fn touched(&self, group: &ArrayBox, region: &ArrayBox) -> Vec<usize> {
+        match &self.groups.cut {
+            Cut::Blocks(blocks) => blocks.touched(group, region),
+            _ => (0..self.count(group)).collect(),
+        }
+    }
+
+    /// The memory of some frames of a group, seen from the target, and moved for the source.
+    fn canvas(
+        &self,
+        group: &ArrayBox,
+        frames: &Frames,
+        wanted: &[usize],
+        place: impl Fn(&ArrayBox) -> ArrayBox,
+    ) -> Canvas {
+        let itemsize = self.target.info().dtype.size();
+        let parts = self.framed(group, wanted);
+        let patches = wanted.iter().zip(&parts).filter_map(|(&i, part)| {
+            let frame = frames.get(i)?;
+            let region = place(part);
+            Some(match self.groups.cut {
+                Cut::Blocks(_) => Patch::ordered(region, frame.as_ptr(), &self.groups.order, itemsize),
+                Cut::Group => {
+                    let start = frame.as_ptr().wrapping_add(self.target.phase(group));
+                    Patch::ordered(region, start, &self.groups.order, itemsize)
+                }
+                _ => Patch::dense(region, frame.as_ptr(), frame.len(), itemsize),
+            })
+        });
+        // SAFETY: the parts cover the group, each has a frame of its own that lives until its store
+        // unit is done, and units touch disjoint boxes.
+        unsafe { Canvas::new(place(group), itemsize, patches) }
+    }
+
+    /// Loads a unit with what the group before has left of its blocks.
+    fn load_beside(
+        &self,
+        beside: &Beside,
+        mover: &mut Mover,
+        piece: u64,
+        unit: u64,
+        canvas: &Canvas,
+    ) -> Result<()> {
+        let mut waiting = beside.waiting[unit as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let follows = self.groups.follows(piece);
+        while follows && waiting.piece != Some(piece - 1) {
+            mover.cancel.check()?;
+            let tick = Duration::from_millis(20);
+            waiting = beside.changed.wait_timeout(waiting, tick).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let edges = waiting.edges.as_mut().expect("there while the pass runs");
+        if !follows {
+            edges.clear();
+        }
+        self.source.load_beside(mover, canvas, edges)?;
+        waiting.piece = Some(piece);
+        drop(waiting);
+        beside.changed.notify_all();
+        Ok(())
+    }
+
+    /// What groups leave for those beside them; `None` where the source does not keep that.
+    pub(super) fn edges(&self) -> Option<Beside> {
+        let mut most: Vec<usize> = Vec::new();
+        for piece in 0..self.groups.pieces() {
+            for (i, unit) in self.loads(&self.group(piece)).iter().enumerate() {
+                let staging = self.threads.load_staging;
+                let Some((_, left)) = self.source.cuts(&self.in_source(unit), staging) else {
+                    return None;
+                };
+                if i == most.len() {
+                    most.push(0);
+                }
+                most[i] = most[i].max(left as usize);
+            }
+        }
+        Some(Beside::new(most))
+    }
+
+    /// Exact bytes read and, without the commit, written.
+    ///
+    /// # Errors
+    /// Those of the stores.
+    pub(super) fn bytes(&self) -> Result<(u64, u64)> {
+        let (mut read, mut written) = (0, 0);
+        let staging = self.threads.load_staging;
+        for piece in 0..self.groups.pieces() {
+            let group = self.group(piece);
+            for unit in self.loads(&group) {
+                let unit = self.in_source(&unit);
+                read += self.source.bytes_to_load_with(&unit, staging)?;
+                if self.beside.is_some() && self.groups.follows(piece) {
+                    read -= self.source.cuts(&unit, staging).map_or(0, |(begun, _)| begun);
+                }
+            }
+            for unit in self.stores(&group) {
+                written += self.target.bytes_to_store(&unit)?;
+            }
+        }
+        Ok((read, written))
+    }
+}
+
+const BLOCK: usize = outcrop_store::frame::FRAME_ALIGN;
+
+impl Job for Pass {
+    fn operation(&self) -> &'static str {
+        self.operation
+    }
+    fn pieces(&self) -> u64 {
+        self.groups.pieces()
+    }
+    fn frames(&self, piece: u64) -> Vec<usize> {
+        self.sizes(&self.group(piece))
+    }
+    fn load_units(&self, piece: u64) -> u64 {
+        self.loads(&self.group(piece)).len() as u64
+    }
+    fn store_units(&self, piece: u64) -> u64 {
+        self.stores(&self.group(piece)).len() as u64
+    }
+    fn fills(&self, piece: u64, unit: u64) -> Vec<usize> {
+        let group = self.group(piece);
+        self.touched(&group, &self.loads(&group)[unit as usize])
+    }
+    fn load(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
+        let group = self.group(piece);
+        let region = &self.loads(&group)[unit as usize];
+        let touched = self.touched(&group, region);
+        let canvas = self.canvas(&group, frames, &touched, |part| self.in_source(part));
+        let canvas = canvas.part(&self.in_source(region));
+        match &self.beside {
+            Some(beside) => self.load_beside(beside, mover, piece, unit, &canvas),
+            None => self.source.load(mover, &canvas),
+        }
+    }
+    fn store(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
+        let group = self.group(piece);
+        let region = &self.stores(&group)[unit as usize];
+        let touched = self.touched(&group, region);
+        let canvas = self.canvas(&group, frames, &touched, ArrayBox::clone);
+        self.target.store(mover, &canvas.part(region))
+    }
+    fn frees(&self, piece: u64, unit: u64) -> Range<usize> {
+        let unit = unit as usize;
+        match &self.groups.cut {
+            Cut::Target => unit..unit + 1,
+            Cut::Blocks(blocks) => {
+                let each = blocks.in_store(&self.group(piece));
+                unit * each..(unit + 1) * each
+            }
+            _ => 0..0,
+        }
+    }
+    fn progress(&self, piece: u64) -> u64 {
+        self.target.info().box_bytes(&self.group(piece).shape)
+    }
+}

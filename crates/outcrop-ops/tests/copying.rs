@@ -1,0 +1,201 @@
+//! Copies in any orientation, in budgets much smaller than the array, against moving element by element.
+
+use outcrop_engine::{Runtime, Settings};
+use outcrop_ops::{access, copy};
+use outcrop_store::io::EngineChoice;
+use outcrop_store::store::open::{As, NewFormat, create, open};
+use outcrop_store::store::oriented::Orientation;
+use outcrop_store::store::{Canvas, Patch, Store};
+use outcrop_store::{ArrayBox, DType, Dims, Error};
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+
+fn runtime(memory: usize) -> Arc<Runtime> {
+    Runtime::new(Settings { memory, threads: 2, scratch: None, engine: EngineChoice::Auto }).unwrap()
+}
+
+fn canvas(region: ArrayBox, bytes: &mut [u8], itemsize: usize) -> Canvas {
+    let patch = Patch::dense(region.clone(), bytes.as_mut_ptr(), 0, itemsize);
+    // SAFETY: the bytes are a box of this size, which nobody else uses.
+    unsafe { Canvas::new(region, itemsize, [patch]) }
+}
+
+/// Bytes that tell elements apart.
+fn elements(count: usize) -> Vec<u8> {
+    (0..count as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8).collect()
+}
+
+/// What an array of this shape looks like in another orientation.
+fn turned(bytes: &[u8], shape: &[u64], itemsize: usize, o: &Orientation) -> Vec<u8> {
+    let shown = o.of(shape);
+    let mut out = Vec::with_capacity(bytes.len());
+    for index in outcrop_store::shape::BoxIndices::new(&ArrayBox::whole(&shown)) {
+        let mut own: Dims = index.clone();
+        for (a, &axis) in o.axes.iter().enumerate() {
+            own[axis] = if o.reversed[a] { shown[a] - 1 - index[a] } else { index[a] };
+        }
+        let at = own.iter().zip(shape).fold(0, |acc, (i, n)| acc * n + i) as usize * itemsize;
+        out.extend_from_slice(&bytes[at..at + itemsize]);
+    }
+    out
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Npy(bool),
+    Raw(bool),
+    Zarr(Vec<u64>),
+}
+
+impl Kind {
+    fn format(&self, shape: &[u64]) -> NewFormat {
+        match self {
+            Kind::Npy(column_major) => NewFormat::Npy { column_major: *column_major },
+            Kind::Raw(column_major) => NewFormat::Raw { column_major: *column_major },
+            Kind::Zarr(tile) => NewFormat::Zarr {
+                tile: Some(tile.iter().zip(shape).map(|(&t, &n)| t.min(n).max(1)).collect()),
+                attributes: Default::default(),
+            },
+        }
+    }
+}
+
+fn stored(path: &Path, shape: &[u64], dtype: DType, kind: &Kind, bytes: &[u8]) -> Arc<dyn Store> {
+    let runtime = runtime(1 << 30);
+    let store = create(runtime.disk(), path, shape, dtype, kind.format(shape), false).unwrap();
+    let mut bytes = bytes.to_vec();
+    let canvas = canvas(ArrayBox::whole(shape), &mut bytes, dtype.size());
+    access::write(&runtime, &store, &canvas, &mut |_, _| true).unwrap();
+    access::commit(&runtime, &store).unwrap();
+    store
+}
+
+/// Copies, and checks elements, bytes, and memory. Gives the number of passes; `None` where the budget is refused.
+fn check(
+    memory: usize,
+    shape: &[u64],
+    dtype: DType,
+    from: &Kind,
+    to: &Kind,
+    orientation: &Orientation,
+) -> Option<usize> {
+    let dir = tempfile::tempdir().unwrap();
+    let itemsize = dtype.size();
+    let bytes = elements(shape.iter().product::<u64>() as usize * itemsize);
+    let source = stored(&dir.path().join("source"), shape, dtype, from, &bytes);
+    let runtime = runtime(memory);
+    let shown = orientation.of(shape);
+    let path = dir.path().join("target");
+    let target = create(runtime.disk(), &path, &shown, dtype, to.format(&shown), false).unwrap();
+    let whole = ArrayBox::whole(shape);
+    let plan = match copy::plan(&runtime, &source, &whole, Some(orientation), &target) {
+        Err(Error::Budget { needed, budget, .. }) => {
+            assert!(needed > budget);
+            target.abort();
+            return None;
+        }
+        other => other.unwrap(),
+    };
+    let passes = plan.passes().len();
+    let report =
+        copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
+    assert!(report.peak_bytes <= memory as u64);
+    assert!(
+        report.peak_bytes <= plan.peak_bytes() as u64,
+        "{} of {}: {:?}",
+        report.peak_bytes,
+        plan.peak_bytes(),
+        plan.passes()
+    );
+    access::commit(&runtime, &target).unwrap();
+    drop(target);
+    let target = open(runtime.disk(), &path, &as_what(to, &shown, dtype), false).unwrap();
+    let big = self::runtime(1 << 30);
+    let mut found = vec![0; bytes.len()];
+    let canvas = canvas(ArrayBox::whole(&shown), &mut found, itemsize);
+    access::read(&big, &target, &canvas, &mut |_, _| true).unwrap();
+    assert!(found == turned(&bytes, shape, itemsize, orientation), "{:?}", plan.passes());
+    assert_eq!(report.bytes_read, plan.bytes_read(), "read: {:?}", plan.passes());
+    // The commit is the caller's. A file's last block is written together with what waits for it.
+    let commit = plan.bytes_written() - plan.passes().iter().map(|p| p.bytes_written).sum::<u64>();
+    let written = report.bytes_written + commit;
+    assert!(
+        plan.bytes_written().abs_diff(written) <= 4096,
+        "written {written}, planned {}: {:?}",
+        plan.bytes_written(),
+        plan.passes()
+    );
+    Some(passes)
+}
+
+fn as_what(kind: &Kind, shape: &[u64], dtype: DType) -> As {
+    match kind {
+        Kind::Npy(_) => As::Npy,
+        Kind::Zarr(_) => As::Zarr,
+        Kind::Raw(column_major) => As::Raw(outcrop_store::format::raw::Description {
+            shape: shape.into(),
+            dtype,
+            byte_order: outcrop_store::dtype::ByteOrder::Little,
+            offset: 0,
+            column_major: *column_major,
+        }),
+    }
+}
+
+fn orientation(axes: &[usize], reversed: &[bool]) -> Orientation {
+    Orientation::new(axes, reversed).unwrap()
+}
+
+#[test]
+fn two_passes_where_memory_is_small() {
+    let transposed = orientation(&[1, 0], &[false, false]);
+    let passes = |memory, shape: &[u64]| {
+        check(memory, shape, DType::U8, &Kind::Raw(false), &Kind::Raw(false), &transposed)
+    };
+    assert_eq!(passes(1 << 20, &[4099, 7001]), Some(2));
+    assert_eq!(passes(64 << 20, &[4099, 7001]), Some(1));
+}
+
+#[test]
+fn edges_are_kept_where_groups_lie_beside_one_another() {
+    let shape = [300, 70_001];
+    for (axes, reversed) in [([1, 0], [false, false]), ([1, 0], [true, false]), ([1, 0], [false, true])] {
+        let o = orientation(&axes, &reversed);
+        let passes = check(12 << 20, &shape, DType::F32, &Kind::Npy(false), &Kind::Npy(false), &o);
+        assert_eq!(passes, Some(1));
+    }
+}
+
+fn kind(ndim: usize) -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        any::<bool>().prop_map(Kind::Npy),
+        any::<bool>().prop_map(Kind::Raw),
+        proptest::collection::vec(20u64..90, ndim).prop_map(Kind::Zarr),
+    ]
+}
+
+fn job() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<bool>, Kind, Kind)> {
+    (1usize..=4).prop_flat_map(|ndim| {
+        let most = [400_000, 900, 90, 30][ndim - 1];
+        (
+            proptest::collection::vec(1..=most as u64, ndim),
+            Just((0..ndim).collect::<Vec<_>>()).prop_shuffle(),
+            proptest::collection::vec(any::<bool>(), ndim),
+            kind(ndim),
+            kind(ndim),
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #[test]
+    fn any_orientation_from_any_layout_to_any_other(
+        (shape, axes, reversed, from, to) in job(),
+        memory in (18u32..22).prop_map(|bits| 1usize << bits),
+        dtype in prop_oneof![Just(DType::U8), Just(DType::I16), Just(DType::F32), Just(DType::F64), Just(DType::C128)],
+    ) {
+        check(memory, &shape, dtype, &from, &to, &orientation(&axes, &reversed));
+    }
+}

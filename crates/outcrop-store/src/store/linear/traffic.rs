@@ -1,0 +1,73 @@
+//! The bytes that boxes of a file take from and to the device.
+
+use crate::layout::linear::READ_THROUGH;
+use crate::layout::{LinearLayout, Runs};
+use crate::shape::ArrayBox;
+use crate::store::seams::BLOCK;
+
+/// Whether each of a box's runs is whole blocks, and worth a request of its own.
+pub(in crate::store) fn is_regular(layout: &LinearLayout, region: &ArrayBox) -> bool {
+    let runs = layout.runs(region);
+    let block = BLOCK as u64;
+    let aligned = runs.first.is_multiple_of(block)
+        && runs.run_bytes.is_multiple_of(block)
+        && runs.strides.iter().all(|s| s.is_multiple_of(block));
+    aligned && runs.strides.last().is_none_or(|&s| s > runs.run_bytes + READ_THROUGH)
+}
+
+/// Bytes read for a box of a file that ends at `end`, with `room` bytes of staging memory.
+pub(in crate::store) fn to_load(layout: &LinearLayout, end: u64, region: &ArrayBox, room: usize) -> u64 {
+    if region.is_empty() {
+        return 0;
+    }
+    let (block, runs) = (BLOCK as u64, layout.runs(region));
+    if is_regular(layout, region) {
+        // Straight or through the staging memory: the same blocks.
+        return runs.count() * runs.run_bytes;
+    }
+    let blocks = |from: u64, to: u64| to.next_multiple_of(block).min(end.next_multiple_of(block)) - from;
+    if runs.are_apart(block) {
+        return runs.offsets().map(|at| blocks(at / block * block, at + runs.run_bytes)).sum();
+    }
+    let fit = |runs: &Runs| runs.staging(block) <= room as u64;
+    let (mut bytes, mut carried) = (0, None);
+    for part in layout.split(region, block, &fit) {
+        for interval in layout.runs(&part).intervals(block) {
+            let stop = interval.offset + interval.len;
+            let carry = if carried == Some(interval.offset) { block } else { 0 };
+            bytes += blocks(interval.offset + carry, stop.max(interval.offset + carry));
+            carried = Some(stop - block);
+        }
+    }
+    bytes
+}
+
+
+/// Bytes written for a box of a file that ends at `end`. Blocks that boxes share count for the one that has
+/// their last byte: they are written once, unless too many wait to be whole.
+pub(in crate::store) fn to_store(layout: &LinearLayout, end: u64, region: &ArrayBox) -> u64 {
+    if region.is_empty() {
+        return 0;
+    }
+    let block = BLOCK as u64;
+    let runs = layout.runs(region);
+    let blocks = |at: u64| {
+        let stop = at + runs.run_bytes;
+        let stop = if stop == end { stop.next_multiple_of(block) } else { stop };
+        stop / block - at / block
+    };
+    runs.offsets().map(blocks).sum::<u64>() * block
+}
+
+/// What the runs of a box cut off from blocks, where they are loaded all at once with `room` bytes of staging
+/// memory: bytes that are read because runs begin inside blocks, and bytes of the blocks in which runs end that
+/// lie behind them.
+pub(in crate::store) fn cuts(layout: &LinearLayout, region: &ArrayBox, room: usize) -> Option<(u64, u64)> {
+    let (block, runs) = (BLOCK as u64, layout.runs(region));
+    if region.is_empty() || !runs.are_apart(block) || runs.staging(block) > room as u64 {
+        return None;
+    }
+    let begun = runs.offsets().filter(|at| !at.is_multiple_of(block)).count() as u64;
+    let rest = |at: u64| (at + runs.run_bytes).next_multiple_of(block) - (at + runs.run_bytes);
+    Some((begun * block, runs.offsets().map(rest).sum()))
+}

@@ -1,0 +1,122 @@
+//! Arrays that are only planned.
+
+use super::canvas::Canvas;
+use super::linear::{Panels, staging, traffic};
+use super::tiled::Prospect;
+use super::{Finding, Info, Mover, Staging, Store};
+use crate::error::{Error, Result};
+use crate::frame::charged;
+use crate::layout::LinearLayout;
+use crate::shape::ArrayBox;
+use std::sync::Arc;
+
+/// An array that does not exist yet: it tells what moving its boxes will take, for plans, and moves nothing.
+pub struct Sketch {
+    info: Info,
+    kind: Kind,
+}
+
+enum Kind {
+    InOneFile(LinearLayout),
+    Tiled(Prospect),
+}
+
+impl Sketch {
+    /// An array in one file that will be as `info` says, with its first element at `offset`.
+    pub fn in_one_file(info: Info, offset: u64) -> Sketch {
+        let layout = LinearLayout { offset, ..info.linear() };
+        Sketch { info, kind: Kind::InOneFile(layout) }
+    }
+
+    /// A Zarr array of our own that will be as `info` says.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where there can be no such array.
+    pub fn tiled(info: Info) -> Result<Sketch> {
+        let attributes = serde_json::from_str(&info.attributes).unwrap_or_default();
+        let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, &attributes)?;
+        Ok(Sketch { info, kind: Kind::Tiled(prospect) })
+    }
+}
+
+fn planned<T>() -> Result<T> {
+    Err(Error::invalid("the array is only planned"))
+}
+
+impl Store for Sketch {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn staging(&self, exact: bool) -> Staging {
+        let tile = |least| Staging { least, wanted: least };
+        match &self.kind {
+            Kind::InOneFile(_) => staging(),
+            Kind::Tiled(prospect) => {
+                let grid = &prospect.grid;
+                let whole = grid.shape.iter().zip(&grid.tile).all(|(n, t)| n.is_multiple_of(*t));
+                tile(if exact && whole { 0 } else { prospect.frame })
+            }
+        }
+    }
+
+    fn tile_frame(&self) -> usize {
+        match &self.kind {
+            Kind::InOneFile(_) => charged(self.info.box_bytes(&self.info.tile) as usize),
+            Kind::Tiled(prospect) => prospect.frame,
+        }
+    }
+
+    fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {
+        planned()
+    }
+
+    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
+        Ok(match &self.kind {
+            Kind::InOneFile(layout) => traffic::to_store(layout, layout.end(), region),
+            Kind::Tiled(prospect) => prospect.grid.tiles_of(region).count() as u64 * prospect.tile,
+        })
+    }
+
+    fn bytes_to_commit(&self) -> u64 {
+        match &self.kind {
+            Kind::InOneFile(_) => 0,
+            Kind::Tiled(prospect) => prospect.commit,
+        }
+    }
+
+    fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
+        let Kind::InOneFile(layout) = &self.kind else { return None };
+        Some(Arc::new(Panels::sketched(self.info.clone(), layout.clone(), tile, axes).ok()?))
+    }
+
+    fn load(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
+        planned()
+    }
+
+    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
+        planned()
+    }
+
+    fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        planned()
+    }
+
+    fn abort(&self) {}
+
+    fn is_pending(&self) -> bool {
+        false
+    }
+
+    fn stored_bytes(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn units(&self) -> u64 {
+        0
+    }
+
+    fn check(&self, _mover: &mut Mover, _unit: u64) -> Result<Finding> {
+        planned()
+    }
+}
