@@ -139,14 +139,36 @@ def plan_solve_triangular(
     shape: Sequence[int],
     target: Target,
 ) -> Plan: ...
-def copy(
+def copy_box(
     source: Store,
     start: Sequence[int],
     shape: Sequence[int],
+    # For each axis of the target the axis of the source, and whether it runs backwards.
+    turn: tuple[Sequence[int], Sequence[bool]] | None,
     target: Store,
     progress: Progress | None,
 ) -> None:
-    """Copies a box of `source` to the whole of `target` (same shape and dtype), re-tiling as needed. Does not commit."""
+    """Copies a box of `source` to the whole of `target` (same dtype), turned and re-tiled as needed. Does not commit."""
+
+def plan_copy(
+    source: Store,
+    start: Sequence[int],
+    shape: Sequence[int],
+    turn: tuple[Sequence[int], Sequence[bool]] | None,
+    target: Store,
+) -> dict[str, Any]:
+    """passes (each: remark, bytes_read, bytes_written, seconds), bytes_read, bytes_written, scratch_bytes, peak_bytes, seconds, budget, measured, others (remark, bytes moved, seconds)."""
+
+def sketch(
+    path: str,
+    format: str,  # "zarr", or anything else for an array in one file
+    shape: Sequence[int],
+    dtype: str,
+    tile: Sequence[int] | None,
+    order: str,
+    offset: int,  # bytes before the first element
+) -> Store:
+    """A target for `plan_copy`, of which nothing is made."""
 
 def fill(
     target: Store,

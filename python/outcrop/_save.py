@@ -170,8 +170,8 @@ def save(
 
 
 def _move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
-    if isinstance(source, StoreSource) and view.is_box:
-        _native.copy(source.store, *view.box, target, progress)
+    if isinstance(source, StoreSource) and view.turn is not None:
+        _native.copy_box(source.store, *view.box, view.turn, target, progress)
     else:
         _native.fill(target, filler(source, view), progress)
 

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from outcrop import _native
+from outcrop._checks import ShapeLike, StrPath, check_path
 from outcrop._lazy import ComputedSource
+from outcrop._save import sketch
 from outcrop._sizes import format_bytes
+from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.errors import InvalidTypeError, UnsupportedError
 
-__all__ = ["Plan", "plan"]
+__all__ = ["MovementPlan", "Plan", "plan"]
 
 
 class Plan:
@@ -109,35 +113,108 @@ class Plan:
         )
 
 
-def plan(x: Array, /) -> Plan:
-    """Plan the computation of a lazy array, as `Array.save` to a Zarr array would run it.
+class MovementPlan(Plan):
+    """What copying, transposing, rotating or flipping an array will cost.
+
+    Made by `plan` for arrays that are only moved. `flops` and `compute_seconds` are 0, and
+    `lower_bound` is one pass over the array.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(
+            {
+                "flops": 0.0,
+                "io_seconds": facts["seconds"],
+                "compute_seconds": 0.0,
+                "lower_bound": facts["nbytes"],
+                **facts,
+            }
+        )
+
+    def explain(self) -> str:
+        """Say in how many passes it will be moved, in pieces of which size, and why.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        facts = self._facts
+        passes = facts["passes"]
+        count = "one pass" if len(passes) == 1 else f"{len(passes)} passes"
+        lines = [f"{self.operation}: {format_bytes(facts['nbytes'])} in {count}"]
+        for number, one in enumerate(passes, 1):
+            lines.append(f"  pass {number}: {one['remark']}")
+            lines.append(
+                f"    reads {format_bytes(one['bytes_read'])}, "
+                f"writes {format_bytes(one['bytes_written'])}, about {_seconds(one['seconds'])}"
+            )
+        if len(passes) > 1:
+            where = "the scratch directory" if self.scratch_bytes else "the new file itself"
+            lines.append(f"  between the passes, elements wait in {where}")
+        if facts["bridge"]:
+            lines.append(f"  before that, copies what is read to {facts['bridge']}")
+        lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
+        lines.append(f"  writes {format_bytes(self.bytes_written)}")
+        lines.append(
+            f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}"
+        )
+        known = "" if facts["measured"] else ", for a disk whose speed was not measured"
+        lines.append(f"  about {_seconds(self.seconds)}{known}")
+        for remark, moved, seconds in facts["others"]:
+            lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
+        return "\n".join(lines)
+
+
+def plan(
+    x: Array,
+    target: StrPath | None = None,
+    /,
+    *,
+    tile: ShapeLike | None = None,
+    format: str | None = None,
+    target_order: str = "C",
+    via: StrPath | None = None,
+) -> Plan:
+    """Plan what `Array.save` would run.
 
     Parameters
     ----------
     x : Array
-        An array that is not computed yet, such as ``A @ B``.
+        An array that is not computed yet, such as ``A @ B``; or one that is on disk, or a view of
+        it such as ``A.T`` or ``A[::-1]``, which will be moved.
+    target : str or os.PathLike, optional
+        Where it would be saved. Default: a new Zarr array in the current directory. What is
+        computed is planned as a Zarr array.
+    tile, format, target_order, via
+        As for `transpose`.
 
     Returns
     -------
     Plan
-        What it will cost.
+        What it will cost. Nothing is made, and nothing moves.
 
     Raises
     ------
     BudgetError
         The memory budget is too small; says which would do.
     UnsupportedError
-        There is nothing to compute, or it takes several operations.
+        There is nothing to compute, or it takes several operations; or elements are left out by
+        steps or by indices, which is not planned.
 
     Examples
     --------
     >>> A = oc.create("A.zarr", (1000, 1000), tile=250)
     >>> print(oc.plan(oc.linalg.cholesky(A)).explain())
     cholesky: ...
+    >>> oc.plan(A.T, "A.npy")
+    <outcrop.Plan transpose: reads ..., writes 7.6 MiB, ... of memory, about ...>
     """
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
+    if isinstance(source, StoreSource):
+        return _movement(source, x, target, tile, format, target_order, via)
     viewed = source is not source.base or not x._view.is_whole
     if isinstance(source.base, ComputedSource) and viewed:
         raise UnsupportedError(
@@ -146,10 +223,37 @@ def plan(x: Array, /) -> Plan:
         )
     if not isinstance(source, ComputedSource):
         raise UnsupportedError(
-            "plan is for arrays that are not computed yet, such as A @ B; this one is "
-            f"{source.describe('')}"
+            "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
+            f"this one is {source.describe('')}"
         )
     return Plan(source.plan().facts)
+
+
+def _movement(
+    source: StoreSource,
+    x: Array,
+    target: StrPath | None,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    via: StrPath | None,
+) -> MovementPlan:
+    view = x._view
+    if view.turn is None:
+        raise UnsupportedError(
+            f"{source.describe(str(view))} leaves out elements or axes, and such copies are not "
+            "planned in this version"
+        )
+    path = "planned.zarr" if target is None else check_path(target)
+    store = sketch(path, view.shape, source.dtype, tile=tile, format=format, order=order)
+    facts = _native.plan_copy(source.store, *view.box, view.turn, store)
+    nbytes = x.nbytes
+    facts |= {
+        "operation": "copy" if view.is_box else "transpose",
+        "nbytes": nbytes,
+        "bridge": None if via is None else check_path(via),
+    }
+    return MovementPlan(facts)
 
 
 def _array(array: Mapping[str, Any]) -> str:

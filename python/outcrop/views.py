@@ -153,6 +153,17 @@ class View:
         )
 
     @property
+    def turn(self) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
+        """How the bounding box lies in the view: for each axis of the view the axis of the source,
+        and whether it runs backwards. None where axes are left out or new, or steps leave out
+        elements.
+        """
+        axes = tuple(self._source_axes())
+        if len(axes) != len(self.axes) or len(axes) != len(self.source_shape) or not self.is_dense:
+            return None
+        return axes, tuple(self.span(axis).step < 0 for axis in range(len(axes)))
+
+    @property
     def order(self) -> tuple[int, ...]:
         """Where each of the view's axes would be if none were permuted; new axes left out.
 
@@ -170,6 +181,15 @@ class View:
 
     def _source_axes(self) -> list[int]:
         return [axis for axis in self.axes if not isinstance(axis, NewAxis)]
+
+    def of_box(self) -> "View":
+        """The same view of the bounding box, taken as a source of its own."""
+        start, shape = self.box
+        selectors = tuple(
+            replace(s, start=s.start - low) if isinstance(s, Span) else 0
+            for s, low in zip(self.selectors, start, strict=True)
+        )
+        return View(shape, selectors, self.axes)
 
     # -- keys --------------------------------------------------------------------------------
 

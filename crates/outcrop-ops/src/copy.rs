@@ -33,6 +33,7 @@ pub struct Movement {
     /// Where elements wait between two passes, if not in the target's own file.
     scratch: Option<Between>,
     commit: u64,
+    measured: bool,
     others: Vec<(String, u64, f64)>,
 }
 
@@ -89,6 +90,16 @@ impl Movement {
     /// Bytes of the budget in use at once, at most.
     pub fn peak_bytes(&self) -> usize {
         self.passes.iter().map(|p| p.peak).max().unwrap_or(0)
+    }
+
+    /// Bytes of scratch space.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.scratch.as_ref().map_or(0, |_| self.target.info().nbytes())
+    }
+
+    /// Whether the speed of the devices was measured.
+    pub fn is_measured(&self) -> bool {
+        self.measured
     }
 
     /// How long it takes.
@@ -224,8 +235,9 @@ pub fn plan(
     let one = job.best(&unit);
     let two = two_passes(&job, &one);
     let commit = target.bytes_to_commit();
+    let measured = job.devices.0.is_measured() && job.devices.1.is_measured();
     let movement = |passes, scratch| {
-        Movement { target: Arc::clone(target), passes, scratch, commit, others: Vec::new() }
+        Movement { target: Arc::clone(target), passes, scratch, commit, measured, others: Vec::new() }
     };
     let one = one.and_then(planned).map(|pass| movement(vec![pass], None));
     let two = two.map(|(passes, scratch)| movement(passes, scratch));

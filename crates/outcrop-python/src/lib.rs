@@ -5,6 +5,7 @@ mod convert;
 mod errors;
 mod function;
 mod linalg;
+mod movement;
 mod process;
 mod reader;
 mod store;
@@ -21,6 +22,8 @@ mod _native {
         Operand, Output, Plan, function_store, plan_cholesky, plan_matmul, plan_solve, plan_solve_triangular,
     };
     #[pymodule_export]
+    use super::movement::{copy_box, plan_copy, sketch};
+    #[pymodule_export]
     use super::process::{
         Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
         last_run, operations_seen, status,
@@ -28,5 +31,5 @@ mod _native {
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]
-    use super::store::{Store, copy, create, fill, open, reopen};
+    use super::store::{Store, create, fill, open, reopen};
 }

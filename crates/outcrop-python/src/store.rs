@@ -318,23 +318,6 @@ pub fn create(
 }
 
 #[pyfunction]
-#[pyo3(signature = (source, start, shape, target, progress))]
-pub fn copy(
-    py: Python<'_>,
-    source: &Store,
-    start: Vec<u64>,
-    shape: Vec<u64>,
-    target: &Store,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<()> {
-    let region = box_of(py, &start, &shape)?;
-    let (runtime, from) = source.inner(py)?;
-    let (_, to) = target.inner(py)?;
-    run(py, &runtime, progress, |watch| outcrop_ops::copy::copy(&runtime, &from, &region, &to, watch))
-        .map(drop)
-}
-
-#[pyfunction]
 #[pyo3(signature = (target, function, progress))]
 pub fn fill(
     py: Python<'_>,

@@ -16,6 +16,8 @@ use std::time::Instant;
 const TRIED: (u64, u64) = (64, 20);
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
+/// Seconds that are lost at the edge of two groups.
+const BETWEEN: f64 = 3e-4;
 /// Threads in each direction, where memory allows.
 const MOVERS: usize = 4;
 /// Runs of a group that may end inside blocks of the target: so many blocks wait until the next group completes
@@ -232,7 +234,8 @@ impl Job<'_> {
             (bytes.div_ceil(parts), times(count * parts))
         };
         let (bytes, count) = pieces_of(read.bytes, read.count, load);
-        let reading = self.devices.0.read(bytes, count);
+        let cut = if self.source.file_axes().is_some() && read.count == 1 { 4096 } else { 0 };
+        let reading = self.devices.0.read(bytes + cut, count);
         let (bytes, count) = pieces_of(written.bytes, written.count, store);
         let writing = self.devices.1.write(bytes, count, self.again);
         let moved = times(read.bytes * read.count + written.bytes * written.count);
@@ -247,7 +250,7 @@ impl Job<'_> {
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
         let steady = reading.max(writing).max(together).max(arranging);
-        (reading + writing) * part + steady * (1.0 - part)
+        (reading + writing) * part + steady * (1.0 - part) + pieces as f64 * BETWEEN
     }
 
     /// The pass by groups of this shape, where there is memory for it.

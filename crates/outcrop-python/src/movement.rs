@@ -1,0 +1,124 @@
+//! Moving arrays, and what that will take.
+
+use crate::convert::{box_of, dtype_of};
+use crate::errors::to_python;
+use crate::store::{Store, run};
+use outcrop_ops::copy;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::oriented::Orientation;
+use outcrop_store::store::sketch::Sketch;
+use outcrop_store::store::{Info, Store as _};
+use outcrop_store::Dims;
+use outcrop_store::shape::default_tile;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Axes, and which of them run backwards.
+type Turn = (Vec<usize>, Vec<bool>);
+
+fn orientation(py: Python<'_>, turn: Option<Turn>) -> PyResult<Option<Orientation>> {
+    let made = turn.map(|(axes, reversed)| Orientation::new(&axes, &reversed));
+    made.transpose().map_err(|e| to_python(py, e))
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, start, shape, turn, target, progress))]
+pub fn copy_box(
+    py: Python<'_>,
+    source: &Store,
+    start: Vec<u64>,
+    shape: Vec<u64>,
+    turn: Option<Turn>,
+    target: &Store,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let region = box_of(py, &start, &shape)?;
+    let orientation = orientation(py, turn)?;
+    let (runtime, from) = source.inner(py)?;
+    let (_, to) = target.inner(py)?;
+    run(py, &runtime, progress, |watch| {
+        copy::copy(&runtime, &from, &region, orientation.as_ref(), &to, watch)
+    })
+    .map(drop)
+}
+
+#[pyfunction]
+#[pyo3(signature = (source, start, shape, turn, target))]
+pub fn plan_copy<'py>(
+    py: Python<'py>,
+    source: &Store,
+    start: Vec<u64>,
+    shape: Vec<u64>,
+    turn: Option<Turn>,
+    target: &Store,
+) -> PyResult<Bound<'py, PyDict>> {
+    let region = box_of(py, &start, &shape)?;
+    let orientation = orientation(py, turn)?;
+    let (runtime, from) = source.inner(py)?;
+    let (_, to) = target.inner(py)?;
+    let plan =
+        run(py, &runtime, None, |_| copy::plan(&runtime, &from, &region, orientation.as_ref(), &to))?;
+    let facts = PyDict::new(py);
+    let mut passes = Vec::new();
+    for pass in plan.passes() {
+        let one = PyDict::new(py);
+        one.set_item("remark", pass.remark)?;
+        one.set_item("bytes_read", pass.bytes_read)?;
+        one.set_item("bytes_written", pass.bytes_written)?;
+        one.set_item("seconds", pass.seconds)?;
+        passes.push(one);
+    }
+    facts.set_item("passes", passes)?;
+    facts.set_item("bytes_read", plan.bytes_read())?;
+    facts.set_item("bytes_written", plan.bytes_written())?;
+    facts.set_item("scratch_bytes", plan.scratch_bytes())?;
+    facts.set_item("peak_bytes", plan.peak_bytes())?;
+    facts.set_item("seconds", plan.seconds())?;
+    facts.set_item("budget", runtime.budget().limit())?;
+    facts.set_item("measured", plan.is_measured())?;
+    facts.set_item("others", plan.others().to_vec())?;
+    Ok(facts)
+}
+
+/// An array that is only planned: what will be made at a path.
+#[pyfunction]
+#[pyo3(signature = (path, format, shape, dtype, tile, order, offset))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn sketch(
+    py: Python<'_>,
+    path: PathBuf,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Option<Vec<u64>>,
+    order: &str,
+    offset: u64,
+) -> PyResult<Store> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let tiled = format == "zarr";
+    let tile: Dims = match tile {
+        Some(tile) => tile.as_slice().into(),
+        None => default_tile(&shape, dtype.size()),
+    };
+    let info = Info {
+        path: std::path::absolute(&path)?,
+        shape: shape.as_slice().into(),
+        dtype,
+        tile,
+        layout: match (tiled, order) {
+            (true, _) => Layout::Tiled,
+            (_, "F") => Layout::ColumnMajor,
+            _ => Layout::RowMajor,
+        },
+        format: if tiled { "zarr" } else { "raw" },
+        codecs: String::new(),
+        attributes: "{}".into(),
+        writable: false,
+    };
+    let made = if tiled { Sketch::tiled(info) } else { Ok(Sketch::in_one_file(info, offset)) };
+    let inner = Arc::new(made.map_err(|e| to_python(py, e))?);
+    let path = inner.info().path.clone();
+    Ok(Store::of(inner, &path, None))
+}

@@ -1,0 +1,187 @@
+"""``outcrop transpose``, ``rotate``, ``flip`` and ``permute``."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import click
+
+from outcrop import reorganize
+from outcrop.array import Array
+from outcrop.cli.places import PLACE, Place
+from outcrop.cli.session import Session, pass_session
+from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
+from outcrop.cli.values import TILE
+from outcrop.formats import FORMATS
+from outcrop.plan import plan
+
+__all__ = ["flip", "permute", "rotate", "transpose"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _Axes(click.ParamType[Any]):
+    name = "axes"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Integers with commas between them."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of axes such as 2,0,1", param, ctx)
+
+
+def _common(function: _F) -> _F:
+    """What all of these verbs take."""
+    for decorate in reversed(
+        (
+            click.argument("source", metavar="SRC", type=PLACE),
+            click.argument("target", metavar="DST", type=PLACE),
+            click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
+            click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
+            click.option(
+                "--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major."
+            ),
+            click.option(
+                "--overwrite",
+                is_flag=True,
+                help="Replace what stands at DST, which may be SRC, once DST is complete.",
+            ),
+            click.option(
+                "--via",
+                metavar="DIR",
+                type=click.Path(file_okay=False),
+                help="Copy SRC to this directory first, which is on a faster disk.",
+            ),
+            click.option(
+                "--plan", "only_plan", is_flag=True, help="Print what it will cost; move nothing."
+            ),
+            pass_session,
+        )
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command()
+@_common
+@click.option("--anti", is_flag=True, help="Across the other diagonal.")
+def transpose(
+    session: Session, source: Place, target: Place, anti: bool, **wishes: Any
+) -> None:
+    """Transpose: rows become columns.
+
+    Of a picture, the channels of a pixel stay together; other arrays get their axes in reverse
+    order. A raw SRC needs a description: page.raw:shape=1000x2000,dtype=u1
+    """
+
+    def turn(array: Array) -> Array:
+        turned = reorganize.transpose(array, axes=reorganize.exchanged(array))
+        if not anti:
+            return turned
+        return reorganize.flip(turned, axis=reorganize.plane(turned))
+
+    _turn(session, "transposed", turn, source, target, **wishes)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@_common
+@click.argument("angle", metavar="ANGLE", type=int)
+@click.option("--clockwise", is_flag=True, help="The other way round.")
+def rotate(
+    session: Session, source: Place, target: Place, angle: int, clockwise: bool, **wishes: Any
+) -> None:
+    """Rotate by 90, 180 or 270 degrees, counterclockwise.
+
+    Rows and columns are the first two axes, where a format does not say otherwise. A raw SRC needs
+    a description: page.raw:shape=1000x2000,dtype=u1
+    """
+    degrees = -angle if clockwise else angle
+    if angle % 90:
+        raise click.BadParameter(f"{angle} is not a multiple of 90", param_hint="ANGLE")
+
+    def turn(array: Array) -> Array:
+        return reorganize.rotate(array, None, degrees)
+
+    _turn(session, "rotated", turn, source, target, **wishes)
+
+
+@click.command()
+@_common
+@click.option(
+    "--axis",
+    "axes",
+    type=int,
+    multiple=True,
+    help="0 turns a picture upside down, 1 makes its mirror image; may be given several times. "
+    "Default: rows and columns.",
+)
+def flip(
+    session: Session, source: Place, target: Place, axes: tuple[int, ...], **wishes: Any
+) -> None:
+    """Reverse the order of elements along axes.
+
+    A raw SRC needs a description: page.raw:shape=1000x2000,dtype=u1
+    """
+
+    def turn(array: Array) -> Array:
+        return reorganize.flip(array, axis=axes or reorganize.plane(array))
+
+    _turn(session, "flipped", turn, source, target, **wishes)
+
+
+@click.command()
+@_common
+@click.argument("axes", metavar="AXES", type=_Axes())
+def permute(
+    session: Session, source: Place, target: Place, axes: tuple[int, ...], **wishes: Any
+) -> None:
+    """Permute axes: AXES says for each axis of DST which axis of SRC it is, such as 2,0,1.
+
+    A raw SRC needs a description: cube.raw:shape=100x200x300,dtype=f4
+    """
+
+    def turn(array: Array) -> Array:
+        return reorganize.permute_dims(array, axes)
+
+    _turn(session, "permuted", turn, source, target, **wishes)
+
+
+def _turn(
+    session: Session,
+    verb: str,
+    turn: Callable[[Array], Array],
+    source: Place,
+    target: Place,
+    *,
+    tile: tuple[int, ...] | Literal["default"] | None,
+    format: str | None,
+    order: str | None,
+    overwrite: bool,
+    via: str | None,
+    only_plan: bool,
+) -> None:
+    target = undescribed(target, "DST", "SRC, turned")
+    format = target_format(target, format, "DST")
+    check_zarr_only(target, format, {"--tile": tile})
+    turned = turn(source.open())
+    options: dict[str, Any] = {"format": format, "target_order": order or "C"}
+    options["tile"] = None if tile == "default" else tile
+    if only_plan:
+        click.echo(plan(turned, target.path, via=via, **options).explain())
+        return
+    with session.work(target.name) as work:
+        result = reorganize.deliver(
+            turned,
+            target.path,
+            verb,
+            overwrite=overwrite,
+            via=via,
+            progress=work.progress,
+            **options,
+        )
+        work.done = f"{verb} {source.path} to {written(target, result, format)}"
+        work.nbytes = turned.nbytes
