@@ -65,7 +65,11 @@ impl Case {
             }
             for start in &self.starts {
                 let start = if side == 0 { start.0 } else { start.1 } as isize;
-                assert!(start + low >= 0 && start + high <= limit as isize, "{} leaves its buffer", self.name);
+                assert!(
+                    start + low >= 0 && start + high <= limit as isize,
+                    "{} leaves its buffer",
+                    self.name
+                );
             }
         }
         assert!(self.bytes() <= SOURCE, "{} is too large", self.name);
@@ -196,7 +200,14 @@ fn main() {
     let (source, target) = (Memory::new(SOURCE, huge), Memory::new(TARGET, huge));
     let pages = if huge { "huge" } else { "small" };
     if !csv {
-        println!("{:<44} {:>4} {:>6} {:>6} {:>6}", format!("case, on {pages} pages"), "size", "GB/s", "plain", "ratio");
+        println!(
+            "{:<44} {:>4} {:>6} {:>6} {:>6}",
+            format!("case, on {pages} pages"),
+            "size",
+            "GB/s",
+            "plain",
+            "ratio"
+        );
     }
     for case in sizes.iter().flat_map(|&size| cases(size)).filter(|case| case.name.contains(&wanted)) {
         case.check();

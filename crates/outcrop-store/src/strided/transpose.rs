@@ -7,6 +7,9 @@
 //! Kernels for small elements read many source rows at once. Where these are a large power of two apart, they
 //! share few places in the cache and push each other out before they are used up. For elements of 1 and 2
 //! bytes the rows are therefore gathered first, one after the other, in groups that fill a kernel.
+//!
+//! While a block is written, the source lines of the next are asked for: memory is then busy both ways all
+//! the time.
 
 use super::lines::{Item, Line, MapLine, RowLine};
 use super::{Axis, Isa};
@@ -18,8 +21,8 @@ const CACHE_LINE: usize = 64;
 /// Fewest elements that are worth staging.
 const FEWEST: usize = 256;
 
-/// Source rows by which gathering runs ahead of itself.
-const ROWS_AHEAD: usize = 6;
+/// Destination rows by which asking for their lines runs ahead of writing them.
+const PUTS_AHEAD: usize = 16;
 
 /// Rows of elements to be made from columns: element (i, j) goes from `i * SIZE + j * src_stride` to
 /// `i * dst_stride + j * SIZE`.
@@ -64,9 +67,9 @@ struct Cut {
 
 impl Cut {
     const fn new(size: usize) -> Cut {
-        let gather = !matches!(size, 4 | 8);
+        let gather = size <= 2;
         let row_bytes = if size <= 2 { 256 } else { 512 };
-        let group = if size == 16 { 8 } else { 32 / size };
+        let group = 32 / size;
         let cut = Cut { row_bytes, column_bytes: 256, group, gather };
         assert!(cut.group * cut.row_bytes <= GATHERED);
         assert!(cut.row_bytes / size * cut.pitch() <= TURNED);
@@ -164,41 +167,123 @@ unsafe fn blocks<T: Item>(
     let mut row = 0;
     // The first block ends where a source line does.
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
+    Ahead::new(src, plane.src_stride, rows * T::BYTES, most_columns.min(plane.columns), 1).ask();
     while row < plane.rows {
+        let rows_after = most_rows.min(plane.rows - row - rows);
         for column in (0..plane.columns).step_by(most_columns) {
             let columns = most_columns.min(plane.columns - column);
             let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
             let (first, last) = (column == 0, column + columns == plane.columns);
+            let stream = plane.stream.then_some((first, last));
+            let mut ahead = if last {
+                let next = src.wrapping_add((row + rows) * T::BYTES);
+                let columns = most_columns.min(plane.columns);
+                Ahead::new(next, plane.src_stride, rows_after * T::BYTES, columns, rows)
+            } else {
+                let next = from.wrapping_offset(columns as isize * plane.src_stride);
+                let columns = most_columns.min(plane.columns - column - columns);
+                Ahead::new(next, plane.src_stride, rows * T::BYTES, columns, rows)
+            };
+            let ask_for = |r: usize| {
+                if r < rows {
+                    let to = to.wrapping_offset(r as isize * plane.dst_stride);
+                    ask_for_share(to, columns * T::BYTES, stream);
+                }
+            };
+            (0..PUTS_AHEAD).for_each(ask_for);
             // SAFETY: the block lies inside the plane and inside a cut; the shares of a destination row are
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
                 if cut.gather || isa == Isa::Portable || columns < most_columns || rows < most_rows {
-                    let beyond = plane.columns - column - columns;
-                    turn_gathered::<T>(from, plane.src_stride, rows, columns, beyond, staging, isa);
+                    turn_gathered::<T>(from, plane.src_stride, rows, columns, staging, isa);
                 } else {
-                    let near = cut.group as isize * plane.src_stride;
-                    let ahead = if last { std::ptr::null() } else { from.wrapping_offset(near) };
                     let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
-                    turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), ahead, isa);
+                    turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), isa);
                 }
                 for r in 0..rows {
                     let run = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE + r * cut.pitch());
                     if !plane.plain {
                         MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
                     }
+                    ask_for(r + PUTS_AHEAD);
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
-                    put(to, run, columns * T::BYTES, plane.stream.then_some((first, last)), isa);
+                    put(to, run, columns * T::BYTES, stream, isa);
+                    ahead.ask();
                 }
             }
         }
         row += rows;
-        rows = most_rows.min(plane.rows - row);
+        rows = rows_after;
     }
 }
 
-/// Turns a block by way of the buffer of gathered rows, in which groups may be incomplete. `beyond` more
-/// source rows follow those of the block.
+/// Source lines that are brought into the cache a few at a time, while the block before them is written:
+/// reading and writing then go on side by side, and what is read has the time of a block to arrive.
+struct Ahead {
+    row: *const u8,
+    stride: isize,
+    rows: usize,
+    /// Lines of a row.
+    lines: usize,
+    /// Lines of the first row that were asked for.
+    line: usize,
+    /// Lines to ask for at a time.
+    share: usize,
+}
+
+impl Ahead {
+    /// The lines of `rows` rows of `bytes` bytes, to be asked for in so many shares.
+    #[inline(always)]
+    fn new(row: *const u8, stride: isize, bytes: usize, rows: usize, shares: usize) -> Ahead {
+        let aligned = row.addr().is_multiple_of(CACHE_LINE) && stride % CACHE_LINE as isize == 0;
+        let lines = bytes.div_ceil(CACHE_LINE) + usize::from(!aligned);
+        let rows = if bytes == 0 { 0 } else { rows };
+        Ahead { row, stride, rows, lines, line: 0, share: (lines * rows).div_ceil(shares) }
+    }
+
+    /// Asks for the next share.
+    #[inline(always)]
+    fn ask(&mut self) {
+        for _ in 0..self.share {
+            if self.rows == 0 {
+                return;
+            }
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            super::x86::prefetch_far(self.row.wrapping_add(self.line * CACHE_LINE));
+            self.line += 1;
+            if self.line == self.lines {
+                (self.row, self.line) = (self.row.wrapping_offset(self.stride), 0);
+                self.rows -= 1;
+            }
+        }
+    }
+}
+
+/// Asks for those lines of a share of a destination row that will be written by way of the cache: all, or
+/// where `stream` tells of the first and the last share those at the ends of the row. A store that waits for
+/// its line holds up all stores behind it.
+#[inline(always)]
+fn ask_for_share(to: *mut u8, bytes: usize, stream: Option<(bool, bool)>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let (first, last) = stream.unwrap_or((true, true));
+        if first {
+            super::x86::prefetch(to);
+        }
+        if stream.is_none() {
+            for at in (CACHE_LINE..bytes - 1).step_by(CACHE_LINE) {
+                super::x86::prefetch(to.wrapping_add(at));
+            }
+        }
+        if last {
+            super::x86::prefetch(to.wrapping_add(bytes - 1));
+        }
+    }
+    let _ = (to, bytes, stream);
+}
+
+/// Turns a block by way of the buffer of gathered rows, in which groups may be incomplete.
 ///
 /// # Safety
 /// The block may be read and is no larger than a cut.
@@ -208,7 +293,6 @@ unsafe fn turn_gathered<T: Item>(
     stride: isize,
     rows: usize,
     columns: usize,
-    beyond: usize,
     staging: &mut Staging,
     isa: Isa,
 ) {
@@ -223,30 +307,17 @@ unsafe fn turn_gathered<T: Item>(
         unsafe {
             for k in 0..n {
                 let row = from.wrapping_offset((start + k) as isize * stride);
-                if start + k + ROWS_AHEAD < columns + beyond {
-                    prefetch_run(row.wrapping_offset(ROWS_AHEAD as isize * stride), bytes);
-                }
                 RowLine { bytes }.run(gathered.add(k * cut.row_bytes), 0, row, 0, 1);
             }
             let to = turned.add(CACHE_LINE + start * T::BYTES);
             let from = (gathered.cast_const(), cut.row_bytes as isize);
-            turn::<T>(from, rows, n, (to, cut.pitch()), std::ptr::null(), isa);
+            turn::<T>(from, rows, n, (to, cut.pitch()), isa);
         }
     }
 }
 
-/// Asks for a run of bytes to be brought into the cache, where the processor can be asked.
-#[inline(always)]
-fn prefetch_run(run: *const u8, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in (0..bytes).step_by(CACHE_LINE) {
-        super::x86::prefetch(run.wrapping_add(at));
-    }
-    let _ = (run, bytes);
-}
-
 /// Transposes `columns` rows of `rows` items each into `rows` rows of `columns` items. The vector kernels
-/// round both extents up to whole groups, and prefetch rows that lie at `ahead` unless it is null.
+/// round both extents up to whole groups.
 ///
 /// # Safety
 /// The items may be read, and written at `to`, with the extents rounded up.
@@ -256,7 +327,6 @@ unsafe fn turn<T: Item>(
     rows: usize,
     columns: usize,
     to: (*mut u8, usize),
-    ahead: *const u8,
     isa: Isa,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -266,15 +336,15 @@ unsafe fn turn<T: Item>(
         // SAFETY: the caller's contract is handed on.
         unsafe {
             match T::BYTES {
-                1 => return transpose::<1, 16>(from, columns, bytes, to, ahead),
-                2 => return transpose::<2, 8>(from, columns, bytes, to, ahead),
-                4 => return transpose::<4, 4>(from, columns, bytes, to, ahead),
-                8 => return transpose::<8, 2>(from, columns, bytes, to, ahead),
-                _ => {}
+                1 => return transpose::<1, 16>(from, columns, bytes, to),
+                2 => return transpose::<2, 8>(from, columns, bytes, to),
+                4 => return transpose::<4, 4>(from, columns, bytes, to),
+                8 => return transpose::<8, 2>(from, columns, bytes, to),
+                _ => return transpose::<16, 1>(from, columns, bytes, to),
             }
         }
     }
-    let _ = (ahead, isa);
+    let _ = isa;
     for row in 0..rows {
         for column in 0..columns {
             let item = from.0.wrapping_offset(column as isize * from.1).wrapping_add(row * T::BYTES);

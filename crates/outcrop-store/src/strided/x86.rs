@@ -15,6 +15,13 @@ pub(super) fn prefetch(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
 }
 
+/// As [`prefetch`], into the second level only.
+#[inline(always)]
+pub(super) fn prefetch_far(line: *const u8) {
+    // SAFETY: a prefetch reads nothing that the program can see, and faults nowhere.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
+}
+
 /// Copies one line of 64 bytes, around the cache.
 ///
 /// # Safety
@@ -110,8 +117,7 @@ pub(super) unsafe fn stream_share(dst: *mut u8, run: *mut u8, bytes: usize, firs
 }
 
 /// Transposes `rows` rows of `bytes` bytes at `from` into rows at `to`, for items of `SIZE` bytes; `N` is
-/// 16 / `SIZE`. Both extents are rounded up: `bytes` to 16, `rows` to 2 `N`. Meanwhile the same block of
-/// rows at `ahead` is brought into the cache, unless that is null.
+/// 16 / `SIZE`. Both extents are rounded up: `bytes` to 16, `rows` to 2 `N`.
 ///
 /// A vector has two lanes of 16 bytes, and each lane takes part in its own transposition of `N` by `N` items:
 /// lane `l` of vector `r` is loaded from row `l * N + r`. Interleaving vector `i` with vector `i + N/2`, low
@@ -127,19 +133,10 @@ pub(super) unsafe fn transpose<const SIZE: usize, const N: usize>(
     rows: usize,
     bytes: usize,
     (to, to_stride): (*mut u8, usize),
-    ahead: *const u8,
 ) {
     const { assert!(SIZE * N == 16) };
     for row in (0..rows).step_by(2 * N) {
         for at in (0..bytes).step_by(16) {
-            if !ahead.is_null() {
-                // Four kernels make up a line of each row: each asks for a quarter of the rows' next lines.
-                let quarter = N / 2;
-                for r in 0..quarter {
-                    let r = (row + at / 16 % 4 * quarter + r) as isize;
-                    prefetch(ahead.wrapping_offset(r * from_stride).wrapping_add(at));
-                }
-            }
             let mut v = [_mm256_setzero_si256(); N];
             for (r, v) in v.iter_mut().enumerate() {
                 let lane = from.wrapping_offset((row + r) as isize * from_stride).wrapping_add(at);
