@@ -215,12 +215,18 @@ enum Isa {
     Portable,
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx2,
+    /// The foundation, with operations on bytes and words.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512,
 }
 
 impl Isa {
     fn detect() -> Isa {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                return Isa::Avx512;
+            }
             if is_x86_feature_detected!("avx2") {
                 return Isa::Avx2;
             }
@@ -267,12 +273,27 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
         return unsafe { MapLine::new(map).run(block.dst, size, block.src, size, 1) };
     };
     if plain && inner.dst == size && inner.src == size {
+        let bytes = inner.n * T::BYTES;
+        if let Some(axis) =
+            transpose::source_axis(outer, bytes).filter(|_| bytes < 16 && !bytes.is_power_of_two())
+        {
+            let packed = Block { axes: outer.into(), ..*block };
+            // SAFETY: rows of fewer bytes than a type has are its items, contiguous along `axis` in the source
+            // and along the last of the other axes in the destination.
+            unsafe {
+                match bytes {
+                    3 => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u32| item),
+                    5..=7 => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u64| item),
+                    _ => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u128| item),
+                }
+            }
+        }
         // SAFETY: the innermost axis is a row of bytes on both sides, and the other axes give the rows.
         return unsafe { by_rows(block, outer, inner.n * T::BYTES, isa, stream) };
     }
     if let Some(axis) = transpose::source_axis(&block.axes, T::BYTES) {
         // SAFETY: `axis` is contiguous in the source and `inner` in the destination.
-        return unsafe { by_planes(block, axis, isa, stream, plain, map) };
+        return unsafe { by_planes(block, axis, T::BYTES, isa, stream, plain, map) };
     }
     // SAFETY: all axes are handed on, for items of this size.
     unsafe { by_lines(block, &block.axes, isa, MapLine::new(map)) }
@@ -314,12 +335,12 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
         return unsafe { by_lines(block, outer, isa, RowLine { bytes }) };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa == Isa::Avx2 && bytes >= STREAM_ROW {
+    if stream && isa != Isa::Portable && bytes >= STREAM_ROW {
         let one = Axis { n: 1, dst: 0, src: 0 };
         let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
         for_each(outer, block.dst, block.src, |dst, src| {
-            // SAFETY: `inner` gives rows at every index of the other axes; the processor has AVX2.
-            unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes) }
+            // SAFETY: `inner` gives rows at every index of the other axes; the processor has what `isa` names.
+            unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes, isa) }
         });
         return x86::fence();
     }
@@ -330,13 +351,15 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
     });
 }
 
-/// Copies a block whose axis at position `axis` is contiguous in the source.
+/// Copies a block whose axis at position `axis` is contiguous in the source, with items of `packed` bytes, no
+/// more than their type has.
 ///
 /// # Safety
-/// As [`move_items`]; the last axis is contiguous in the destination.
+/// As [`move_items`] for items of `packed` bytes; the last axis is contiguous in the destination.
 unsafe fn by_planes<T: Item>(
     block: &Block,
     axis: usize,
+    packed: usize,
     isa: Isa,
     stream: bool,
     plain: bool,
@@ -358,6 +381,7 @@ unsafe fn by_planes<T: Item>(
         columns: columns.n,
         dst_stride: rows.dst,
         src_stride: columns.src,
+        packed,
         plain,
         stream,
     };
@@ -368,7 +392,7 @@ unsafe fn by_planes<T: Item>(
     });
     // The stores come before whatever the caller does next, such as telling another thread of the block.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa == Isa::Avx2 {
+    if stream && isa != Isa::Portable {
         x86::fence();
     }
 }

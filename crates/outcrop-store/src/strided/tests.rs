@@ -69,6 +69,7 @@ fn shape() -> impl Strategy<Value = Vec<u64>> {
         3 => (1..long, 1..long).prop_map(|(a, b)| vec![a, b]),
         1 => (1..5u64, 1..long / 2, 1..60u64).prop_map(|(a, b, c)| vec![a, b, c]),
         1 => (1..long, 1..5u64, 1..60u64, 1..3u64).prop_map(|(a, b, c, d)| vec![a, b, c, d]),
+        1 => (1..long, 1..long / 2, 1..4u64).prop_map(|(a, b, c)| vec![a, b, c]),
     ]
 }
 
@@ -146,12 +147,21 @@ fn check(case: &Case, isa: Isa, stream: bool) {
     assert!(dst == expected, "{isa:?}, stream {stream}: {case:?}");
 }
 
+/// The sets of instructions that this processor has.
+fn isas() -> Vec<Isa> {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    match Isa::detect() {
+        Isa::Avx512 => return vec![Isa::Portable, Isa::Avx2, Isa::Avx512],
+        Isa::Avx2 => return vec![Isa::Portable, Isa::Avx2],
+        Isa::Portable => {}
+    }
+    vec![Isa::Portable]
+}
+
 fn check_all(case: &Case) {
-    check(case, Isa::Portable, false);
-    let detected = Isa::detect();
-    if detected != Isa::Portable {
-        check(case, detected, false);
-        check(case, detected, true);
+    for isa in isas() {
+        check(case, isa, false);
+        check(case, isa, true);
     }
 }
 
@@ -218,5 +228,32 @@ fn rows_of_every_length() {
             len: offset + 3 * (bytes + gap) as usize + 70,
         };
         check_all(&Case { shape: vec![3, bytes], itemsize: 1, word: 1, dst: side(5, 3), src: side(1, 9) });
+    }
+}
+
+/// Pixels: a few elements that stay together while rows and columns change places.
+#[test]
+fn transposes_items_of_odd_sizes() {
+    let extents: &[u64] = if cfg!(miri) { &[21] } else { &[5, 31, 64, 130, 257] };
+    for bytes in (3..16u64).filter(|bytes| !bytes.is_power_of_two()) {
+        for (&rows, &columns) in extents.iter().flat_map(|r| extents.iter().map(move |c| (r, c))) {
+            for (down, across) in [(1, 1), (-1, 1), (1, -1), (-1, -1)] {
+                let (item, size) = (bytes as isize, (rows * columns * bytes) as usize);
+                let (row, column) = (item, rows as isize * item + 5);
+                let first = if down < 0 { (rows as isize - 1) * row } else { 0 }
+                    + if across < 0 { (columns as isize - 1) * column } else { 0 };
+                check_all(&Case {
+                    shape: vec![rows, columns, bytes],
+                    itemsize: 1,
+                    word: 1,
+                    dst: Side { offset: 9, strides: vec![columns as isize * item, item, 1], len: 9 + size },
+                    src: Side {
+                        offset: first as usize,
+                        strides: vec![down * row, across * column, 1],
+                        len: size + 5 * columns as usize,
+                    },
+                });
+            }
+        }
     }
 }

@@ -24,8 +24,8 @@ const FEWEST: usize = 256;
 /// Destination rows by which asking for their lines runs ahead of writing them.
 const PUTS_AHEAD: usize = 16;
 
-/// Rows of elements to be made from columns: element (i, j) goes from `i * SIZE + j * src_stride` to
-/// `i * dst_stride + j * SIZE`.
+/// Rows of elements to be made from columns: element (i, j) goes from `i * packed + j * src_stride` to
+/// `i * dst_stride + j * packed`.
 pub(super) struct Plane {
     /// Extent of `i`, the axis contiguous in the source.
     pub(super) rows: usize,
@@ -35,6 +35,9 @@ pub(super) struct Plane {
     pub(super) dst_stride: isize,
     /// Distance of destination columns in the source.
     pub(super) src_stride: isize,
+    /// Bytes of an item in memory, at most those of its type. Where they are fewer, such as the three of a
+    /// pixel, the kernels see the item with others behind it that mean nothing.
+    pub(super) packed: usize,
     /// Whether elements are moved as they are.
     pub(super) plain: bool,
     /// Whether to write around the cache.
@@ -69,7 +72,7 @@ impl Cut {
     const fn new(size: usize) -> Cut {
         let gather = size <= 2;
         let row_bytes = if size <= 2 { 256 } else { 512 };
-        let group = 32 / size;
+        let group = 64 / size;
         let cut = Cut { row_bytes, column_bytes: 256, group, gather };
         assert!(cut.group * cut.row_bytes <= GATHERED);
         assert!(cut.row_bytes / size * cut.pitch() <= TURNED);
@@ -84,7 +87,7 @@ impl Cut {
     }
 }
 
-const GATHERED: usize = 8 << 10;
+const GATHERED: usize = (16 << 10) + 16;
 const TURNED: usize = 80 << 10;
 
 /// The buffers between source and destination. Kernels read the first beyond what was gathered; of the second
@@ -125,7 +128,9 @@ pub(super) unsafe fn run<T: Item>(
         match isa {
             Isa::Portable => blocks(dst, src, plane, staging, isa, map),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Isa::Avx2 => blocks_avx2(dst, src, plane, staging, isa, map),
+            Isa::Avx2 => blocks_avx2(dst, src, plane, staging, map),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Isa::Avx512 => blocks_avx512(dst, src, plane, staging, map),
         }
     }
 }
@@ -141,11 +146,27 @@ unsafe fn blocks_avx2<T: Item>(
     src: *const u8,
     plane: &Plane,
     staging: &mut Staging,
-    isa: Isa,
     map: impl Fn(T) -> T + Copy,
 ) {
     // SAFETY: the caller's contract is handed on.
-    unsafe { blocks(dst, src, plane, staging, isa, map) }
+    unsafe { blocks(dst, src, plane, staging, Isa::Avx2, map) }
+}
+
+/// [`blocks`], compiled for AVX-512.
+///
+/// # Safety
+/// As [`run`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn blocks_avx512<T: Item>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    staging: &mut Staging,
+    map: impl Fn(T) -> T + Copy,
+) {
+    // SAFETY: the caller's contract is handed on.
+    unsafe { blocks(dst, src, plane, staging, Isa::Avx512, map) }
 }
 
 /// Transposes a plane block by block, along destination rows first.
@@ -167,36 +188,40 @@ unsafe fn blocks<T: Item>(
     let mut row = 0;
     // The first block ends where a source line does.
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
-    Ahead::new(src, plane.src_stride, rows * T::BYTES, most_columns.min(plane.columns), 1).ask();
+    // A constant for most.
+    let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
+    let together = packed == T::BYTES;
+    Ahead::new(src, plane.src_stride, rows * packed, most_columns.min(plane.columns), 1).ask();
     while row < plane.rows {
         let rows_after = most_rows.min(plane.rows - row - rows);
         for column in (0..plane.columns).step_by(most_columns) {
             let columns = most_columns.min(plane.columns - column);
-            let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
-            let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
+            let from = src.wrapping_add(row * packed).wrapping_offset(column as isize * plane.src_stride);
+            let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * packed);
             let (first, last) = (column == 0, column + columns == plane.columns);
             let stream = plane.stream.then_some((first, last));
             let mut ahead = if last {
-                let next = src.wrapping_add((row + rows) * T::BYTES);
+                let next = src.wrapping_add((row + rows) * packed);
                 let columns = most_columns.min(plane.columns);
-                Ahead::new(next, plane.src_stride, rows_after * T::BYTES, columns, rows)
+                Ahead::new(next, plane.src_stride, rows_after * packed, columns, rows)
             } else {
                 let next = from.wrapping_offset(columns as isize * plane.src_stride);
                 let columns = most_columns.min(plane.columns - column - columns);
-                Ahead::new(next, plane.src_stride, rows * T::BYTES, columns, rows)
+                Ahead::new(next, plane.src_stride, rows * packed, columns, rows)
             };
             let ask_for = |r: usize| {
                 if r < rows {
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
-                    ask_for_share(to, columns * T::BYTES, stream);
+                    ask_for_share(to, columns * packed, stream);
                 }
             };
             (0..PUTS_AHEAD).for_each(ask_for);
             // SAFETY: the block lies inside the plane and inside a cut; the shares of a destination row are
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
-                if cut.gather || isa == Isa::Portable || columns < most_columns || rows < most_rows {
-                    turn_gathered::<T>(from, plane.src_stride, rows, columns, staging, isa);
+                let whole = columns == most_columns && rows == most_rows;
+                if cut.gather || isa == Isa::Portable || !whole || !together {
+                    turn_gathered::<T>((from, plane.src_stride), rows, columns, packed, staging, isa);
                 } else {
                     let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
                     turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), isa);
@@ -206,9 +231,12 @@ unsafe fn blocks<T: Item>(
                     if !plane.plain {
                         MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
                     }
+                    if !together {
+                        respace(run, packed, run, T::BYTES, columns, packed, isa);
+                    }
                     ask_for(r + PUTS_AHEAD);
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
-                    put(to, run, columns * T::BYTES, stream, isa);
+                    put(to, run, columns * packed, stream, isa);
                     ahead.ask();
                 }
             }
@@ -289,10 +317,10 @@ fn ask_for_share(to: *mut u8, bytes: usize, stream: Option<(bool, bool)>) {
 /// The block may be read and is no larger than a cut.
 #[inline(always)]
 unsafe fn turn_gathered<T: Item>(
-    from: *const u8,
-    stride: isize,
+    (from, stride): (*const u8, isize),
     rows: usize,
     columns: usize,
+    packed: usize,
     staging: &mut Staging,
     isa: Isa,
 ) {
@@ -307,12 +335,47 @@ unsafe fn turn_gathered<T: Item>(
         unsafe {
             for k in 0..n {
                 let row = from.wrapping_offset((start + k) as isize * stride);
-                RowLine { bytes }.run(gathered.add(k * cut.row_bytes), 0, row, 0, 1);
+                let to = gathered.add(k * cut.row_bytes);
+                if packed == T::BYTES {
+                    RowLine { bytes }.run(to, 0, row, 0, 1);
+                } else {
+                    respace(to, T::BYTES, row, packed, rows, packed, isa);
+                }
             }
             let to = turned.add(CACHE_LINE + start * T::BYTES);
             let from = (gathered.cast_const(), cut.row_bytes as isize);
             turn::<T>(from, rows, n, (to, cut.pitch()), isa);
         }
+    }
+}
+
+/// Moves `n` items of `item` bytes from starts of `from_step` bytes to starts of `to_step` bytes, and writes
+/// anything between them and 16 bytes beyond.
+///
+/// # Safety
+/// The items may be read; `n` steps and 16 bytes may be written at `to`, which is `from` only where the step
+/// grows smaller.
+#[inline(always)]
+unsafe fn respace(
+    to: *mut u8,
+    to_step: usize,
+    from: *const u8,
+    from_step: usize,
+    n: usize,
+    item: usize,
+    isa: Isa,
+) {
+    #[allow(unused_mut)]
+    let mut done = 0;
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if isa != Isa::Portable {
+        // SAFETY: the caller's contract is handed on.
+        done = unsafe { super::x86::respace(to, to_step, from, from_step, n, item) };
+    }
+    let _ = isa;
+    for k in done..n {
+        // SAFETY: item `k`; in place, it moves towards the start.
+        unsafe { std::ptr::copy(from.add(k * from_step), to.add(k * to_step), item) }
     }
 }
 
@@ -330,19 +393,9 @@ unsafe fn turn<T: Item>(
     isa: Isa,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if isa == Isa::Avx2 {
-        use super::x86::transpose;
-        let bytes = rows * T::BYTES;
-        // SAFETY: the caller's contract is handed on.
-        unsafe {
-            match T::BYTES {
-                1 => return transpose::<1, 16>(from, columns, bytes, to),
-                2 => return transpose::<2, 8>(from, columns, bytes, to),
-                4 => return transpose::<4, 4>(from, columns, bytes, to),
-                8 => return transpose::<8, 2>(from, columns, bytes, to),
-                _ => return transpose::<16, 1>(from, columns, bytes, to),
-            }
-        }
+    if isa != Isa::Portable {
+        // SAFETY: the caller's contract is handed on; `isa` names what the processor has.
+        return unsafe { super::x86::transpose::<T>(from, columns, rows * T::BYTES, to, isa) };
     }
     let _ = isa;
     for row in 0..rows {
@@ -365,9 +418,9 @@ unsafe fn turn<T: Item>(
 #[inline(always)]
 unsafe fn put(dst: *mut u8, run: *mut u8, bytes: usize, stream: Option<(bool, bool)>, isa: Isa) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let (Some((first, last)), Isa::Avx2) = (stream, isa) {
+    if let (Some((first, last)), true) = (stream, isa != Isa::Portable) {
         // SAFETY: the caller's contract is handed on.
-        return unsafe { super::x86::stream_share(dst, run, bytes, first, last) };
+        return unsafe { super::x86::stream_share(dst, run, bytes, (first, last), isa) };
     }
     let _ = (stream, isa);
     // SAFETY: the caller's contract is handed on, for a line of one row.

@@ -1,5 +1,9 @@
-//! Vector kernels for x86-64 with AVX2.
+//! Vector kernels for x86-64 with AVX2 or AVX-512.
+//!
+//! Where a function takes `isa`, it is for one of these two, and is inlined where it is known which.
 
+use super::Isa;
+use super::lines::Item;
 use std::arch::x86_64::*;
 
 /// Orders stores around the cache before all later stores.
@@ -22,15 +26,18 @@ pub(super) fn prefetch_far(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
 }
 
-/// Copies one line of 64 bytes, around the cache.
+/// Copies one line of 64 bytes, around the cache. A whole line in one store is faster than two halves where
+/// the source is not aligned.
 ///
 /// # Safety
-/// The line may be read, and written at `dst`, which is a multiple of 64.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn stream_line(dst: *mut u8, src: *const u8) {
+/// The line may be read, and written at `dst`, which is a multiple of 64; the processor has what `isa` names.
+#[inline(always)]
+unsafe fn stream_line(dst: *mut u8, src: *const u8, isa: Isa) {
     // SAFETY: the caller's contract.
     unsafe {
+        if isa == Isa::Avx512 {
+            return _mm512_stream_si512(dst.cast(), _mm512_loadu_si512(src.cast()));
+        }
         let low = _mm256_loadu_si256(src.cast());
         let high = _mm256_loadu_si256(src.add(32).cast());
         _mm256_stream_si256(dst.cast(), low);
@@ -42,16 +49,51 @@ unsafe fn stream_line(dst: *mut u8, src: *const u8) {
 /// lines around the cache. [`fence`] must follow in the end.
 ///
 /// # Safety
-/// Every row may be read, and written elsewhere; the processor has AVX2.
-#[target_feature(enable = "avx2")]
+/// Every row may be read, and written elsewhere; the processor has what `isa` names.
 pub(super) unsafe fn stream_rows(
+    dst: (*mut u8, isize),
+    src: (*const u8, isize),
+    n: usize,
+    bytes: usize,
+    isa: Isa,
+) {
+    /// # Safety
+    /// As [`stream_rows`].
+    #[target_feature(enable = "avx2")]
+    unsafe fn avx2(dst: (*mut u8, isize), src: (*const u8, isize), n: usize, bytes: usize) {
+        // SAFETY: the caller's contract is handed on.
+        unsafe { stream_rows_with(dst, src, n, bytes, Isa::Avx2) }
+    }
+    /// # Safety
+    /// As [`stream_rows`].
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn avx512(dst: (*mut u8, isize), src: (*const u8, isize), n: usize, bytes: usize) {
+        // SAFETY: the caller's contract is handed on.
+        unsafe { stream_rows_with(dst, src, n, bytes, Isa::Avx512) }
+    }
+    // SAFETY: the caller's contract is handed on.
+    unsafe {
+        match isa {
+            Isa::Avx512 => avx512(dst, src, n, bytes),
+            _ => avx2(dst, src, n, bytes),
+        }
+    }
+}
+
+/// [`stream_rows`], to be compiled for either.
+///
+/// # Safety
+/// As [`stream_rows`].
+#[inline(always)]
+unsafe fn stream_rows_with(
     (dst, dst_step): (*mut u8, isize),
     (src, src_step): (*const u8, isize),
     n: usize,
     bytes: usize,
+    isa: Isa,
 ) {
     // Far enough ahead to hide the latency of memory.
-    const AHEAD: usize = 2048;
+    const AHEAD: usize = 4096;
     // What comes into the cache next. The processor's own prefetching does not find its way from one row to
     // the next.
     let (mut ahead, mut ahead_at) = (src.wrapping_offset((AHEAD / bytes) as isize * src_step), AHEAD % bytes);
@@ -69,7 +111,7 @@ pub(super) unsafe fn stream_rows(
                 if ahead_at >= bytes {
                     (ahead, ahead_at) = (ahead.wrapping_offset(src_step), 0);
                 }
-                stream_line(dst.add(at), src.add(at));
+                stream_line(dst.add(at), src.add(at), isa);
             }
             std::ptr::copy_nonoverlapping(src.add(bytes - tail), dst.add(bytes - tail), tail);
         }
@@ -86,10 +128,15 @@ pub(super) unsafe fn stream_rows(
 /// - `bytes` bytes may be read at `run` and written at `dst`, and 64 more before `run` may be written.
 /// - The shares of a row are written in order, each behind the one before it; `bytes` is at least 64 for all
 ///   but the last.
-/// - The processor has AVX2.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn stream_share(dst: *mut u8, run: *mut u8, bytes: usize, first: bool, last: bool) {
+/// - The processor has what `isa` names.
+#[inline(always)]
+pub(super) unsafe fn stream_share(
+    dst: *mut u8,
+    run: *mut u8,
+    bytes: usize,
+    (first, last): (bool, bool),
+    isa: Isa,
+) {
     let offset = dst.addr() % 64;
     // SAFETY: `at` counts from `dst` and `run`, and is negative in what the row's last share left: `offset`
     // bytes, as many as its line has before `dst`. Lines start at multiples of 64.
@@ -102,7 +149,7 @@ pub(super) unsafe fn stream_share(dst: *mut u8, run: *mut u8, bytes: usize, firs
             at = head as isize;
         }
         while at + 64 <= end {
-            stream_line(dst.offset(at), run.offset(at));
+            stream_line(dst.offset(at), run.offset(at), isa);
             at += 64;
         }
         if last {
@@ -116,8 +163,131 @@ pub(super) unsafe fn stream_share(dst: *mut u8, run: *mut u8, bytes: usize, firs
     }
 }
 
-/// Transposes `rows` rows of `bytes` bytes at `from` into rows at `to`, for items of `SIZE` bytes; `N` is
-/// 16 / `SIZE`. Both extents are rounded up: `bytes` to 16, `rows` to 2 `N`.
+/// Transposes `rows` rows of `bytes` bytes at `from` into rows at `to`. Both extents are rounded up: `bytes`
+/// to 16, `rows` to what a vector has room for.
+///
+/// # Safety
+/// The rounded-up rows may be read and written; the processor has what `isa` names.
+#[inline(always)]
+pub(super) unsafe fn transpose<T: Item>(
+    from: (*const u8, isize),
+    rows: usize,
+    bytes: usize,
+    to: (*mut u8, usize),
+    isa: Isa,
+) {
+    // SAFETY: the caller's contract is handed on.
+    unsafe {
+        match (isa, T::BYTES) {
+            (Isa::Avx512, 1) => transpose_avx512::<1, 16>(from, rows, bytes, to),
+            (Isa::Avx512, 2) => transpose_avx512::<2, 8>(from, rows, bytes, to),
+            (Isa::Avx512, 4) => transpose_avx512::<4, 4>(from, rows, bytes, to),
+            (Isa::Avx512, 8) => transpose_avx512::<8, 2>(from, rows, bytes, to),
+            (Isa::Avx512, _) => transpose_avx512::<16, 1>(from, rows, bytes, to),
+            (_, 1) => transpose_avx2::<1, 16>(from, rows, bytes, to),
+            (_, 2) => transpose_avx2::<2, 8>(from, rows, bytes, to),
+            (_, 4) => transpose_avx2::<4, 4>(from, rows, bytes, to),
+            (_, 8) => transpose_avx2::<8, 2>(from, rows, bytes, to),
+            (_, _) => transpose_avx2::<16, 1>(from, rows, bytes, to),
+        }
+    }
+}
+
+/// Does something for every number below `n`, which is at most 16, without a loop: the compiler keeps a long
+/// loop, and with it the arrays it runs through in memory.
+macro_rules! each {
+    ($i:ident in $n:ident, $body:block) => {
+        each!(@each $i, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@each $i:ident, $n:ident, $body:block, $($k:literal)*) => {
+        const { assert!($n <= 16) };
+        $(if $k < $n {
+            let $i = $k;
+            $body;
+        })*
+    };
+}
+
+/// The rounds of a transposition inside lanes. Each stands for itself, and so do the steps of a round: the
+/// compiler keeps a loop over rounds as a loop, and the vectors in memory.
+macro_rules! rounds {
+    ($v:ident, $n:ident, $size:ident, $($unpack:ident),*) => {
+        if $n > 1 {
+            rounds!(@round $v, $n, $size, $($unpack),*);
+        }
+        if $n > 2 {
+            rounds!(@round $v, $n, $size, $($unpack),*);
+        }
+        if $n > 4 {
+            rounds!(@round $v, $n, $size, $($unpack),*);
+        }
+        if $n > 8 {
+            rounds!(@round $v, $n, $size, $($unpack),*);
+        }
+    };
+    (@round $v:ident, $n:ident, $size:ident, $($unpack:ident),*) => {
+        let u = $v;
+        rounds!(@step $v, u, $n, $size, 0, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 1, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 2, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 3, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 4, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 5, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 6, $($unpack),*);
+        rounds!(@step $v, u, $n, $size, 7, $($unpack),*);
+    };
+    (@step $v:ident, $u:ident, $n:ident, $size:ident, $i:literal, $lo1:ident, $hi1:ident, $lo2:ident, $hi2:ident, $lo4:ident, $hi4:ident, $lo8:ident, $hi8:ident) => {
+        if $i < $n / 2 {
+            let (a, b) = ($u[$i], $u[$i + $n / 2]);
+            ($v[2 * $i], $v[2 * $i + 1]) = match $size {
+                1 => ($lo1(a, b), $hi1(a, b)),
+                2 => ($lo2(a, b), $hi2(a, b)),
+                4 => ($lo4(a, b), $hi4(a, b)),
+                _ => ($lo8(a, b), $hi8(a, b)),
+            };
+        }
+    };
+}
+
+/// Moves `n` items of `item` bytes, each of them at the start of `from_step` bytes, to starts of `to_step` bytes,
+/// as far as whole vectors go, and returns how many items these are. One of the steps is `item`, the other 4, 8
+/// or 16 bytes and larger. In front of the next item, up to 16 bytes may be written.
+///
+/// # Safety
+/// The items may be read. `n` steps may be written at `to`, and 16 bytes beyond. The two may be the same place
+/// where the step grows smaller; the processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn respace(
+    to: *mut u8,
+    to_step: usize,
+    from: *const u8,
+    from_step: usize,
+    n: usize,
+    item: usize,
+) -> usize {
+    let many = 16 / to_step.max(from_step);
+    let mut order = [0x80u8; 16];
+    for k in 0..many {
+        for byte in 0..item {
+            order[k * to_step + byte] = (k * from_step + byte) as u8;
+        }
+    }
+    // SAFETY: 16 bytes of `order`. Vectors are read only where 16 bytes of items follow; each is stored where
+    // later items go, or beyond the last. In place, what is stored ends before what is read next.
+    unsafe {
+        let order = _mm_loadu_si128(order.as_ptr().cast());
+        let end = (n - 1) * from_step + item;
+        let mut k = 0;
+        while k * from_step + 16 <= end {
+            let items = _mm_loadu_si128(from.add(k * from_step).cast());
+            _mm_storeu_si128(to.add(k * to_step).cast(), _mm_shuffle_epi8(items, order));
+            k += many;
+        }
+        k
+    }
+}
+
+/// [`transpose`] for items of `SIZE` bytes; `N` is 16 / `SIZE`. Rows are rounded up to 2 `N`.
 ///
 /// A vector has two lanes of 16 bytes, and each lane takes part in its own transposition of `N` by `N` items:
 /// lane `l` of vector `r` is loaded from row `l * N + r`. Interleaving vector `i` with vector `i + N/2`, low
@@ -128,7 +298,7 @@ pub(super) unsafe fn stream_share(dst: *mut u8, run: *mut u8, bytes: usize, firs
 /// # Safety
 /// The rounded-up rows may be read and written; the processor has AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn transpose<const SIZE: usize, const N: usize>(
+unsafe fn transpose_avx2<const SIZE: usize, const N: usize>(
     (from, from_stride): (*const u8, isize),
     rows: usize,
     bytes: usize,
@@ -137,34 +307,79 @@ pub(super) unsafe fn transpose<const SIZE: usize, const N: usize>(
     const { assert!(SIZE * N == 16) };
     for row in (0..rows).step_by(2 * N) {
         for at in (0..bytes).step_by(16) {
+            let row_at = |r: usize| from.wrapping_offset((row + r) as isize * from_stride).wrapping_add(at);
             let mut v = [_mm256_setzero_si256(); N];
-            for (r, v) in v.iter_mut().enumerate() {
-                let lane = from.wrapping_offset((row + r) as isize * from_stride).wrapping_add(at);
-                let next = lane.wrapping_offset(N as isize * from_stride);
+            each!(r in N, {
                 // SAFETY: 16 bytes of rows `row + r` and `row + r + N`.
-                *v = unsafe {
-                    let low = _mm256_castsi128_si256(_mm_loadu_si128(lane.cast()));
-                    _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(next.cast()))
+                v[r] = unsafe {
+                    let low = _mm256_castsi128_si256(_mm_loadu_si128(row_at(r).cast()));
+                    _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(row_at(r + N).cast()))
                 };
-            }
-            for _ in 0..N.ilog2() {
-                let u = v;
-                for i in 0..N / 2 {
-                    let (a, b) = (u[i], u[i + N / 2]);
-                    (v[2 * i], v[2 * i + 1]) = match SIZE {
-                        1 => (_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)),
-                        2 => (_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)),
-                        4 => (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)),
-                        _ => (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)),
-                    };
-                }
-            }
-            for (c, v) in v.into_iter().enumerate() {
+            });
+            rounds!(
+                v,
+                N,
+                SIZE,
+                _mm256_unpacklo_epi8,
+                _mm256_unpackhi_epi8,
+                _mm256_unpacklo_epi16,
+                _mm256_unpackhi_epi16,
+                _mm256_unpacklo_epi32,
+                _mm256_unpackhi_epi32,
+                _mm256_unpacklo_epi64,
+                _mm256_unpackhi_epi64
+            );
+            each!(c in N, {
                 // SAFETY: 2 `N` items of row `at / SIZE + c` of the destination.
-                unsafe {
-                    _mm256_storeu_si256(to.add((at / SIZE + c) * to_stride + row * SIZE).cast(), v);
-                }
-            }
+                unsafe { _mm256_storeu_si256(to.add((at / SIZE + c) * to_stride + row * SIZE).cast(), v[c]) }
+            });
+        }
+    }
+}
+
+/// [`transpose`] for items of `SIZE` bytes; `N` is 16 / `SIZE`. As [`transpose_avx2`], with vectors of four
+/// lanes: rows are rounded up to 4 `N`.
+///
+/// # Safety
+/// The rounded-up rows may be read and written; the processor has AVX-512F and BW.
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn transpose_avx512<const SIZE: usize, const N: usize>(
+    (from, from_stride): (*const u8, isize),
+    rows: usize,
+    bytes: usize,
+    (to, to_stride): (*mut u8, usize),
+) {
+    const { assert!(SIZE * N == 16) };
+    for row in (0..rows).step_by(4 * N) {
+        for at in (0..bytes).step_by(16) {
+            let row_at = |r: usize| from.wrapping_offset((row + r) as isize * from_stride).wrapping_add(at);
+            let mut v = [_mm512_setzero_si512(); N];
+            each!(r in N, {
+                // SAFETY: 16 bytes of every `N`th row from `row + r` on.
+                v[r] = unsafe {
+                    let lanes = _mm512_castsi128_si512(_mm_loadu_si128(row_at(r).cast()));
+                    let lanes = _mm512_inserti32x4::<1>(lanes, _mm_loadu_si128(row_at(r + N).cast()));
+                    let lanes = _mm512_inserti32x4::<2>(lanes, _mm_loadu_si128(row_at(r + 2 * N).cast()));
+                    _mm512_inserti32x4::<3>(lanes, _mm_loadu_si128(row_at(r + 3 * N).cast()))
+                };
+            });
+            rounds!(
+                v,
+                N,
+                SIZE,
+                _mm512_unpacklo_epi8,
+                _mm512_unpackhi_epi8,
+                _mm512_unpacklo_epi16,
+                _mm512_unpackhi_epi16,
+                _mm512_unpacklo_epi32,
+                _mm512_unpackhi_epi32,
+                _mm512_unpacklo_epi64,
+                _mm512_unpackhi_epi64
+            );
+            each!(c in N, {
+                // SAFETY: 4 `N` items of row `at / SIZE + c` of the destination.
+                unsafe { _mm512_storeu_si512(to.add((at / SIZE + c) * to_stride + row * SIZE).cast(), v[c]) }
+            });
         }
     }
 }
