@@ -190,7 +190,7 @@ unsafe fn blocks<T: Item>(
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
     // A constant for most.
     let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
-    let together = packed == T::BYTES;
+    let packing = (packed != T::BYTES).then(|| Packing::new(packed, T::BYTES));
     Ahead::new(src, plane.src_stride, rows * packed, most_columns.min(plane.columns), 1).ask();
     while row < plane.rows {
         let rows_after = most_rows.min(plane.rows - row - rows);
@@ -220,8 +220,8 @@ unsafe fn blocks<T: Item>(
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
                 let whole = columns == most_columns && rows == most_rows;
-                if cut.gather || isa == Isa::Portable || !whole || !together {
-                    turn_gathered::<T>((from, plane.src_stride), rows, columns, packed, staging, isa);
+                if cut.gather || isa == Isa::Portable || !whole || packing.is_some() {
+                    turn_gathered::<T>((from, plane.src_stride), rows, columns, packing, staging, isa);
                 } else {
                     let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
                     turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), isa);
@@ -231,8 +231,8 @@ unsafe fn blocks<T: Item>(
                     if !plane.plain {
                         MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
                     }
-                    if !together {
-                        respace(run, packed, run, T::BYTES, columns, packed, isa);
+                    if let Some(packing) = &packing {
+                        packing.narrow(run, columns, isa);
                     }
                     ask_for(r + PUTS_AHEAD);
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
@@ -320,7 +320,7 @@ unsafe fn turn_gathered<T: Item>(
     (from, stride): (*const u8, isize),
     rows: usize,
     columns: usize,
-    packed: usize,
+    packing: Option<Packing>,
     staging: &mut Staging,
     isa: Isa,
 ) {
@@ -336,10 +336,9 @@ unsafe fn turn_gathered<T: Item>(
             for k in 0..n {
                 let row = from.wrapping_offset((start + k) as isize * stride);
                 let to = gathered.add(k * cut.row_bytes);
-                if packed == T::BYTES {
-                    RowLine { bytes }.run(to, 0, row, 0, 1);
-                } else {
-                    respace(to, T::BYTES, row, packed, rows, packed, isa);
+                match &packing {
+                    Some(packing) => packing.widen(to, row, rows, isa),
+                    None => RowLine { bytes }.run(to, 0, row, 0, 1),
                 }
             }
             let to = turned.add(CACHE_LINE + start * T::BYTES);
@@ -349,33 +348,62 @@ unsafe fn turn_gathered<T: Item>(
     }
 }
 
-/// Moves `n` items of `item` bytes from starts of `from_step` bytes to starts of `to_step` bytes, and writes
-/// anything between them and 16 bytes beyond.
-///
-/// # Safety
-/// The items may be read; `n` steps and 16 bytes may be written at `to`, which is `from` only where the step
-/// grows smaller.
-#[inline(always)]
-unsafe fn respace(
-    to: *mut u8,
-    to_step: usize,
-    from: *const u8,
-    from_step: usize,
-    n: usize,
-    item: usize,
-    isa: Isa,
-) {
-    #[allow(unused_mut)]
-    let mut done = 0;
+/// The way of items between memory, where they take fewer bytes than their type, and the kernels.
+#[derive(Clone, Copy)]
+struct Packing {
+    packed: usize,
+    wide: usize,
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if isa != Isa::Portable {
-        // SAFETY: the caller's contract is handed on.
-        done = unsafe { super::x86::respace(to, to_step, from, from_step, n, item) };
+    vectors: super::x86::Spacing,
+}
+
+impl Packing {
+    fn new(packed: usize, wide: usize) -> Packing {
+        Packing {
+            packed,
+            wide,
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            vectors: super::x86::Spacing::new(packed, wide),
+        }
     }
-    let _ = isa;
-    for k in done..n {
-        // SAFETY: item `k`; in place, it moves towards the start.
-        unsafe { std::ptr::copy(from.add(k * from_step), to.add(k * to_step), item) }
+
+    /// Spreads `n` items. What is between them afterwards means nothing.
+    ///
+    /// # Safety
+    /// The items may be read, and `n` items of the type and 16 bytes beyond written elsewhere.
+    #[inline(always)]
+    unsafe fn widen(&self, to: *mut u8, from: *const u8, n: usize, isa: Isa) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if isa != Isa::Portable {
+            // SAFETY: the caller's contract is handed on.
+            return unsafe { self.vectors.widen(to, from, n) };
+        }
+        let _ = isa;
+        for k in 0..n {
+            // SAFETY: item `k`.
+            unsafe {
+                let (to, from) = (to.add(k * self.wide), from.add(k * self.packed));
+                std::ptr::copy_nonoverlapping(from, to, self.packed);
+            }
+        }
+    }
+
+    /// Moves `n` items together again, in place.
+    ///
+    /// # Safety
+    /// `n` items of the type may be read, and as many more as fill 16 bytes; 16 bytes beyond may be written.
+    #[inline(always)]
+    unsafe fn narrow(&self, items: *mut u8, n: usize, isa: Isa) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if isa != Isa::Portable {
+            // SAFETY: the caller's contract is handed on.
+            return unsafe { self.vectors.narrow(items, n) };
+        }
+        let _ = isa;
+        for k in 1..n {
+            // SAFETY: item `k` moves towards the start.
+            unsafe { std::ptr::copy(items.add(k * self.wide), items.add(k * self.packed), self.packed) }
+        }
     }
 }
 

@@ -249,41 +249,85 @@ macro_rules! rounds {
     };
 }
 
-/// Moves `n` items of `item` bytes, each of them at the start of `from_step` bytes, to starts of `to_step` bytes,
-/// as far as whole vectors go, and returns how many items these are. One of the steps is `item`, the other 4, 8
-/// or 16 bytes and larger. In front of the next item, up to 16 bytes may be written.
-///
-/// # Safety
-/// The items may be read. `n` steps may be written at `to`, and 16 bytes beyond. The two may be the same place
-/// where the step grows smaller; the processor has AVX2.
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn respace(
-    to: *mut u8,
-    to_step: usize,
-    from: *const u8,
-    from_step: usize,
-    n: usize,
+/// What turns 16 bytes of items of `item` bytes, one behind the other, into items at the start of every `wide`
+/// bytes, and back.
+#[derive(Clone, Copy)]
+pub(super) struct Spacing {
     item: usize,
-) -> usize {
-    let many = 16 / to_step.max(from_step);
-    let mut order = [0x80u8; 16];
-    for k in 0..many {
-        for byte in 0..item {
-            order[k * to_step + byte] = (k * from_step + byte) as u8;
+    wide: usize,
+    widen: __m128i,
+    /// As `widen`, for items that end where the vector does.
+    widen_last: __m128i,
+    narrow: __m128i,
+}
+
+impl Spacing {
+    /// For `item` below `wide`, which is 4, 8 or 16.
+    pub(super) fn new(item: usize, wide: usize) -> Spacing {
+        let mut orders = [[0x80u8; 16]; 3];
+        let many = 16 / wide;
+        for (k, byte) in (0..many).flat_map(|k| (0..item).map(move |byte| (k, byte))) {
+            orders[0][k * wide + byte] = (k * item + byte) as u8;
+            orders[1][k * wide + byte] = (16 - many * item + k * item + byte) as u8;
+            orders[2][k * item + byte] = (k * wide + byte) as u8;
+        }
+        // SAFETY: vectors are as good as arrays of bytes.
+        let [widen, widen_last, narrow] =
+            unsafe { std::mem::transmute::<[[u8; 16]; 3], [__m128i; 3]>(orders) };
+        Spacing { item, wide, widen, widen_last, narrow }
+    }
+
+    /// Moves `n` items to the start of every `wide` bytes.
+    ///
+    /// # Safety
+    /// The items may be read, `n` times `wide` bytes and 16 more may be written elsewhere; the processor has
+    /// AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn widen(&self, to: *mut u8, from: *const u8, n: usize) {
+        let many = 16 / self.wide;
+        let bytes = n * self.item;
+        // SAFETY: vectors are read inside the items, and written at a multiple of `wide` below `n` times it.
+        unsafe {
+            if bytes < 16 {
+                for k in 0..n {
+                    std::ptr::copy_nonoverlapping(from.add(k * self.item), to.add(k * self.wide), self.item);
+                }
+                return;
+            }
+            let (mut at, mut wide) = (0, 0);
+            while at + 16 <= bytes {
+                let items = _mm_loadu_si128(from.add(at).cast());
+                _mm_storeu_si128(to.add(wide).cast(), _mm_shuffle_epi8(items, self.widen));
+                at += many * self.item;
+                wide += 16;
+            }
+            if wide < (n - many) * self.wide {
+                // Less than a vector's bytes may be one item more than a vector takes.
+                std::ptr::copy_nonoverlapping(from.add(at), to.add(wide), self.item);
+            }
+            let items = _mm_loadu_si128(from.add(bytes - 16).cast());
+            let last = to.add((n - many) * self.wide);
+            _mm_storeu_si128(last.cast(), _mm_shuffle_epi8(items, self.widen_last));
         }
     }
-    // SAFETY: 16 bytes of `order`. Vectors are read only where 16 bytes of items follow; each is stored where
-    // later items go, or beyond the last. In place, what is stored ends before what is read next.
-    unsafe {
-        let order = _mm_loadu_si128(order.as_ptr().cast());
-        let end = (n - 1) * from_step + item;
-        let mut k = 0;
-        while k * from_step + 16 <= end {
-            let items = _mm_loadu_si128(from.add(k * from_step).cast());
-            _mm_storeu_si128(to.add(k * to_step).cast(), _mm_shuffle_epi8(items, order));
-            k += many;
+
+    /// Moves `n` items at the start of every `wide` bytes together, in place.
+    ///
+    /// # Safety
+    /// `n` times `wide` bytes, rounded up to 16, may be read, and 16 more may be written; the processor has
+    /// AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn narrow(&self, items: *mut u8, n: usize) {
+        let step = 16 / self.wide * self.item;
+        for k in 0..(n * self.wide).div_ceil(16) {
+            // SAFETY: a vector inside the rounded-up items is read; what is written ends before the next.
+            unsafe {
+                let wide = _mm_loadu_si128(items.add(k * 16).cast());
+                _mm_storeu_si128(items.add(k * step).cast(), _mm_shuffle_epi8(wide, self.narrow));
+            }
         }
-        k
     }
 }
 
