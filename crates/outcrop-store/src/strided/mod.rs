@@ -24,6 +24,10 @@ use smallvec::SmallVec;
 /// more come from memory and go there; smaller ones may be at hand, and are soon used.
 const STREAM_BYTES: usize = 1 << 20;
 
+/// The same for blocks that are transposed, as a share of it. Transposing takes long enough in the cache for
+/// stores around it to be no slower, and in memory they save reading the destination.
+const STREAM_PLANES: usize = 4;
+
 /// Bytes of a row from which it may be written around the cache: the incomplete lines at the ends of shorter
 /// rows cost more than that saves.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -268,6 +272,7 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
     let isa = means.isa;
     let size = T::BYTES as isize;
     let stream = block.bytes(T::BYTES) >= means.stream_bytes;
+    let stream_planes = block.bytes(T::BYTES) >= means.stream_bytes / STREAM_PLANES;
     let Some((&inner, outer)) = block.axes.split_last() else {
         // SAFETY: a block without axes is one item at its pointers.
         return unsafe { MapLine::new(map).run(block.dst, size, block.src, size, 1) };
@@ -282,9 +287,11 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
             // and along the last of the other axes in the destination.
             unsafe {
                 match bytes {
-                    3 => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u32| item),
-                    5..=7 => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u64| item),
-                    _ => return by_planes(&packed, axis, bytes, isa, stream, true, |item: u128| item),
+                    3 => return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u32| item),
+                    5..=7 => {
+                        return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u64| item);
+                    }
+                    _ => return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u128| item),
                 }
             }
         }
@@ -293,7 +300,7 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
     }
     if let Some(axis) = transpose::source_axis(&block.axes, T::BYTES) {
         // SAFETY: `axis` is contiguous in the source and `inner` in the destination.
-        return unsafe { by_planes(block, axis, T::BYTES, isa, stream, plain, map) };
+        return unsafe { by_planes(block, axis, T::BYTES, isa, stream_planes, plain, map) };
     }
     // SAFETY: all axes are handed on, for items of this size.
     unsafe { by_lines(block, &block.axes, isa, MapLine::new(map)) }

@@ -188,6 +188,7 @@ unsafe fn blocks<T: Item>(
     let mut row = 0;
     // The first block ends where a source line does.
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
+    let crowded = cut.gather && crowded(plane.src_stride);
     // A constant for most.
     let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
     let packing = (packed != T::BYTES).then(|| Packing::new(packed, T::BYTES));
@@ -220,7 +221,7 @@ unsafe fn blocks<T: Item>(
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
                 let whole = columns == most_columns && rows == most_rows;
-                if cut.gather || isa == Isa::Portable || !whole || packing.is_some() {
+                if crowded || isa == Isa::Portable || !whole || packing.is_some() {
                     turn_gathered::<T>((from, plane.src_stride), rows, columns, packing, staging, isa);
                 } else {
                     let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
@@ -244,6 +245,13 @@ unsafe fn blocks<T: Item>(
         row += rows;
         rows = rows_after;
     }
+}
+
+/// Whether rows at this distance share so few places in the cache that those of a kernel push each other out:
+/// a cache of the first level has a line's places at every 4 KiB, about a dozen of them.
+fn crowded(stride: isize) -> bool {
+    let beyond = stride.unsigned_abs() % 1024;
+    beyond.min(1024 - beyond) < 8
 }
 
 /// Source lines that are brought into the cache a few at a time, while the block before them is written:

@@ -302,12 +302,13 @@ impl Spacing {
                 at += many * self.item;
                 wide += 16;
             }
+            let last = to.add((n - many) * self.wide);
             if wide < (n - many) * self.wide {
                 // Less than a vector's bytes may be one item more than a vector takes.
-                std::ptr::copy_nonoverlapping(from.add(at), to.add(wide), self.item);
+                let items = _mm_loadu_si128(from.add(bytes - self.item - 16).cast());
+                _mm_storeu_si128(last.sub(self.wide).cast(), _mm_shuffle_epi8(items, self.widen_last));
             }
             let items = _mm_loadu_si128(from.add(bytes - 16).cast());
-            let last = to.add((n - many) * self.wide);
             _mm_storeu_si128(last.cast(), _mm_shuffle_epi8(items, self.widen_last));
         }
     }
