@@ -188,27 +188,28 @@ unsafe fn blocks<T: Item>(
     let mut row = 0;
     // The first block ends where a source line does.
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
-    let crowded = cut.gather && crowded(plane.src_stride);
+    let stride = plane.src_stride;
     // A constant for most.
     let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
     let packing = (packed != T::BYTES).then(|| Packing::new(packed, T::BYTES));
-    Ahead::new(src, plane.src_stride, rows * packed, most_columns.min(plane.columns), 1).ask();
+    let direct = isa != Isa::Portable && packing.is_none() && !(cut.gather && crowded(stride));
+    Ahead::new(src, stride, rows * packed, most_columns.min(plane.columns), 1).ask();
     while row < plane.rows {
         let rows_after = most_rows.min(plane.rows - row - rows);
         for column in (0..plane.columns).step_by(most_columns) {
             let columns = most_columns.min(plane.columns - column);
-            let from = src.wrapping_add(row * packed).wrapping_offset(column as isize * plane.src_stride);
+            let from = src.wrapping_add(row * packed).wrapping_offset(column as isize * stride);
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * packed);
             let (first, last) = (column == 0, column + columns == plane.columns);
             let stream = plane.stream.then_some((first, last));
             let mut ahead = if last {
                 let next = src.wrapping_add((row + rows) * packed);
                 let columns = most_columns.min(plane.columns);
-                Ahead::new(next, plane.src_stride, rows_after * packed, columns, rows)
+                Ahead::new(next, stride, rows_after * packed, columns, rows)
             } else {
-                let next = from.wrapping_offset(columns as isize * plane.src_stride);
+                let next = from.wrapping_offset(columns as isize * stride);
                 let columns = most_columns.min(plane.columns - column - columns);
-                Ahead::new(next, plane.src_stride, rows * packed, columns, rows)
+                Ahead::new(next, stride, rows * packed, columns, rows)
             };
             let ask_for = |r: usize| {
                 if r < rows {
@@ -220,15 +221,26 @@ unsafe fn blocks<T: Item>(
             // SAFETY: the block lies inside the plane and inside a cut; the shares of a destination row are
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
-                let whole = columns == most_columns && rows == most_rows;
-                if crowded || isa == Isa::Portable || !whole || packing.is_some() {
-                    turn_gathered::<T>((from, plane.src_stride), rows, columns, packing, staging, isa);
-                } else {
-                    let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
-                    turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), isa);
+                // What fills kernels is read where it lies, if it may be, and the rest gathered first.
+                let (mut r, mut c) = (0, 0);
+                if direct {
+                    (r, c) = (rows - rows % (16 / T::BYTES), columns - columns % cut.group);
+                }
+                let turned = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
+                if r > 0 && c > 0 {
+                    turn::<T>((from, stride), r, c, (turned, cut.pitch()), isa);
+                }
+                let gathered = &mut staging.gathered;
+                if c < columns {
+                    let (from, to) = (from.wrapping_offset(c as isize * stride), turned.add(c * T::BYTES));
+                    turn_gathered::<T>((from, stride), rows, columns - c, to, packing, gathered, isa);
+                }
+                if r < rows && c > 0 {
+                    let (from, to) = (from.wrapping_add(r * T::BYTES), turned.add(r * cut.pitch()));
+                    turn_gathered::<T>((from, stride), rows - r, c, to, packing, gathered, isa);
                 }
                 for r in 0..rows {
-                    let run = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE + r * cut.pitch());
+                    let run = turned.add(r * cut.pitch());
                     if !plane.plain {
                         MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
                     }
@@ -319,27 +331,27 @@ fn ask_for_share(to: *mut u8, bytes: usize, stream: Option<(bool, bool)>) {
     let _ = (to, bytes, stream);
 }
 
-/// Turns a block by way of the buffer of gathered rows, in which groups may be incomplete.
+/// Turns a part of a block by way of the buffer of gathered rows, in which groups may be incomplete.
 ///
 /// # Safety
-/// The block may be read and is no larger than a cut.
+/// The part may be read and is no larger than a cut. At `to` it may be written in rows of a cut's pitch, with
+/// the extents rounded up.
 #[inline(always)]
 unsafe fn turn_gathered<T: Item>(
     (from, stride): (*const u8, isize),
     rows: usize,
     columns: usize,
+    to: *mut u8,
     packing: Option<Packing>,
-    staging: &mut Staging,
+    gathered: &mut [u8; GATHERED],
     isa: Isa,
 ) {
     let cut = const { Cut::new(T::BYTES) };
     let bytes = rows * T::BYTES;
-    let gathered = staging.gathered.as_mut_ptr();
-    let turned = staging.turned.as_mut_ptr().cast::<u8>();
+    let gathered = gathered.as_mut_ptr();
     for start in (0..columns).step_by(cut.group) {
         let n = cut.group.min(columns - start);
-        // SAFETY: the rows of a group fit the first buffer, its columns the second, rounded up as well; every
-        // byte of the first has a value.
+        // SAFETY: the rows of a group fit the buffer; every byte of it has a value.
         unsafe {
             for k in 0..n {
                 let row = from.wrapping_offset((start + k) as isize * stride);
@@ -349,9 +361,8 @@ unsafe fn turn_gathered<T: Item>(
                     None => RowLine { bytes }.run(to, 0, row, 0, 1),
                 }
             }
-            let to = turned.add(CACHE_LINE + start * T::BYTES);
             let from = (gathered.cast_const(), cut.row_bytes as isize);
-            turn::<T>(from, rows, n, (to, cut.pitch()), isa);
+            turn::<T>(from, rows, n, (to.add(start * T::BYTES), cut.pitch()), isa);
         }
     }
 }
