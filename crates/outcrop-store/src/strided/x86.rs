@@ -94,12 +94,13 @@ unsafe fn stream_rows_with(
 ) {
     // Far enough ahead to hide the latency of memory.
     const AHEAD: usize = 4096;
-    // What comes into the cache next. The processor's own prefetching does not find its way from one row to
-    // the next.
-    let (mut ahead, mut ahead_at) = (src.wrapping_offset((AHEAD / bytes) as isize * src_step), AHEAD % bytes);
     for row in 0..n as isize {
         let dst = dst.wrapping_offset(row * dst_step);
         let src = src.wrapping_offset(row * src_step);
+        // What comes into the cache next. The processor's own prefetching does not find its way from one row to
+        // the next. Every row sets it right: rows that are not aligned have one line more than whole ones.
+        let mut ahead = src.wrapping_offset((AHEAD / bytes) as isize * src_step);
+        let mut ahead_at = AHEAD % bytes;
         let head = (dst.addr().wrapping_neg() % 64).min(bytes);
         let tail = (bytes - head) % 64;
         // SAFETY: head, whole lines and tail make up the row, and the lines start at multiples of 64.
