@@ -302,6 +302,17 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
         // SAFETY: `axis` is contiguous in the source and `inner` in the destination.
         return unsafe { by_planes(block, axis, T::BYTES, isa, stream_planes, plain, map) };
     }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if plain && stream && isa != Isa::Portable && inner.dst == size && inner.src == -size {
+        let bytes = inner.n * T::BYTES;
+        let aligned =
+            block.dst.addr().is_multiple_of(T::BYTES) && outer.iter().all(|axis| axis.dst % size == 0);
+        if aligned && bytes >= STREAM_ROW {
+            // SAFETY: the innermost axis is a row of items in reverse order, more than a line of them, and the
+            // other axes give the rows, all of them aligned.
+            return unsafe { by_streamed_rows(block, outer, bytes, T::BYTES, isa) };
+        }
+    }
     // SAFETY: all axes are handed on, for items of this size.
     unsafe { by_lines(block, &block.axes, isa, MapLine::new(map)) }
 }
@@ -343,19 +354,29 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if stream && isa != Isa::Portable && bytes >= STREAM_ROW {
-        let one = Axis { n: 1, dst: 0, src: 0 };
-        let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
-        for_each(outer, block.dst, block.src, |dst, src| {
-            // SAFETY: `inner` gives rows at every index of the other axes; the processor has what `isa` names.
-            unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes, isa) }
-        });
-        return x86::fence();
+        // SAFETY: the caller's contract is handed on.
+        return unsafe { by_streamed_rows(block, outer, bytes, 0, isa) };
     }
     let _ = stream;
     for_each(outer, block.dst, block.src, |dst, src| {
         // SAFETY: a row may be read and written, and the sides do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, bytes) }
     });
+}
+
+/// Copies rows around the cache, in reverse order of their items of `item` bytes where that is not 0.
+///
+/// # Safety
+/// Every index of `outer` addresses rows as [`x86::stream_rows`] asks for; the processor has what `isa` names.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn by_streamed_rows(block: &Block, outer: &[Axis], bytes: usize, item: usize, isa: Isa) {
+    let one = Axis { n: 1, dst: 0, src: 0 };
+    let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
+    for_each(outer, block.dst, block.src, |dst, src| {
+        // SAFETY: `inner` gives rows at every index of the other axes; the processor has what `isa` names.
+        unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes, item, isa) }
+    });
+    x86::fence();
 }
 
 /// Copies a block whose axis at position `axis` is contiguous in the source, with items of `packed` bytes, no

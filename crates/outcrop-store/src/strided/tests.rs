@@ -231,6 +231,27 @@ fn rows_of_every_length() {
     }
 }
 
+/// Rows long enough to be written around the cache, read downwards, from and to places of every alignment.
+#[test]
+fn reverses_long_rows() {
+    for itemsize in [1usize, 2, 4, 8, 16] {
+        for (n, offset) in
+            [1024, 1031, 1087, 1500, 2111].into_iter().zip([0usize, 1, 16, 48, 63].into_iter().cycle())
+        {
+            for gap in [0, itemsize, 7] {
+                let row = n as usize * itemsize;
+                let side = |offset, down: isize| Side {
+                    offset,
+                    strides: vec![(row + gap) as isize, down * itemsize as isize],
+                    len: 160 + 3 * (row + gap),
+                };
+                let (dst, src) = (side(offset, 1), side(5 + row - itemsize, -1));
+                check_all(&Case { shape: vec![3, n], itemsize, word: 1, dst, src });
+            }
+        }
+    }
+}
+
 /// Pixels: a few elements that stay together while rows and columns change places.
 #[test]
 fn transposes_items_of_odd_sizes() {

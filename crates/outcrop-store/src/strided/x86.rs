@@ -45,37 +45,97 @@ unsafe fn stream_line(dst: *mut u8, src: *const u8, isa: Isa) {
     }
 }
 
-/// Copies `n` rows of `bytes` bytes that lie `dst_step` and `src_step` bytes apart, writing whole destination
-/// lines around the cache. [`fence`] must follow in the end.
+/// A line of 64 bytes with its items of `ITEM` bytes in reverse order; as it is where `ITEM` is 0.
 ///
 /// # Safety
-/// Every row may be read, and written elsewhere; the processor has what `isa` names.
+/// The line may be read; the processor has what `isa` names.
+#[inline(always)]
+unsafe fn reversed_line<const ITEM: usize>(line: *const u8, isa: Isa) -> [u8; 64] {
+    const {
+        assert!(matches!(ITEM, 0 | 1 | 2 | 4 | 8 | 16));
+    }
+    // SAFETY: the caller's contract; vectors are as good as arrays of bytes.
+    unsafe {
+        if ITEM == 0 {
+            return line.cast::<[u8; 64]>().read();
+        }
+        // Items turn round inside lanes, and then the lanes.
+        let mut order = [0u8; 16];
+        let mut k = 0;
+        while k < 16 {
+            order[k] = (16 - ITEM.max(1) - k / ITEM.max(1) * ITEM + k % ITEM.max(1)) as u8;
+            k += 1;
+        }
+        let order = _mm_loadu_si128(order.as_ptr().cast());
+        if isa == Isa::Avx512 {
+            let items = _mm512_shuffle_epi8(_mm512_loadu_si512(line.cast()), _mm512_broadcast_i32x4(order));
+            return std::mem::transmute::<__m512i, [u8; 64]>(_mm512_shuffle_i64x2::<0b00_01_10_11>(
+                items, items,
+            ));
+        }
+        let order = _mm256_broadcastsi128_si256(order);
+        let low = _mm256_shuffle_epi8(_mm256_loadu_si256(line.add(32).cast()), order);
+        let high = _mm256_shuffle_epi8(_mm256_loadu_si256(line.cast()), order);
+        let (low, high) =
+            (_mm256_permute2x128_si256::<1>(low, low), _mm256_permute2x128_si256::<1>(high, high));
+        std::mem::transmute::<[__m256i; 2], [u8; 64]>([low, high])
+    }
+}
+
+/// Copies `n` rows of `bytes` bytes that lie `dst_step` and `src_step` bytes apart, writing whole destination
+/// lines around the cache. Where `item` is not 0, rows are reversed: their items of so many bytes are read
+/// downwards from the one at `src`. [`fence`] must follow in the end.
+///
+/// # Safety
+/// Every row may be read, and written elsewhere; the processor has what `isa` names. Rows to be reversed have
+/// 64 bytes or more, and all start at multiples of `item` in the destination.
 pub(super) unsafe fn stream_rows(
     dst: (*mut u8, isize),
     src: (*const u8, isize),
     n: usize,
     bytes: usize,
+    item: usize,
     isa: Isa,
 ) {
     /// # Safety
     /// As [`stream_rows`].
     #[target_feature(enable = "avx2")]
-    unsafe fn avx2(dst: (*mut u8, isize), src: (*const u8, isize), n: usize, bytes: usize) {
+    unsafe fn avx2<const ITEM: usize>(
+        dst: (*mut u8, isize),
+        src: (*const u8, isize),
+        n: usize,
+        bytes: usize,
+    ) {
         // SAFETY: the caller's contract is handed on.
-        unsafe { stream_rows_with(dst, src, n, bytes, Isa::Avx2) }
+        unsafe { stream_rows_with::<ITEM>(dst, src, n, bytes, Isa::Avx2) }
     }
     /// # Safety
     /// As [`stream_rows`].
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn avx512(dst: (*mut u8, isize), src: (*const u8, isize), n: usize, bytes: usize) {
+    unsafe fn avx512<const ITEM: usize>(
+        dst: (*mut u8, isize),
+        src: (*const u8, isize),
+        n: usize,
+        bytes: usize,
+    ) {
         // SAFETY: the caller's contract is handed on.
-        unsafe { stream_rows_with(dst, src, n, bytes, Isa::Avx512) }
+        unsafe { stream_rows_with::<ITEM>(dst, src, n, bytes, Isa::Avx512) }
     }
     // SAFETY: the caller's contract is handed on.
     unsafe {
-        match isa {
-            Isa::Avx512 => avx512(dst, src, n, bytes),
-            _ => avx2(dst, src, n, bytes),
+        match (isa, item) {
+            (Isa::Avx512, 0) => avx512::<0>(dst, src, n, bytes),
+            (Isa::Avx512, 1) => avx512::<1>(dst, src, n, bytes),
+            (Isa::Avx512, 2) => avx512::<2>(dst, src, n, bytes),
+            (Isa::Avx512, 4) => avx512::<4>(dst, src, n, bytes),
+            (Isa::Avx512, 8) => avx512::<8>(dst, src, n, bytes),
+            (Isa::Avx512, _) => avx512::<16>(dst, src, n, bytes),
+            (_, 0) => avx2::<0>(dst, src, n, bytes),
+            (_, 1) => avx2::<1>(dst, src, n, bytes),
+            (_, 2) => avx2::<2>(dst, src, n, bytes),
+            (_, 4) => avx2::<4>(dst, src, n, bytes),
+            (_, 8) => avx2::<8>(dst, src, n, bytes),
+            (_, _) => avx2::<16>(dst, src, n, bytes),
         }
     }
 }
@@ -85,7 +145,7 @@ pub(super) unsafe fn stream_rows(
 /// # Safety
 /// As [`stream_rows`].
 #[inline(always)]
-unsafe fn stream_rows_with(
+unsafe fn stream_rows_with<const ITEM: usize>(
     (dst, dst_step): (*mut u8, isize),
     (src, src_step): (*const u8, isize),
     n: usize,
@@ -103,18 +163,40 @@ unsafe fn stream_rows_with(
         let mut ahead_at = AHEAD % bytes;
         let head = (dst.addr().wrapping_neg() % 64).min(bytes);
         let tail = (bytes - head) % 64;
-        // SAFETY: head, whole lines and tail make up the row, and the lines start at multiples of 64.
+        // SAFETY: head, whole lines and tail make up the row, and the lines start at multiples of 64. What goes
+        // to the 64 bytes at `at` in a reversed row lies as far from the end of what is read, and is inside the
+        // row for all lines and for the first and the last 64 bytes.
         unsafe {
-            std::ptr::copy_nonoverlapping(src, dst, head);
+            let line_of = |at: usize| src.wrapping_sub(at + 64 - ITEM);
+            if ITEM == 0 {
+                std::ptr::copy_nonoverlapping(src, dst, head);
+            } else {
+                let line = reversed_line::<ITEM>(line_of(0), isa);
+                std::ptr::copy_nonoverlapping(line.as_ptr(), dst, head);
+            }
             for at in (head..bytes - tail).step_by(64) {
-                prefetch(ahead.wrapping_add(ahead_at));
+                if ITEM == 0 {
+                    prefetch(ahead.wrapping_add(ahead_at));
+                } else {
+                    prefetch(ahead.wrapping_sub(ahead_at));
+                }
                 ahead_at += 64;
                 if ahead_at >= bytes {
                     (ahead, ahead_at) = (ahead.wrapping_offset(src_step), 0);
                 }
-                stream_line(dst.add(at), src.add(at), isa);
+                if ITEM == 0 {
+                    stream_line(dst.add(at), src.add(at), isa);
+                } else {
+                    let line = reversed_line::<ITEM>(line_of(at), isa);
+                    stream_line(dst.add(at), line.as_ptr(), isa);
+                }
             }
-            std::ptr::copy_nonoverlapping(src.add(bytes - tail), dst.add(bytes - tail), tail);
+            if ITEM == 0 {
+                std::ptr::copy_nonoverlapping(src.add(bytes - tail), dst.add(bytes - tail), tail);
+            } else {
+                let line = reversed_line::<ITEM>(line_of(bytes - 64), isa);
+                std::ptr::copy_nonoverlapping(line.as_ptr().add(64 - tail), dst.add(bytes - tail), tail);
+            }
         }
     }
 }
