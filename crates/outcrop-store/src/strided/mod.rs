@@ -5,7 +5,7 @@
 //! runs of 2 to 16 bytes that stay together made one item. What remains is one of three things:
 //! - the innermost axis is contiguous on both sides: rows are copied;
 //! - it is contiguous in the destination while another axis is contiguous in the source: planes of the two
-//!   axes are transposed (`transpose`);
+//!   axes are transposed (`transpose`); so are planes of items of other sizes up to 15 bytes, such as pixels;
 //! - anything else: a loop over lines of items (`lines`), in blocks where that keeps source cache lines in use.
 //!
 //! Copies too large for the cache are written around it, as far as whole destination lines are written.

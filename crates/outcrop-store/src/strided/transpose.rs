@@ -6,10 +6,12 @@
 //!
 //! Kernels for small elements read many source rows at once. Where these are a large power of two apart, they
 //! share few places in the cache and push each other out before they are used up. For elements of 1 and 2
-//! bytes the rows are therefore gathered first, one after the other, in groups that fill a kernel.
+//! bytes such rows are therefore gathered first, one after the other, in groups that fill a kernel. So are the
+//! ends of blocks that do not fill kernels, and items such as pixels of three bytes, which are spread to the
+//! size of an element on the way and moved together again in the staging buffer.
 //!
-//! While a block is written, the source lines of the next are asked for: memory is then busy both ways all
-//! the time.
+//! While a block is written, the source lines of the next are asked for, so that memory is busy both ways all
+//! the time; so are the lines at the ends of destination rows, some rows before they are written.
 
 use super::lines::{Item, Line, MapLine, RowLine};
 use super::{Axis, Isa};
@@ -64,7 +66,7 @@ struct Cut {
     column_bytes: usize,
     /// Source rows that a kernel reads at once.
     group: usize,
-    /// Whether source rows are gathered for the kernels.
+    /// Whether source rows are gathered for the kernels where they share places in the cache.
     gather: bool,
 }
 

@@ -26,8 +26,7 @@ pub(super) fn prefetch_far(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
 }
 
-/// Copies one line of 64 bytes, around the cache. A whole line in one store is faster than two halves where
-/// the source is not aligned.
+/// Copies one line of 64 bytes, around the cache.
 ///
 /// # Safety
 /// The line may be read, and written at `dst`, which is a multiple of 64; the processor has what `isa` names.
