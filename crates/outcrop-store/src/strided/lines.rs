@@ -72,7 +72,7 @@ pub(super) unsafe fn run<L: Line>(
         match isa {
             Isa::Portable => line.run(dst, dst_step, src, src_step, n),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Isa::Avx2 => avx2(line, dst, dst_step, src, src_step, n),
+            Isa::Avx2 | Isa::Avx512 => avx2(line, dst, dst_step, src, src_step, n),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! runs of 2 to 16 bytes that stay together made one item. What remains is one of three things:
 //! - the innermost axis is contiguous on both sides: rows are copied;
 //! - it is contiguous in the destination while another axis is contiguous in the source: planes of the two
-//!   axes are transposed (`transpose`);
+//!   axes are transposed (`transpose`); so are planes of items of other sizes up to 15 bytes, such as pixels;
 //! - anything else: a loop over lines of items (`lines`), in blocks where that keeps source cache lines in use.
 //!
 //! Copies too large for the cache are written around it, as far as whole destination lines are written.
@@ -23,6 +23,10 @@ use smallvec::SmallVec;
 /// Bytes from which a copy is written around the cache, about what an L2 cache holds. Blocks of this size and
 /// more come from memory and go there; smaller ones may be at hand, and are soon used.
 const STREAM_BYTES: usize = 1 << 20;
+
+/// The same for blocks that are transposed, as a share of it. Transposing takes long enough in the cache for
+/// stores around it to be no slower, and in memory they save reading the destination.
+const STREAM_PLANES: usize = 4;
 
 /// Bytes of a row from which it may be written around the cache: the incomplete lines at the ends of shorter
 /// rows cost more than that saves.
@@ -215,12 +219,18 @@ enum Isa {
     Portable,
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx2,
+    /// The foundation, with operations on bytes and words.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512,
 }
 
 impl Isa {
     fn detect() -> Isa {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                return Isa::Avx512;
+            }
             if is_x86_feature_detected!("avx2") {
                 return Isa::Avx2;
             }
@@ -262,17 +272,46 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
     let isa = means.isa;
     let size = T::BYTES as isize;
     let stream = block.bytes(T::BYTES) >= means.stream_bytes;
+    let stream_planes = block.bytes(T::BYTES) >= means.stream_bytes / STREAM_PLANES;
     let Some((&inner, outer)) = block.axes.split_last() else {
         // SAFETY: a block without axes is one item at its pointers.
         return unsafe { MapLine::new(map).run(block.dst, size, block.src, size, 1) };
     };
     if plain && inner.dst == size && inner.src == size {
+        let bytes = inner.n * T::BYTES;
+        if let Some(axis) =
+            transpose::source_axis(outer, bytes).filter(|_| bytes < 16 && !bytes.is_power_of_two())
+        {
+            let packed = Block { axes: outer.into(), ..*block };
+            // SAFETY: rows of fewer bytes than a type has are its items, contiguous along `axis` in the source
+            // and along the last of the other axes in the destination.
+            unsafe {
+                match bytes {
+                    3 => return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u32| item),
+                    5..=7 => {
+                        return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u64| item);
+                    }
+                    _ => return by_planes(&packed, axis, bytes, isa, stream_planes, true, |item: u128| item),
+                }
+            }
+        }
         // SAFETY: the innermost axis is a row of bytes on both sides, and the other axes give the rows.
         return unsafe { by_rows(block, outer, inner.n * T::BYTES, isa, stream) };
     }
     if let Some(axis) = transpose::source_axis(&block.axes, T::BYTES) {
         // SAFETY: `axis` is contiguous in the source and `inner` in the destination.
-        return unsafe { by_planes(block, axis, isa, stream, plain, map) };
+        return unsafe { by_planes(block, axis, T::BYTES, isa, stream_planes, plain, map) };
+    }
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if plain && stream && isa != Isa::Portable && inner.dst == size && inner.src == -size {
+        let bytes = inner.n * T::BYTES;
+        let aligned =
+            block.dst.addr().is_multiple_of(T::BYTES) && outer.iter().all(|axis| axis.dst % size == 0);
+        if aligned && bytes >= STREAM_ROW {
+            // SAFETY: the innermost axis is a row of items in reverse order, more than a line of them, and the
+            // other axes give the rows, all of them aligned.
+            return unsafe { by_streamed_rows(block, outer, bytes, T::BYTES, isa) };
+        }
     }
     // SAFETY: all axes are handed on, for items of this size.
     unsafe { by_lines(block, &block.axes, isa, MapLine::new(map)) }
@@ -314,14 +353,9 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
         return unsafe { by_lines(block, outer, isa, RowLine { bytes }) };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa == Isa::Avx2 && bytes >= STREAM_ROW {
-        let one = Axis { n: 1, dst: 0, src: 0 };
-        let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
-        for_each(outer, block.dst, block.src, |dst, src| {
-            // SAFETY: `inner` gives rows at every index of the other axes; the processor has AVX2.
-            unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes) }
-        });
-        return x86::fence();
+    if stream && isa != Isa::Portable && bytes >= STREAM_ROW {
+        // SAFETY: the caller's contract is handed on.
+        return unsafe { by_streamed_rows(block, outer, bytes, 0, isa) };
     }
     let _ = stream;
     for_each(outer, block.dst, block.src, |dst, src| {
@@ -330,13 +364,30 @@ unsafe fn by_rows(block: &Block, outer: &[Axis], bytes: usize, isa: Isa, stream:
     });
 }
 
-/// Copies a block whose axis at position `axis` is contiguous in the source.
+/// Copies rows around the cache, in reverse order of their items of `item` bytes where that is not 0.
 ///
 /// # Safety
-/// As [`move_items`]; the last axis is contiguous in the destination.
+/// Every index of `outer` addresses rows as [`x86::stream_rows`] asks for; the processor has what `isa` names.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn by_streamed_rows(block: &Block, outer: &[Axis], bytes: usize, item: usize, isa: Isa) {
+    let one = Axis { n: 1, dst: 0, src: 0 };
+    let (&inner, outer) = outer.split_last().unwrap_or((&one, &[]));
+    for_each(outer, block.dst, block.src, |dst, src| {
+        // SAFETY: `inner` gives rows at every index of the other axes; the processor has what `isa` names.
+        unsafe { x86::stream_rows((dst, inner.dst), (src, inner.src), inner.n, bytes, item, isa) }
+    });
+    x86::fence();
+}
+
+/// Copies a block whose axis at position `axis` is contiguous in the source, with items of `packed` bytes, no
+/// more than their type has.
+///
+/// # Safety
+/// As [`move_items`] for items of `packed` bytes; the last axis is contiguous in the destination.
 unsafe fn by_planes<T: Item>(
     block: &Block,
     axis: usize,
+    packed: usize,
     isa: Isa,
     stream: bool,
     plain: bool,
@@ -358,6 +409,7 @@ unsafe fn by_planes<T: Item>(
         columns: columns.n,
         dst_stride: rows.dst,
         src_stride: columns.src,
+        packed,
         plain,
         stream,
     };
@@ -368,7 +420,7 @@ unsafe fn by_planes<T: Item>(
     });
     // The stores come before whatever the caller does next, such as telling another thread of the block.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if stream && isa == Isa::Avx2 {
+    if stream && isa != Isa::Portable {
         x86::fence();
     }
 }

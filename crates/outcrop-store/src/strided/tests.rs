@@ -69,6 +69,7 @@ fn shape() -> impl Strategy<Value = Vec<u64>> {
         3 => (1..long, 1..long).prop_map(|(a, b)| vec![a, b]),
         1 => (1..5u64, 1..long / 2, 1..60u64).prop_map(|(a, b, c)| vec![a, b, c]),
         1 => (1..long, 1..5u64, 1..60u64, 1..3u64).prop_map(|(a, b, c, d)| vec![a, b, c, d]),
+        1 => (1..long, 1..long / 2, 1..4u64).prop_map(|(a, b, c)| vec![a, b, c]),
     ]
 }
 
@@ -146,12 +147,21 @@ fn check(case: &Case, isa: Isa, stream: bool) {
     assert!(dst == expected, "{isa:?}, stream {stream}: {case:?}");
 }
 
+/// The sets of instructions that this processor has.
+fn isas() -> Vec<Isa> {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    match Isa::detect() {
+        Isa::Avx512 => return vec![Isa::Portable, Isa::Avx2, Isa::Avx512],
+        Isa::Avx2 => return vec![Isa::Portable, Isa::Avx2],
+        Isa::Portable => {}
+    }
+    vec![Isa::Portable]
+}
+
 fn check_all(case: &Case) {
-    check(case, Isa::Portable, false);
-    let detected = Isa::detect();
-    if detected != Isa::Portable {
-        check(case, detected, false);
-        check(case, detected, true);
+    for isa in isas() {
+        check(case, isa, false);
+        check(case, isa, true);
     }
 }
 
@@ -218,5 +228,54 @@ fn rows_of_every_length() {
             len: offset + 3 * (bytes + gap) as usize + 70,
         };
         check_all(&Case { shape: vec![3, bytes], itemsize: 1, word: 1, dst: side(5, 3), src: side(1, 9) });
+    }
+}
+
+/// Rows long enough to be written around the cache, read downwards, from and to places of every alignment.
+#[test]
+fn reverses_long_rows() {
+    for itemsize in [1usize, 2, 4, 8, 16] {
+        for (n, offset) in
+            [1024, 1031, 1087, 1500, 2111].into_iter().zip([0usize, 1, 16, 48, 63].into_iter().cycle())
+        {
+            for gap in [0, itemsize, 7] {
+                let row = n as usize * itemsize;
+                let side = |offset, down: isize| Side {
+                    offset,
+                    strides: vec![(row + gap) as isize, down * itemsize as isize],
+                    len: 160 + 3 * (row + gap),
+                };
+                let (dst, src) = (side(offset, 1), side(5 + row - itemsize, -1));
+                check_all(&Case { shape: vec![3, n], itemsize, word: 1, dst, src });
+            }
+        }
+    }
+}
+
+/// Pixels: a few elements that stay together while rows and columns change places.
+#[test]
+fn transposes_items_of_odd_sizes() {
+    let extents: &[u64] = if cfg!(miri) { &[21] } else { &[5, 70, 131] };
+    for bytes in (3..16u64).filter(|bytes| !bytes.is_power_of_two()) {
+        for (&rows, &columns) in extents.iter().flat_map(|r| extents.iter().map(move |c| (r, c))) {
+            // Every direction comes in turn.
+            let down = [1, -1][(bytes % 2) as usize];
+            let across = [1, -1][(rows / 2 + columns) as usize % 2];
+            let (item, size) = (bytes as isize, (rows * columns * bytes) as usize);
+            let (row, column) = (item, rows as isize * item + 5);
+            let first = if down < 0 { (rows as isize - 1) * row } else { 0 }
+                + if across < 0 { (columns as isize - 1) * column } else { 0 };
+            check_all(&Case {
+                shape: vec![rows, columns, bytes],
+                itemsize: 1,
+                word: 1,
+                dst: Side { offset: 9, strides: vec![columns as isize * item, item, 1], len: 9 + size },
+                src: Side {
+                    offset: first as usize,
+                    strides: vec![down * row, across * column, 1],
+                    len: size + 5 * columns as usize,
+                },
+            });
+        }
     }
 }

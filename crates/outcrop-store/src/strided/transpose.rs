@@ -6,7 +6,12 @@
 //!
 //! Kernels for small elements read many source rows at once. Where these are a large power of two apart, they
 //! share few places in the cache and push each other out before they are used up. For elements of 1 and 2
-//! bytes the rows are therefore gathered first, one after the other, in groups that fill a kernel.
+//! bytes such rows are therefore gathered first, one after the other, in groups that fill a kernel. So are the
+//! ends of blocks that do not fill kernels, and items such as pixels of three bytes, which are spread to the
+//! size of an element on the way and moved together again in the staging buffer.
+//!
+//! While a block is written, the source lines of the next are asked for, so that memory is busy both ways all
+//! the time; so are the lines at the ends of destination rows, some rows before they are written.
 
 use super::lines::{Item, Line, MapLine, RowLine};
 use super::{Axis, Isa};
@@ -18,11 +23,11 @@ const CACHE_LINE: usize = 64;
 /// Fewest elements that are worth staging.
 const FEWEST: usize = 256;
 
-/// Source rows by which gathering runs ahead of itself.
-const ROWS_AHEAD: usize = 6;
+/// Destination rows by which asking for their lines runs ahead of writing them.
+const PUTS_AHEAD: usize = 16;
 
-/// Rows of elements to be made from columns: element (i, j) goes from `i * SIZE + j * src_stride` to
-/// `i * dst_stride + j * SIZE`.
+/// Rows of elements to be made from columns: element (i, j) goes from `i * packed + j * src_stride` to
+/// `i * dst_stride + j * packed`.
 pub(super) struct Plane {
     /// Extent of `i`, the axis contiguous in the source.
     pub(super) rows: usize,
@@ -32,6 +37,9 @@ pub(super) struct Plane {
     pub(super) dst_stride: isize,
     /// Distance of destination columns in the source.
     pub(super) src_stride: isize,
+    /// Bytes of an item in memory, at most those of its type. Where they are fewer, such as the three of a
+    /// pixel, the kernels see the item with others behind it that mean nothing.
+    pub(super) packed: usize,
     /// Whether elements are moved as they are.
     pub(super) plain: bool,
     /// Whether to write around the cache.
@@ -58,15 +66,15 @@ struct Cut {
     column_bytes: usize,
     /// Source rows that a kernel reads at once.
     group: usize,
-    /// Whether source rows are gathered for the kernels.
+    /// Whether source rows are gathered for the kernels where they share places in the cache.
     gather: bool,
 }
 
 impl Cut {
     const fn new(size: usize) -> Cut {
-        let gather = !matches!(size, 4 | 8);
+        let gather = size <= 2;
         let row_bytes = if size <= 2 { 256 } else { 512 };
-        let group = if size == 16 { 8 } else { 32 / size };
+        let group = 64 / size;
         let cut = Cut { row_bytes, column_bytes: 256, group, gather };
         assert!(cut.group * cut.row_bytes <= GATHERED);
         assert!(cut.row_bytes / size * cut.pitch() <= TURNED);
@@ -81,7 +89,7 @@ impl Cut {
     }
 }
 
-const GATHERED: usize = 8 << 10;
+const GATHERED: usize = (16 << 10) + 16;
 const TURNED: usize = 80 << 10;
 
 /// The buffers between source and destination. Kernels read the first beyond what was gathered; of the second
@@ -122,7 +130,9 @@ pub(super) unsafe fn run<T: Item>(
         match isa {
             Isa::Portable => blocks(dst, src, plane, staging, isa, map),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Isa::Avx2 => blocks_avx2(dst, src, plane, staging, isa, map),
+            Isa::Avx2 => blocks_avx2(dst, src, plane, staging, map),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Isa::Avx512 => blocks_avx512(dst, src, plane, staging, map),
         }
     }
 }
@@ -138,11 +148,27 @@ unsafe fn blocks_avx2<T: Item>(
     src: *const u8,
     plane: &Plane,
     staging: &mut Staging,
-    isa: Isa,
     map: impl Fn(T) -> T + Copy,
 ) {
     // SAFETY: the caller's contract is handed on.
-    unsafe { blocks(dst, src, plane, staging, isa, map) }
+    unsafe { blocks(dst, src, plane, staging, Isa::Avx2, map) }
+}
+
+/// [`blocks`], compiled for AVX-512.
+///
+/// # Safety
+/// As [`run`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn blocks_avx512<T: Item>(
+    dst: *mut u8,
+    src: *const u8,
+    plane: &Plane,
+    staging: &mut Staging,
+    map: impl Fn(T) -> T + Copy,
+) {
+    // SAFETY: the caller's contract is handed on.
+    unsafe { blocks(dst, src, plane, staging, Isa::Avx512, map) }
 }
 
 /// Transposes a plane block by block, along destination rows first.
@@ -164,89 +190,246 @@ unsafe fn blocks<T: Item>(
     let mut row = 0;
     // The first block ends where a source line does.
     let mut rows = (most_rows - src.addr() % CACHE_LINE / T::BYTES).min(plane.rows);
+    let stride = plane.src_stride;
+    // A constant for most.
+    let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
+    let packing = (packed != T::BYTES).then(|| Packing::new(packed, T::BYTES));
+    let direct = isa != Isa::Portable && packing.is_none() && !(cut.gather && crowded(stride));
+    Ahead::new(src, stride, rows * packed, most_columns.min(plane.columns), 1).ask();
     while row < plane.rows {
+        let rows_after = most_rows.min(plane.rows - row - rows);
         for column in (0..plane.columns).step_by(most_columns) {
             let columns = most_columns.min(plane.columns - column);
-            let from = src.wrapping_add(row * T::BYTES).wrapping_offset(column as isize * plane.src_stride);
-            let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * T::BYTES);
+            let from = src.wrapping_add(row * packed).wrapping_offset(column as isize * stride);
+            let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * packed);
             let (first, last) = (column == 0, column + columns == plane.columns);
+            let stream = plane.stream.then_some((first, last));
+            let mut ahead = if last {
+                let next = src.wrapping_add((row + rows) * packed);
+                let columns = most_columns.min(plane.columns);
+                Ahead::new(next, stride, rows_after * packed, columns, rows)
+            } else {
+                let next = from.wrapping_offset(columns as isize * stride);
+                let columns = most_columns.min(plane.columns - column - columns);
+                Ahead::new(next, stride, rows * packed, columns, rows)
+            };
+            let ask_for = |r: usize| {
+                if r < rows {
+                    let to = to.wrapping_offset(r as isize * plane.dst_stride);
+                    ask_for_share(to, columns * packed, stream);
+                }
+            };
+            (0..PUTS_AHEAD).for_each(ask_for);
             // SAFETY: the block lies inside the plane and inside a cut; the shares of a destination row are
             // put in order, all but the last of them `column_bytes` long.
             unsafe {
-                if cut.gather || isa == Isa::Portable || columns < most_columns || rows < most_rows {
-                    let beyond = plane.columns - column - columns;
-                    turn_gathered::<T>(from, plane.src_stride, rows, columns, beyond, staging, isa);
-                } else {
-                    let near = cut.group as isize * plane.src_stride;
-                    let ahead = if last { std::ptr::null() } else { from.wrapping_offset(near) };
-                    let to = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
-                    turn::<T>((from, plane.src_stride), rows, columns, (to, cut.pitch()), ahead, isa);
+                // What fills kernels is read where it lies, if it may be, and the rest gathered first.
+                let (mut r, mut c) = (0, 0);
+                if direct {
+                    (r, c) = (rows - rows % (16 / T::BYTES), columns - columns % cut.group);
+                }
+                let turned = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE);
+                if r > 0 && c > 0 {
+                    turn::<T>((from, stride), r, c, (turned, cut.pitch()), isa);
+                }
+                let gathered = &mut staging.gathered;
+                if c < columns {
+                    let (from, to) = (from.wrapping_offset(c as isize * stride), turned.add(c * T::BYTES));
+                    turn_gathered::<T>((from, stride), rows, columns - c, to, packing, gathered, isa);
+                }
+                if r < rows && c > 0 {
+                    let (from, to) = (from.wrapping_add(r * T::BYTES), turned.add(r * cut.pitch()));
+                    turn_gathered::<T>((from, stride), rows - r, c, to, packing, gathered, isa);
                 }
                 for r in 0..rows {
-                    let run = staging.turned.as_mut_ptr().cast::<u8>().add(CACHE_LINE + r * cut.pitch());
+                    let run = turned.add(r * cut.pitch());
                     if !plane.plain {
                         MapLine::new(map).run(run, T::BYTES as isize, run, T::BYTES as isize, columns);
                     }
+                    if let Some(packing) = &packing {
+                        packing.narrow(run, columns, isa);
+                    }
+                    ask_for(r + PUTS_AHEAD);
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
-                    put(to, run, columns * T::BYTES, plane.stream.then_some((first, last)), isa);
+                    put(to, run, columns * packed, stream, isa);
+                    ahead.ask();
                 }
             }
         }
         row += rows;
-        rows = most_rows.min(plane.rows - row);
+        rows = rows_after;
     }
 }
 
-/// Turns a block by way of the buffer of gathered rows, in which groups may be incomplete. `beyond` more
-/// source rows follow those of the block.
-///
-/// # Safety
-/// The block may be read and is no larger than a cut.
-#[inline(always)]
-unsafe fn turn_gathered<T: Item>(
-    from: *const u8,
+/// Whether rows at this distance share so few places in the cache that those of a kernel push each other out:
+/// a cache of the first level has a line's places at every 4 KiB, about a dozen of them.
+fn crowded(stride: isize) -> bool {
+    let beyond = stride.unsigned_abs() % 1024;
+    beyond.min(1024 - beyond) < 8
+}
+
+/// Source lines that are brought into the cache a few at a time, while the block before them is written:
+/// reading and writing then go on side by side, and what is read has the time of a block to arrive.
+struct Ahead {
+    row: *const u8,
     stride: isize,
     rows: usize,
-    columns: usize,
-    beyond: usize,
-    staging: &mut Staging,
-    isa: Isa,
-) {
-    let cut = const { Cut::new(T::BYTES) };
-    let bytes = rows * T::BYTES;
-    let gathered = staging.gathered.as_mut_ptr();
-    let turned = staging.turned.as_mut_ptr().cast::<u8>();
-    for start in (0..columns).step_by(cut.group) {
-        let n = cut.group.min(columns - start);
-        // SAFETY: the rows of a group fit the first buffer, its columns the second, rounded up as well; every
-        // byte of the first has a value.
-        unsafe {
-            for k in 0..n {
-                let row = from.wrapping_offset((start + k) as isize * stride);
-                if start + k + ROWS_AHEAD < columns + beyond {
-                    prefetch_run(row.wrapping_offset(ROWS_AHEAD as isize * stride), bytes);
-                }
-                RowLine { bytes }.run(gathered.add(k * cut.row_bytes), 0, row, 0, 1);
+    /// Lines of a row.
+    lines: usize,
+    /// Lines of the first row that were asked for.
+    line: usize,
+    /// Lines to ask for at a time.
+    share: usize,
+}
+
+impl Ahead {
+    /// The lines of `rows` rows of `bytes` bytes, to be asked for in so many shares.
+    #[inline(always)]
+    fn new(row: *const u8, stride: isize, bytes: usize, rows: usize, shares: usize) -> Ahead {
+        let aligned = row.addr().is_multiple_of(CACHE_LINE) && stride % CACHE_LINE as isize == 0;
+        let lines = bytes.div_ceil(CACHE_LINE) + usize::from(!aligned);
+        let rows = if bytes == 0 { 0 } else { rows };
+        Ahead { row, stride, rows, lines, line: 0, share: (lines * rows).div_ceil(shares) }
+    }
+
+    /// Asks for the next share.
+    #[inline(always)]
+    fn ask(&mut self) {
+        for _ in 0..self.share {
+            if self.rows == 0 {
+                return;
             }
-            let to = turned.add(CACHE_LINE + start * T::BYTES);
-            let from = (gathered.cast_const(), cut.row_bytes as isize);
-            turn::<T>(from, rows, n, (to, cut.pitch()), std::ptr::null(), isa);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            super::x86::prefetch_far(self.row.wrapping_add(self.line * CACHE_LINE));
+            self.line += 1;
+            if self.line == self.lines {
+                (self.row, self.line) = (self.row.wrapping_offset(self.stride), 0);
+                self.rows -= 1;
+            }
         }
     }
 }
 
-/// Asks for a run of bytes to be brought into the cache, where the processor can be asked.
+/// Asks for those lines of a share of a destination row that will be written by way of the cache: all, or
+/// where `stream` tells of the first and the last share those at the ends of the row. A store that waits for
+/// its line holds up all stores behind it.
 #[inline(always)]
-fn prefetch_run(run: *const u8, bytes: usize) {
+fn ask_for_share(to: *mut u8, bytes: usize, stream: Option<(bool, bool)>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in (0..bytes).step_by(CACHE_LINE) {
-        super::x86::prefetch(run.wrapping_add(at));
+    {
+        let (first, last) = stream.unwrap_or((true, true));
+        if first {
+            super::x86::prefetch(to);
+        }
+        if stream.is_none() {
+            for at in (CACHE_LINE..bytes - 1).step_by(CACHE_LINE) {
+                super::x86::prefetch(to.wrapping_add(at));
+            }
+        }
+        if last {
+            super::x86::prefetch(to.wrapping_add(bytes - 1));
+        }
     }
-    let _ = (run, bytes);
+    let _ = (to, bytes, stream);
+}
+
+/// Turns a part of a block by way of the buffer of gathered rows, in which groups may be incomplete.
+///
+/// # Safety
+/// The part may be read and is no larger than a cut. At `to` it may be written in rows of a cut's pitch, with
+/// the extents rounded up.
+#[inline(always)]
+unsafe fn turn_gathered<T: Item>(
+    (from, stride): (*const u8, isize),
+    rows: usize,
+    columns: usize,
+    to: *mut u8,
+    packing: Option<Packing>,
+    gathered: &mut [u8; GATHERED],
+    isa: Isa,
+) {
+    let cut = const { Cut::new(T::BYTES) };
+    let bytes = rows * T::BYTES;
+    let gathered = gathered.as_mut_ptr();
+    for start in (0..columns).step_by(cut.group) {
+        let n = cut.group.min(columns - start);
+        // SAFETY: the rows of a group fit the buffer; every byte of it has a value.
+        unsafe {
+            for k in 0..n {
+                let row = from.wrapping_offset((start + k) as isize * stride);
+                let to = gathered.add(k * cut.row_bytes);
+                match &packing {
+                    Some(packing) => packing.widen(to, row, rows, isa),
+                    None => RowLine { bytes }.run(to, 0, row, 0, 1),
+                }
+            }
+            let from = (gathered.cast_const(), cut.row_bytes as isize);
+            turn::<T>(from, rows, n, (to.add(start * T::BYTES), cut.pitch()), isa);
+        }
+    }
+}
+
+/// The way of items between memory, where they take fewer bytes than their type, and the kernels.
+#[derive(Clone, Copy)]
+struct Packing {
+    packed: usize,
+    wide: usize,
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    vectors: super::x86::Spacing,
+}
+
+impl Packing {
+    fn new(packed: usize, wide: usize) -> Packing {
+        Packing {
+            packed,
+            wide,
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            vectors: super::x86::Spacing::new(packed, wide),
+        }
+    }
+
+    /// Spreads `n` items. What is between them afterwards means nothing.
+    ///
+    /// # Safety
+    /// The items may be read, and `n` items of the type and 16 bytes beyond written elsewhere.
+    #[inline(always)]
+    unsafe fn widen(&self, to: *mut u8, from: *const u8, n: usize, isa: Isa) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if isa != Isa::Portable {
+            // SAFETY: the caller's contract is handed on.
+            return unsafe { self.vectors.widen(to, from, n) };
+        }
+        let _ = isa;
+        for k in 0..n {
+            // SAFETY: item `k`.
+            unsafe {
+                let (to, from) = (to.add(k * self.wide), from.add(k * self.packed));
+                std::ptr::copy_nonoverlapping(from, to, self.packed);
+            }
+        }
+    }
+
+    /// Moves `n` items together again, in place.
+    ///
+    /// # Safety
+    /// `n` items of the type may be read, and as many more as fill 16 bytes; 16 bytes beyond may be written.
+    #[inline(always)]
+    unsafe fn narrow(&self, items: *mut u8, n: usize, isa: Isa) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if isa != Isa::Portable {
+            // SAFETY: the caller's contract is handed on.
+            return unsafe { self.vectors.narrow(items, n) };
+        }
+        let _ = isa;
+        for k in 1..n {
+            // SAFETY: item `k` moves towards the start.
+            unsafe { std::ptr::copy(items.add(k * self.wide), items.add(k * self.packed), self.packed) }
+        }
+    }
 }
 
 /// Transposes `columns` rows of `rows` items each into `rows` rows of `columns` items. The vector kernels
-/// round both extents up to whole groups, and prefetch rows that lie at `ahead` unless it is null.
+/// round both extents up to whole groups.
 ///
 /// # Safety
 /// The items may be read, and written at `to`, with the extents rounded up.
@@ -256,25 +439,14 @@ unsafe fn turn<T: Item>(
     rows: usize,
     columns: usize,
     to: (*mut u8, usize),
-    ahead: *const u8,
     isa: Isa,
 ) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if isa == Isa::Avx2 {
-        use super::x86::transpose;
-        let bytes = rows * T::BYTES;
-        // SAFETY: the caller's contract is handed on.
-        unsafe {
-            match T::BYTES {
-                1 => return transpose::<1, 16>(from, columns, bytes, to, ahead),
-                2 => return transpose::<2, 8>(from, columns, bytes, to, ahead),
-                4 => return transpose::<4, 4>(from, columns, bytes, to, ahead),
-                8 => return transpose::<8, 2>(from, columns, bytes, to, ahead),
-                _ => {}
-            }
-        }
+    if isa != Isa::Portable {
+        // SAFETY: the caller's contract is handed on; `isa` names what the processor has.
+        return unsafe { super::x86::transpose::<T>(from, columns, rows * T::BYTES, to, isa) };
     }
-    let _ = (ahead, isa);
+    let _ = isa;
     for row in 0..rows {
         for column in 0..columns {
             let item = from.0.wrapping_offset(column as isize * from.1).wrapping_add(row * T::BYTES);
@@ -295,9 +467,9 @@ unsafe fn turn<T: Item>(
 #[inline(always)]
 unsafe fn put(dst: *mut u8, run: *mut u8, bytes: usize, stream: Option<(bool, bool)>, isa: Isa) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let (Some((first, last)), Isa::Avx2) = (stream, isa) {
+    if let (Some((first, last)), true) = (stream, isa != Isa::Portable) {
         // SAFETY: the caller's contract is handed on.
-        return unsafe { super::x86::stream_share(dst, run, bytes, first, last) };
+        return unsafe { super::x86::stream_share(dst, run, bytes, (first, last), isa) };
     }
     let _ = (stream, isa);
     // SAFETY: the caller's contract is handed on, for a line of one row.
