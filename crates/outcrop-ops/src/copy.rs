@@ -12,11 +12,11 @@ mod pass;
 
 use choose::{Expected, Job};
 use groups::Cut;
+use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
 use outcrop_engine::scratch::ScratchDir;
 use outcrop_engine::stream::Watch;
-use outcrop_engine::Runtime;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::open::{NewFormat, create};
 use outcrop_store::store::oriented::{Orientation, OrientedArray};
@@ -224,8 +224,12 @@ pub fn plan(
     let one = job.best(&unit);
     let two = two_passes(&job, &one);
     let commit = target.bytes_to_commit();
-    let movement = |passes, scratch| {
-        Movement { target: Arc::clone(target), passes, scratch, commit, others: Vec::new() }
+    let movement = |passes, scratch| Movement {
+        target: Arc::clone(target),
+        passes,
+        scratch,
+        commit,
+        others: Vec::new(),
     };
     let one = one.and_then(planned).map(|pass| movement(vec![pass], None));
     let two = two.map(|(passes, scratch)| movement(passes, scratch));
@@ -262,7 +266,9 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Op
     }
     if let Ok(one) = one {
         let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
-        if one.pass.groups.cut == Cut::Group || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes)) {
+        if one.pass.groups.cut == Cut::Group
+            || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes))
+        {
             return None;
         }
     }

@@ -98,8 +98,7 @@ fn check(
         other => other.unwrap(),
     };
     let passes = plan.passes().len();
-    let report =
-        copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
+    let report = copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
     assert!(report.peak_bytes <= memory as u64);
     assert!(
         report.peak_bytes <= plan.peak_bytes() as u64,
