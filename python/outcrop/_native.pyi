@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 Progress = Callable[[int, int], None]
@@ -17,12 +18,12 @@ class Store:
     dtype: str  # NumPy name: "float64"
     tile: tuple[int, ...]  # which boxes move best; the chunk shape of a tiled array
     layout: str  # "tiled", "row-major" or "column-major"
-    format: str  # "zarr" (ours), "zarr-foreign", "npy" or "raw"
+    format: str  # "zarr" (ours), "zarr-foreign", "npy", "raw", "pgm", "ppm", "pam" or "tiff"
     codecs: str  # for people: "bytes, crc32c"
     writable: bool
     committed: bool  # False between create() and commit()
     closed: bool
-    attributes: str  # JSON object, Zarr's attributes
+    attributes: str  # JSON object: Zarr's attributes, what an image's metadata says
     stored_bytes: int  # bytes of the files
 
     def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
@@ -51,7 +52,7 @@ class Store:
 def open(
     path: str,
     mode: str,  # "r", "r+", or "accept": to verify what another program has changed
-    format: str | None,  # None: by what is there
+    format: str | None,  # "zarr", "npy", "raw" or "pnm"; None: by what is there
     shape: Sequence[int] | None,  # raw only, as are the next three
     dtype: str | None,  # NumPy type string, may be big-endian: ">f8"
     offset: int,
@@ -59,7 +60,7 @@ def open(
 ) -> Store: ...
 def create(
     path: str,
-    format: str,  # "zarr", "npy" or "raw"
+    format: str,  # "zarr", "npy", "raw", "pgm", "ppm" or "pam"
     shape: Sequence[int],
     dtype: str,
     tile: Sequence[int] | None,  # zarr only; None: the default tile
@@ -69,6 +70,44 @@ def create(
     attributes: str,  # JSON object
     overwrite: bool,
 ) -> Store: ...
+def open_file(
+    path: str,
+    mode: str,  # "r" or "r+"
+    format: str,  # "tiff"
+    shape: Sequence[int],
+    dtype: str,  # NumPy type string, may be big-endian
+    offset: int,
+    order: str,
+    attributes: str,
+) -> Store:
+    """Opens a file whose elements are one block, as its metadata was found to describe it."""
+
+def open_chunks(
+    path: str,
+    mode: str,  # "r"
+    format: str,  # "tiff"
+    shape: Sequence[int],
+    dtype: str,  # NumPy type string, may be big-endian
+    chunk: Sequence[int],
+    offsets: NDArray[np.uint64],  # of every chunk, in row-major order of the grid; 0: it is zeros
+    padded: bool,  # whether chunks at the edges are whole in the file
+    attributes: str,
+) -> Store:
+    """Opens a file whose elements are many blocks, for reading."""
+
+def create_file(
+    path: str,
+    format: str,  # "tiff"
+    shape: Sequence[int],
+    dtype: str,  # NumPy type string, may be big-endian
+    offset: int,  # of the first element, at or behind the end of the preamble
+    preamble: bytes,
+    trailer: bytes,  # what follows the last element
+    attributes: str,
+    overwrite: bool,
+) -> Store:
+    """Makes a file of which the caller made the metadata."""
+
 def reopen(store: Store) -> Store:
     """Opens a committed Zarr array for reading, in place of the store that wrote it, which is closed."""
 

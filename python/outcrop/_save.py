@@ -26,23 +26,16 @@ from outcrop.errors import (
     InvalidTypeError,
     OutcropWarning,
 )
+from outcrop.formats import check_format, family_of, format_of
 from outcrop.views import View
 
-__all__ = ["create_store", "format_of", "save"]
-
-_SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"}
-_FORMATS = ("zarr", "npy", "raw")
+__all__ = ["create_store", "save"]
 
 _LONG_RUN = 64 << 10
 """Bytes that are written to a new file in one go without much loss."""
 
 _WRITING = 0.5e9
 """Bytes in a second, for sharing out a progress bar."""
-
-
-def format_of(path: str) -> str:
-    """The format that the suffix of a path asks for."""
-    return _SUFFIXES.get(PurePath(path).suffix.lower(), "zarr")
 
 
 def create_store(
@@ -60,25 +53,25 @@ def create_store(
 ) -> _native.Store:
     """Check what belongs to which format, and make a store that is not visible yet."""
     name = check_path(path)
-    format = format or format_of(name)
-    if format not in _FORMATS:
-        raise InvalidArgumentError(f"format must be one of {_FORMATS}, got {format!r}")
+    format = check_format(format or format_of(name))
+    family = family_of(format)
     order = check_order(order)
-    if format == "zarr":
-        if order != "C":
-            raise InvalidArgumentError(
-                "order='F' is for npy and raw files; tiles of a Zarr array are in order 'C'"
-            )
-    else:
-        given = {
+    if order != "C" and (family or format == "zarr"):
+        what = f"{format} files" if family else "tiles of a Zarr array"
+        raise InvalidArgumentError(f"order='F' is for npy and raw files; {what} are in order 'C'")
+    if format != "zarr":
+        given: dict[str, object] = {
             "tile": tile,
             "codecs": codecs,
             "zarr_format": zarr_format != 3,
-            "attributes": attributes,
         }
+        given |= {} if family else {"attributes": attributes}
         for option, value in given.items():
             if value:
                 raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+    if family:
+        ensure_configured()
+        return family.create(name, format, shape, dtype, attributes or {}, bool(overwrite))
     listed = expand_codecs(codecs, dtype, zarr_format)
     ensure_configured()
     return _native.create(
@@ -118,7 +111,13 @@ def save(
     """Write a view to a new array on disk and open that."""
     source.check_open()
     name = check_path(path)
-    format = format or format_of(name)
+    format = check_format(format or format_of(name))
+    family = family_of(format)
+    attributes = source.attributes
+    if family:
+        attributes = family.carried(
+            format, view.shape, source.dtype, attributes, is_box=view.is_box
+        )
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     base = source.base
@@ -143,7 +142,7 @@ def save(
             order=order,
             codecs=codecs,
             zarr_format=zarr_format,
-            attributes=source.attributes if format == "zarr" else None,
+            attributes=attributes if family or format == "zarr" else None,
             overwrite=overwrite,
         )
         try:
@@ -164,6 +163,8 @@ def save(
             raise
     if target.format == "zarr":
         return StoreSource(_native.reopen(target), "r")
+    if family:
+        return StoreSource(family.open(name, "r", 0), "r")
     if format != "raw":
         return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
     return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")

@@ -194,7 +194,7 @@ class Array:
     def format(self) -> str | None:
         """On disk ``"zarr"``, ``"zarr-foreign"`` (made by another program), ``"npy"``, ``"raw"``.
 
-        None elsewhere.
+        ``"pgm"``, ``"ppm"``, ``"pam"`` or ``"tiff"`` of an image. None elsewhere.
         """
         return self._source.format
 
@@ -205,7 +205,10 @@ class Array:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Zarr's attributes, empty for other formats. A copy: changes to it are not stored."""
+        """What is stored beside the elements. A copy: changes to it are not stored.
+
+        Zarr's attributes; of an image, what `outcrop.create` takes for its format. Empty elsewhere.
+        """
         return self._source.attributes
 
     @property
@@ -340,9 +343,10 @@ class Array:
         tile : int or sequence of int, optional
             Zarr only: shape of a tile, one integer for the same extent along every axis.
             Default: about 8 MiB, square in the two largest dimensions.
-        format : {"zarr", "npy", "raw"}, optional
-            Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw,
-            everything else is Zarr.
+        format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+            Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
+            ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
+            ``.tiff`` are TIFF, everything else is Zarr.
         order : {"C", "F"}
             npy and raw only: row-major or column-major.
         overwrite : bool
@@ -359,7 +363,8 @@ class Array:
         Returns
         -------
         Array
-            The result, opened for reading. Zarr's attributes go with it.
+            The result, opened for reading. Zarr's attributes go with it; to images, those that
+            hold for the result.
 
         Raises
         ------

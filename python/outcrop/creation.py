@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from outcrop._checks import (
     check_shape,
 )
 from outcrop._codecs import Codecs
-from outcrop._save import create_store, format_of
+from outcrop._save import create_store
 from outcrop._source import FunctionSource, MemorySource
 from outcrop._store import StoreSource
 from outcrop.array import Array
@@ -28,6 +28,14 @@ from outcrop.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     UnsupportedError,
+)
+from outcrop.formats import (
+    check_format,
+    family_of,
+    format_of,
+    is_self_described,
+    recognised,
+    same_format,
 )
 
 __all__ = ["asarray", "create", "fromfunction", "open"]
@@ -42,13 +50,15 @@ def open(
     offset: int = 0,
     order: str = "C",
     format: str | None = None,
+    page: int = 0,
 ) -> Array:
     """Open an array on disk. Nothing but its metadata is read.
 
     Parameters
     ----------
     path : str or os.PathLike
-        A Zarr array (v3 or v2), a ``.npy`` file, or a raw file: bare elements.
+        A Zarr array (v3 or v2), a ``.npy`` file, a PGM, PPM or PAM file, a TIFF file without
+        compression (see Notes), or a raw file: bare elements.
     mode : {"r", "r+"}
         For reading, or for reading and writing. Changes become visible at `Array.close`.
     shape : int or sequence of int, optional
@@ -59,8 +69,11 @@ def open(
         Raw files only: bytes before the first element.
     order : {"C", "F"}
         Raw files only: row-major or column-major.
-    format : {"zarr", "npy", "raw"}, optional
-        Default: by what is there. With `shape` and `dtype`, a file is raw.
+    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+        Default: by what is there. With `shape` and `dtype`, a file is raw. ``"pnm"`` is any of
+        the three before it.
+    page : int
+        TIFF only: which of the images in the file, counted from 0.
 
     Returns
     -------
@@ -82,18 +95,32 @@ def open(
     InvalidArgumentError, InvalidTypeError
         An argument makes no sense.
 
+    Notes
+    -----
+    The shape of an image is ``(height, width)``, or ``(height, width, samples)`` where its pixels
+    have several samples; of a TIFF image that is stored plane by plane, ``(samples, height,
+    width)``. TIFF needs the package ``tifffile`` (``outcrop[tiff]``). Images whose strips follow
+    one another in the file can be opened with ``"r+"``, tiled ones only for reading.
+
     Examples
     --------
     >>> np.arange(12, dtype=">f4").tofile("page.raw")
     >>> oc.open("page.raw", shape=(3, 4), dtype=">f4")[1].compute()
     array([4., 5., 6., 7.], dtype=float32)
+
+    >>> _ = oc.asarray(np.full((4, 6, 3), [255, 128, 0], "uint8")).save("orange.ppm")
+    >>> image = oc.open("orange.ppm")
+    >>> image.shape, image[2, 3].compute(), image.attributes
+    ((4, 6, 3), array([255, 128,   0], dtype=uint8), {'maxval': 255})
     """
     name = check_path(path)
     if mode not in ("r", "r+"):
         hint = "; oc.create makes a new array" if mode in ("w", "w+", "w-", "x", "a") else ""
         raise InvalidArgumentError(f"mode must be 'r' or 'r+', got {mode!r}{hint}")
-    if format not in (None, "zarr", "npy", "raw"):
-        raise InvalidArgumentError(f"format must be 'zarr', 'npy' or 'raw', got {format!r}")
+    if format is not None:
+        check_format(format)
+    if isinstance(page, bool) or not isinstance(page, int | np.integer) or page < 0:
+        raise InvalidArgumentError(f"page must be an integer from 0 on, got {page!r}")
     order = check_order(order)
     if format is None and _looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
@@ -104,7 +131,18 @@ def open(
                 f"{name}: shape=, dtype=, offset= and order= describe raw files; this one says "
                 "itself what it is (format='raw' reads it as bare elements)"
             )
-        return Array(StoreSource(_native.open(name, mode, format, None, None, 0, "C"), mode))
+        family = family_of(format or recognised(name))
+        if family:
+            store = family.open(name, mode, int(page))
+            if format and not same_format(format, store.format):
+                raise InvalidArgumentError(f"{name}: is a {store.format} file, and not {format}")
+        elif page:
+            raise InvalidArgumentError(f"{name}: page= is for TIFF files")
+        else:
+            store = _native.open(name, mode, format, None, None, 0, "C")
+        return Array(StoreSource(store, mode))
+    if page:
+        raise InvalidArgumentError(f"{name}: page= is for TIFF files")
     if shape is None or dtype is None:
         raise InvalidArgumentError(
             f"{name}: {_what_a_raw_file_needs(name, shape, dtype)}, such as "
@@ -121,8 +159,7 @@ def open(
 def _looks_raw(name: str, *, described: bool) -> bool:
     if format_of(name) == "raw":
         return not os.path.isdir(name)
-    own_description = PurePath(name).suffix.lower() in (".npy", ".zarr")
-    return described and not own_description and os.path.isfile(name)
+    return described and not is_self_described(name) and os.path.isfile(name)
 
 
 def _what_a_raw_file_needs(name: str, shape: object, dtype: object) -> str:
@@ -168,9 +205,10 @@ def create(
     tile : int or sequence of int, optional
         Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
         about 8 MiB, square in the two largest dimensions.
-    format : {"zarr", "npy", "raw"}, optional
-        Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, everything
-        else is Zarr.
+    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+        Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
+        ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
+        ``.tiff`` are TIFF, everything else is Zarr.
     order : {"C", "F"}
         npy and raw only: row-major or column-major.
     codecs : str or sequence of mapping, optional
@@ -180,7 +218,10 @@ def create(
     zarr_format : {3, 2}
         Zarr only: the version of Zarr.
     attributes : mapping, optional
-        Zarr only: what to keep beside the array, as JSON.
+        Zarr: what to keep beside the array, as JSON. PGM, PPM, PAM: ``maxval``, and for PAM
+        ``tupltype``. TIFF: ``photometric``, ``planarconfig`` (``"separate"`` for an array of
+        shape ``(samples, height, width)``), ``extrasamples``, ``resolution`` (two numbers),
+        ``resolutionunit`` and ``orientation``, with the names of the package ``tifffile``.
     overwrite : bool
         Whether to replace an array that stands there. It stays until the new one is closed.
 
@@ -194,7 +235,7 @@ def create(
     ArrayExistsError
         Something stands there, and `overwrite` is False.
     UnsupportedError
-        The dtype is none of those.
+        The dtype is none of those, or the format cannot hold it, or the shape.
     InvalidArgumentError, InvalidTypeError
         An argument makes no sense.
     StorageFullError, StorageError, StoragePermissionError

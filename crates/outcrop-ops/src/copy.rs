@@ -12,11 +12,11 @@ mod pass;
 
 use choose::{Expected, Job};
 use groups::Cut;
+use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
 use outcrop_engine::scratch::ScratchDir;
 use outcrop_engine::stream::Watch;
-use outcrop_engine::Runtime;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::open::{NewFormat, create};
 use outcrop_store::store::oriented::{Orientation, OrientedArray};
@@ -236,8 +236,13 @@ pub fn plan(
     let two = two_passes(&job, &one);
     let commit = target.bytes_to_commit();
     let measured = job.devices.0.is_measured() && job.devices.1.is_measured();
-    let movement = |passes, scratch| {
-        Movement { target: Arc::clone(target), passes, scratch, commit, measured, others: Vec::new() }
+    let movement = |passes, scratch| Movement {
+        target: Arc::clone(target),
+        passes,
+        scratch,
+        commit,
+        measured,
+        others: Vec::new(),
     };
     let one = one.and_then(planned).map(|pass| movement(vec![pass], None));
     let two = two.map(|(passes, scratch)| movement(passes, scratch));
@@ -274,7 +279,9 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Op
     }
     if let Ok(one) = one {
         let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
-        if one.pass.groups.cut == Cut::Group || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes)) {
+        if one.pass.groups.cut == Cut::Group
+            || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes))
+        {
             return None;
         }
     }

@@ -3,6 +3,7 @@
 use outcrop_engine::{Runtime, Settings};
 use outcrop_ops::{access, copy};
 use outcrop_store::io::EngineChoice;
+use outcrop_store::store::linear::Described;
 use outcrop_store::store::open::{As, NewFormat, create, open};
 use outcrop_store::store::oriented::Orientation;
 use outcrop_store::store::{Canvas, Patch, Store};
@@ -98,8 +99,7 @@ fn check(
         other => other.unwrap(),
     };
     let passes = plan.passes().len();
-    let report =
-        copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
+    let report = copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
     assert!(report.peak_bytes <= memory as u64);
     assert!(
         report.peak_bytes <= plan.peak_bytes() as u64,
@@ -133,13 +133,13 @@ fn as_what(kind: &Kind, shape: &[u64], dtype: DType) -> As {
     match kind {
         Kind::Npy(_) => As::Npy,
         Kind::Zarr(_) => As::Zarr,
-        Kind::Raw(column_major) => As::Raw(outcrop_store::format::raw::Description {
+        Kind::Raw(column_major) => As::Described(Described::raw(outcrop_store::format::raw::Description {
             shape: shape.into(),
             dtype,
             byte_order: outcrop_store::dtype::ByteOrder::Little,
             offset: 0,
             column_major: *column_major,
-        }),
+        })),
     }
 }
 

@@ -4,12 +4,12 @@ use crate::convert::{box_of, dtype_of};
 use crate::errors::to_python;
 use crate::store::{Store, run};
 use outcrop_ops::copy;
+use outcrop_store::Dims;
 use outcrop_store::layout::Layout;
+use outcrop_store::shape::default_tile;
 use outcrop_store::store::oriented::Orientation;
 use outcrop_store::store::sketch::Sketch;
 use outcrop_store::store::{Info, Store as _};
-use outcrop_store::Dims;
-use outcrop_store::shape::default_tile;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -58,8 +58,7 @@ pub fn plan_copy<'py>(
     let orientation = orientation(py, turn)?;
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
-    let plan =
-        run(py, &runtime, None, |_| copy::plan(&runtime, &from, &region, orientation.as_ref(), &to))?;
+    let plan = run(py, &runtime, None, |_| copy::plan(&runtime, &from, &region, orientation.as_ref(), &to))?;
     let facts = PyDict::new(py);
     let mut passes = Vec::new();
     for pass in plan.passes() {

@@ -7,10 +7,13 @@ use crate::function::Raised;
 use crate::process::runtime;
 use crate::reader::BoxReader;
 use crate::watch::PyWatch;
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
 use outcrop_ops::{access, verify};
+use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
+use outcrop_store::store::chunked::Chunks;
+use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
 use outcrop_store::store::{Canvas, Info, Patch};
 use outcrop_store::{ArrayBox, Error, store};
@@ -244,19 +247,12 @@ pub fn open(
     offset: u64,
     order: &str,
 ) -> PyResult<Store> {
-    let runtime = runtime(py)?;
     let what = match (format, shape, dtype) {
         (Some("zarr"), ..) => As::Zarr,
         (Some("npy"), ..) => As::Npy,
+        (Some("pnm"), ..) => As::Pnm,
         (None | Some("raw"), Some(shape), Some(dtype)) => {
-            let (dtype, byte_order) = dtype_of(py, dtype)?;
-            As::Raw(Description {
-                shape: shape.as_slice().into(),
-                dtype,
-                byte_order,
-                offset,
-                column_major: order == "F",
-            })
+            As::Described(Described::raw(description(py, &shape, dtype, offset, order)?))
         }
         (Some("raw"), ..) => {
             return Err(to_python(py, Error::invalid("a raw file needs its shape and dtype")));
@@ -264,9 +260,83 @@ pub fn open(
         _ if mode == "accept" => As::Accepted,
         _ => As::Found,
     };
+    open_as(py, &path, mode, &what)
+}
+
+fn open_as(py: Python<'_>, path: &Path, mode: &str, what: &As) -> PyResult<Store> {
+    let runtime = runtime(py)?;
     let writable = mode == "r+";
-    let inner = run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &what, writable))?;
-    Ok(Store::new(inner, &path))
+    let inner = run(py, &runtime, None, |_| store::open::open(runtime.disk(), path, what, writable))?;
+    Ok(Store::new(inner, path))
+}
+
+fn description(
+    py: Python<'_>,
+    shape: &[u64],
+    dtype: &str,
+    offset: u64,
+    order: &str,
+) -> PyResult<Description> {
+    let (dtype, byte_order) = dtype_of(py, dtype)?;
+    Ok(Description { shape: shape.into(), dtype, byte_order, offset, column_major: order == "F" })
+}
+
+/// The formats whose metadata Python reads and writes.
+fn format_name(py: Python<'_>, name: &str) -> PyResult<&'static str> {
+    match name {
+        "tiff" => Ok("tiff"),
+        _ => Err(to_python(py, Error::invalid(format!("{name:?} is not a format of described files")))),
+    }
+}
+
+/// Opens a file whose elements are one block.
+#[pyfunction]
+#[pyo3(signature = (path, mode, format, shape, dtype, offset, order, attributes))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn open_file(
+    py: Python<'_>,
+    path: PathBuf,
+    mode: &str,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    offset: u64,
+    order: &str,
+    attributes: String,
+) -> PyResult<Store> {
+    let description = description(py, &shape, dtype, offset, order)?;
+    let what = Described { description, format: format_name(py, format)?, attributes };
+    open_as(py, &path, mode, &As::Described(what))
+}
+
+/// Opens a file whose elements are many blocks.
+#[pyfunction]
+#[pyo3(signature = (path, mode, format, shape, dtype, chunk, offsets, padded, attributes))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn open_chunks(
+    py: Python<'_>,
+    path: PathBuf,
+    mode: &str,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    chunk: Vec<u64>,
+    offsets: PyReadonlyArray1<'_, u64>,
+    padded: bool,
+    attributes: String,
+) -> PyResult<Store> {
+    let (dtype, byte_order) = dtype_of(py, dtype)?;
+    let what = Chunks {
+        shape: shape.as_slice().into(),
+        dtype,
+        byte_order,
+        chunk: chunk.as_slice().into(),
+        offsets: offsets.as_array().iter().copied().collect(),
+        padded,
+        format: format_name(py, format)?,
+        attributes,
+    };
+    open_as(py, &path, mode, &As::Chunked(what))
 }
 
 /// Opens a committed array for reading, in place of the store that wrote it. What of it is in memory
@@ -305,15 +375,40 @@ pub fn create(
         _ => return Err(to_python(py, Error::invalid("attributes must be a JSON object"))),
     };
     let tile = tile.map(|t| t.as_slice().into());
-    let format = match (format, codecs) {
-        ("npy", _) => NewFormat::Npy { column_major },
-        ("raw", _) => NewFormat::Raw { column_major },
-        (_, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, attributes },
-        (_, None) => NewFormat::Zarr { tile, attributes },
+    let format = match (format, pnm::Kind::from_name(format), codecs) {
+        ("npy", ..) => NewFormat::Npy { column_major },
+        ("raw", ..) => NewFormat::Raw { column_major },
+        (_, Some(kind), _) => NewFormat::Pnm { kind, attributes },
+        (_, None, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, attributes },
+        (_, None, None) => NewFormat::Zarr { tile, attributes },
     };
     let inner = run(py, &runtime, None, |_| {
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
     })?;
+    Ok(Store::new(inner, &path))
+}
+
+/// Makes a file of which Python made the metadata.
+#[pyfunction]
+#[pyo3(signature = (path, format, shape, dtype, offset, preamble, trailer, attributes, overwrite))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn create_file(
+    py: Python<'_>,
+    path: PathBuf,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    offset: u64,
+    preamble: Vec<u8>,
+    trailer: Vec<u8>,
+    attributes: String,
+    overwrite: bool,
+) -> PyResult<Store> {
+    let runtime = runtime(py)?;
+    let description = description(py, &shape, dtype, offset, "C")?;
+    let what = Described { description, format: format_name(py, format)?, attributes };
+    let new = NewFile { what, preamble, trailer };
+    let inner = run(py, &runtime, None, |_| store::open::create_file(runtime.disk(), &path, new, overwrite))?;
     Ok(Store::new(inner, &path))
 }
 

@@ -57,7 +57,8 @@ def group(
 ) -> None:
     """Dense arrays larger than memory: compute with them, copy, convert and check them on disk.
 
-    An array is a Zarr directory (version 2 or 3), a .npy file, or a raw file with a description:
+    An array is a Zarr directory (version 2 or 3), a .npy file, an image (PGM, PPM, PAM, or TIFF
+    without compression), or a raw file with a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
 
     The environment sets what no option does: OUTCROP_MEMORY, OUTCROP_THREADS, OUTCROP_SCRATCH,

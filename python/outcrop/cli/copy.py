@@ -18,6 +18,7 @@ from outcrop.cli.targets import (
     written,
 )
 from outcrop.cli.values import BOX, CODECS, TILE
+from outcrop.formats import FORMATS, family_of, same_format
 
 __all__ = ["convert", "copy"]
 
@@ -58,7 +59,7 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
     if into.is_dir() and format_of_suffix(target.path) is None and not is_array(into):
         target = Place(str(into / source.name))
     wanted = format_of_suffix(target.path)
-    if wanted is not None and wanted != format:
+    if wanted is not None and not same_format(wanted, format):
         raise click.BadParameter(
             f"{target.path!r} is a name for the format {wanted}, and a copy of {source.path!r} has "
             f"the format {format}; 'outcrop convert' changes it",
@@ -71,7 +72,7 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
 @click.argument("source", metavar="SRC", type=PLACE)
 @click.argument("target", metavar="DST", type=PLACE)
 @click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024, or 'default'.")
-@click.option("--format", type=click.Choice(["zarr", "npy", "raw"]), help="Default: by suffix.")
+@click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix.")
 @click.option("--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major.")
 @click.option(
     "--codecs",
@@ -96,9 +97,10 @@ def convert(
 ) -> None:
     """Convert between formats, tiles, orders and codecs, inside the memory budget.
 
-    The suffix of DST gives the format: .zarr (or none), .npy, and .raw, .bin or .dat for bare
-    elements. What no option mentions stays as it is, where the format of DST can hold it. A raw SRC
-    needs a description: page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
+    The suffix of DST gives the format: .zarr (or none), .npy, .pgm, .ppm, .pam, .pnm, .tif or
+    .tiff, and .raw, .bin or .dat for bare elements. What no option mentions stays as it is, where
+    the format of DST can hold it. A raw SRC needs a description:
+    page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
     target = undescribed(target, "DST", "SRC")
     format = target_format(target, format, "DST")
@@ -106,8 +108,9 @@ def convert(
     wishes = _Wishes(format, tile, order, codecs, version)
     zarr_only = {"--tile": tile, "--codecs": codecs, "--zarr-format": version}
     check_zarr_only(target, format, zarr_only)
-    if order and format == "zarr":
-        raise click.UsageError("--order is for npy and raw files; tiles of Zarr are row-major")
+    if order and format not in ("npy", "raw"):
+        what = "tiles of Zarr" if format == "zarr" else f"{format} files"
+        raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
     array = source.open()
     if box is not None:
         array = array[box]
@@ -120,6 +123,8 @@ def _plain_format(array: Array) -> str:
 
 def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
     """Arguments of `Array.save`."""
+    if family_of(wishes.format):
+        return {}
     if wishes.format != "zarr":
         return {"order": wishes.order or ("F" if array.layout == "column-major" else "C")}
     old = encoding_of(array)

@@ -18,6 +18,7 @@ from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
+from outcrop.formats import FORMATS
 from outcrop.plan import Plan
 from outcrop.report import last_run
 
@@ -52,7 +53,7 @@ _assume = click.option(
 )
 _result = _together(
     click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
-    click.option("--format", type=click.Choice(["zarr", "npy", "raw"]), help="Default: by suffix."),
+    click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
     click.option(
         "--overwrite",
         is_flag=True,

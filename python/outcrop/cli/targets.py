@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from outcrop._checks import Order
-from outcrop._save import format_of
 from outcrop.array import Array
 from outcrop.cli.places import Description, Place
+from outcrop.formats import FORMATS, format_of
 
 __all__ = ["check_zarr_only", "format_of_suffix", "target_format", "undescribed", "written"]
 
@@ -38,7 +38,7 @@ def target_format(target: Place, wanted: str | None, name: str) -> str:
     if format is None:
         raise click.BadParameter(
             f"the suffix of {target.path!r} does not say which format is wanted; "
-            "--format zarr, npy or raw does",
+            f"--format {', '.join(FORMATS[:-1])} or {FORMATS[-1]} does",
             param_hint=name,
         )
     return format

@@ -1,6 +1,7 @@
 """``outcrop verify``: whether arrays are what was written."""
 
 import math
+from pathlib import Path
 
 import click
 
@@ -29,7 +30,7 @@ def verify(session: Session, places: tuple[Place, ...], accept: bool) -> int:
     """Read whole arrays and compare every checksum.
 
     Names every damaged tile on stderr. The exit status is 1 if there is one. The formats npy and
-    raw, and some codecs, have no checksums: of those, only what cannot be read is found.
+    raw, images, and some codecs, have no checksums: of those, only what cannot be read is found.
     """
     failed = False
     for place in places:
@@ -46,7 +47,7 @@ def verify(session: Session, places: tuple[Place, ...], accept: bool) -> int:
 
 def _verify(session: Session, place: Place, accept: bool) -> bool:
     """Whether the array is damaged."""
-    if accept and place.description is None:
+    if accept and place.description is None and Path(place.path).is_dir():
         # Also what cannot be opened otherwise, because its index is about another state.
         _native.open(place.path, "accept", None, None, None, 0, "C").verify(True, None)
     array = place.open()

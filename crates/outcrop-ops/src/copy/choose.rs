@@ -98,7 +98,8 @@ impl Job<'_> {
         let Cut::Blocks(blocks) = &groups.cut else {
             let exact = self.is_exact(groups);
             let (load, store) = (self.source.staging(exact), self.target.staging(true));
-            let first = if groups.pieces() > 0 { self.bare(groups.clone()).memory(&largest(groups)) } else { 0 };
+            let first =
+                if groups.pieces() > 0 { self.bare(groups.clone()).memory(&largest(groups)) } else { 0 };
             return threads_beside(self.runtime, first, load, Some(store));
         };
         // As much as a unit takes, and a store unit not more than is wanted.
@@ -132,9 +133,8 @@ impl Job<'_> {
         let group = &groups.grid.tile;
         let edge = |end: u64, a: usize| end.is_multiple_of(s.tile[a]) || end == s.shape[a];
         let tiled = self.source.file_axes().is_none();
-        let starts = (0..group.len()).all(|a| {
-            self.origin[a].is_multiple_of(s.tile[a]) && edge(self.origin[a] + t.shape[a], a)
-        });
+        let starts = (0..group.len())
+            .all(|a| self.origin[a].is_multiple_of(s.tile[a]) && edge(self.origin[a] + t.shape[a], a));
         tiled && starts && (groups.cut == Cut::Source || s.tile == t.tile)
     }
 
@@ -216,7 +216,9 @@ impl Job<'_> {
         let times = |count: u64| (count as f64 * scale).ceil() as u64;
         // What a thread moves at once is at most as long.
         let (mut read, written) = (self.source.extents(&in_source), self.target.extents(&group));
-        if self.source.file_axes().is_some() && read.count > 1 && !(groups.are_beside() && self.keeps_edges(groups))
+        if self.source.file_axes().is_some()
+            && read.count > 1
+            && !(groups.are_beside() && self.keeps_edges(groups))
         {
             // Blocks at both ends are cut.
             read.bytes += 4096;

@@ -106,9 +106,9 @@ impl Groups {
     /// Whether groups lie beside one another, their load units whole along the source's fastest axis.
     pub(super) fn are_beside(&self) -> bool {
         let Cut::Blocks(blocks) = &self.cut else { return false };
-        self.nesting.last().is_some_and(|&axis| {
-            self.grid.counts()[axis] > 1 && blocks.load[axis] == self.grid.tile[axis]
-        })
+        self.nesting
+            .last()
+            .is_some_and(|&axis| self.grid.counts()[axis] > 1 && blocks.load[axis] == self.grid.tile[axis])
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`npy`]: the preamble of a `.npy` file.
 //! - [`zarr`]: `zarr.json` of a Zarr v3 array, and `.zarray` of a Zarr v2 array.
 //! - [`index`]: the checksums of an array's tiles, kept beside its `zarr.json`.
+//! - [`pnm`]: the header of a PGM, PPM or PAM file.
 //! - [`raw`]: a file without metadata, described by the user.
 //!
 //! Everything here reads bytes that nobody vouches for. For any input a parser returns a value or a
@@ -17,6 +18,7 @@ use std::path::Path;
 
 pub mod index;
 pub mod npy;
+pub mod pnm;
 pub mod raw;
 pub mod zarr;
 

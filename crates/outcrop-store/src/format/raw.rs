@@ -69,8 +69,10 @@ impl Description {
         }
         if needed > file_len {
             return malformed(format!(
-                "shape {} of {dtype} at offset {offset} takes {needed} bytes, the file has only {file_len}",
-                Tuple(&self.shape)
+                "shape {} of {dtype} at offset {offset} takes {needed} bytes, the file has only {file_len} \
+                 ({} missing)",
+                Tuple(&self.shape),
+                needed - file_len
             ));
         }
         Ok(())
@@ -219,7 +221,12 @@ mod tests {
         let d: Description = "shape=10x20,dtype=f8,offset=16".parse().unwrap();
         assert_eq!(d.check(1616), Ok(()));
         assert_eq!(d.check(5000), Ok(()));
-        assert!(d.check(1615).unwrap_err().to_string().contains("takes 1616 bytes, the file has only 1615"));
+        assert!(
+            d.check(1615)
+                .unwrap_err()
+                .to_string()
+                .contains("takes 1616 bytes, the file has only 1615 (1 missing)")
+        );
         assert!(d.check(15).unwrap_err().to_string().contains("past the end"));
         let far = Description { offset: u64::MAX - 3, ..d.clone() };
         assert!(far.check(u64::MAX).unwrap_err().to_string().contains("too large to address"));

@@ -1,27 +1,30 @@
-//! `.npy` and raw files: row-major or column-major arrays, read and written where they lie.
+//! Files in which the elements are one row-major or column-major block: `.npy`, raw, PNM, and TIFF where
+//! its strips follow one another. They are read and written where they lie.
 //!
 //! A new file is built under a [`Claim`] and appears at commit. A file that was opened for writing
 //! is written in place, as `numpy.memmap` does: there is no old version beside it, and what was
 //! stored before a crash stays.
 
+mod file;
 mod load;
 mod panels;
 mod save;
 pub(super) mod traffic;
+
+pub use file::{Described, NewFile};
+pub use panels::Panels;
 
 use super::canvas::Canvas;
 use super::claim::{Claim, Kind, holder, try_lock};
 use super::edges::Edges;
 use super::seams::{BLOCK, Seams};
 use super::{Finding, Info, Mover, Staging, Store};
-use crate::dtype::{ByteOrder, DType};
+use crate::dtype::ByteOrder;
 use crate::error::{Error, Result};
-use crate::format::{npy, raw};
 use crate::io::disk::{Disk, parent_of};
 use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
-use crate::shape::{ArrayBox, Dims, checked_nbytes};
-pub use panels::Panels;
+use crate::shape::{ArrayBox, Dims};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -79,68 +82,30 @@ fn slab(layout: &LinearLayout) -> Dims {
 }
 
 impl LinearArray {
-    /// Opens a `.npy` file.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating system's.
-    pub fn open_npy(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<LinearArray> {
-        let file = open(disk, path, writable)?;
-        let file_len = file.len()?;
-        let start = disk.read_prefix(path, 12)?;
-        let preamble_len = npy::header_len(&start).map_err(|e| e.at(path))?;
-        let preamble = disk.read_prefix(path, preamble_len)?;
-        let header = npy::parse(&preamble).map_err(|e| e.at(path))?;
-        let description = raw::Description {
-            shape: header.shape,
-            dtype: header.dtype,
-            byte_order: header.byte_order,
-            offset: header.data_offset,
-            column_major: header.column_major,
-        };
-        Self::in_file(disk, path, file, file_len, &description, "npy", writable)
-    }
-
-    /// Opens a raw file as the description says.
-    ///
-    /// # Errors
-    /// As for [`open_npy`](Self::open_npy).
-    pub fn open_raw(
-        disk: &Arc<Disk>,
-        path: &Path,
-        what: &raw::Description,
-        writable: bool,
-    ) -> Result<LinearArray> {
-        let file = open(disk, path, writable)?;
-        let file_len = file.len()?;
-        Self::in_file(disk, path, file, file_len, what, "raw", writable)
-    }
-
     fn in_file(
         disk: &Arc<Disk>,
         path: &Path,
         file: DiskFile,
-        file_len: u64,
-        what: &raw::Description,
-        format: &'static str,
+        what: Described,
         writable: bool,
     ) -> Result<LinearArray> {
-        what.check(file_len).map_err(|e| e.at(path))?;
+        what.description.check(file.len()?).map_err(|e| e.at(path))?;
         if writable && !try_lock(&file, path)? {
             return Err(Error::Busy { path: path.into(), holder: holder(path) });
         }
         let state = if writable { State::InPlace { dirty: false } } else { State::Reading };
-        Ok(Self::assemble(disk, path, file, what, format, writable, state))
+        Ok(Self::assemble(disk, path, file, what, writable, state))
     }
 
     fn assemble(
         disk: &Arc<Disk>,
         path: &Path,
         file: DiskFile,
-        what: &raw::Description,
-        format: &'static str,
+        what: Described,
         writable: bool,
         state: State,
     ) -> LinearArray {
+        let Described { description: what, format, attributes } = what;
         let layout = LinearLayout::new(&what.shape, what.dtype.size(), what.column_major, what.offset);
         let big = what.byte_order == ByteOrder::Big;
         let info = Info {
@@ -151,7 +116,7 @@ impl LinearArray {
             layout: if what.column_major { Layout::ColumnMajor } else { Layout::RowMajor },
             format,
             codecs: if big { "big-endian".into() } else { "none".into() },
-            attributes: "{}".into(),
+            attributes,
             writable,
         };
         let swap = if big { what.dtype.word_size() } else { 1 };
@@ -168,42 +133,31 @@ impl LinearArray {
         }
     }
 
-    /// Makes a `.npy` file (`npy`), or a file of nothing but elements.
+    /// Makes a file.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Busy`], [`Error::NoSpace`], the operating system's.
-    pub fn create(
-        disk: &Arc<Disk>,
-        path: &Path,
-        shape: &[u64],
-        dtype: DType,
-        column_major: bool,
-        npy: bool,
-        overwrite: bool,
-    ) -> Result<LinearArray> {
-        let nbytes = checked_nbytes(shape, dtype.size())?;
+    /// [`Error::Exists`], [`Error::Busy`], [`Error::NoSpace`], [`Error::Invalid`], the operating system's.
+    pub fn create(disk: &Arc<Disk>, path: &Path, new: NewFile, overwrite: bool) -> Result<LinearArray> {
+        let NewFile { what, preamble, trailer } = new;
+        let end = what.end_behind(preamble.len() as u64)?;
+        let len = end + trailer.len() as u64;
         let claim = Claim::new(disk, path, Kind::File, overwrite)?;
-        // Elements start at a block's edge, so that as many requests as possible are aligned.
-        let preamble = if npy { npy::encode(dtype, column_major, shape, BLOCK) } else { Vec::new() };
-        let len = preamble.len() as u64 + nbytes;
         disk.require_space(parent_of(path), len)?;
         let file = disk.create(&claim.file_path(), len)?;
         // Kept through the renaming: the array's writer it is from the start.
         try_lock(&file, &claim.file_path())?;
-        if !preamble.is_empty() {
-            disk.write_unaligned(&file, 0, &preamble)?;
+        for (at, bytes) in [(0, &preamble), (end, &trailer)] {
+            if !bytes.is_empty() {
+                disk.write_unaligned(&file, at, bytes)?;
+            }
         }
-        let what = raw::Description {
-            shape: shape.into(),
-            dtype,
-            byte_order: ByteOrder::Little,
-            offset: preamble.len() as u64,
-            column_major,
-        };
-        let format = if npy { "npy" } else { "raw" };
+        // Blocks that elements share with the preamble are completed from the file. The trailer's need
+        // not be: what lies behind the last element is never written with it.
+        let mut seams = Seams::of_new_file(len);
+        seams.mark(0, preamble.len() as u64);
         let target = claim.target().to_path_buf();
-        let mut array = Self::assemble(disk, &target, file, &what, format, true, State::Creating(claim));
-        array.seams = Mutex::new(Seams::of_new_file(len));
+        let mut array = Self::assemble(disk, &target, file, what, true, State::Creating(claim));
+        array.seams = Mutex::new(seams);
         Ok(array)
     }
 

@@ -2,12 +2,14 @@
 //!
 //! - [`canvas`]: the memory side of a movement.
 //! - [`claim`]: the right to write an array, and the moment it becomes visible.
-//! - [`tiled`]: our own Zarr arrays. [`linear`]: `.npy` and raw files. [`foreign`]: Zarr arrays with
-//!   other codecs, through the `zarrs` crate.
+//! - [`tiled`]: our own Zarr arrays. [`linear`]: `.npy`, raw and other files that are one block of
+//!   elements. [`chunked`]: files of many blocks. [`foreign`]: Zarr arrays with other codecs, through the
+//!   `zarrs` crate.
 //! - [`open`]: finding out what stands at a path.
 
 pub mod canvas;
 pub mod cast;
+pub mod chunked;
 pub mod claim;
 pub mod edges;
 pub mod foreign;
@@ -45,11 +47,11 @@ pub struct Info {
     pub tile: Dims,
     /// The order of the elements on disk.
     pub layout: Layout,
-    /// `zarr` (our own), `zarr-foreign`, `npy` or `raw`.
+    /// `zarr` (our own), `zarr-foreign`, `npy`, `raw`, `pgm`, `ppm`, `pam` or `tiff`.
     pub format: &'static str,
     /// The encoding of the elements, for people.
     pub codecs: String,
-    /// Zarr's attributes, a JSON object.
+    /// What the metadata says besides, a JSON object: Zarr's attributes, a PNM file's maxval.
     pub attributes: String,
     /// Whether it may be written to.
     pub writable: bool,
@@ -138,7 +140,10 @@ pub trait Store: Send + Sync {
         let info = self.info();
         if info.layout == Layout::Tiled {
             let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
-            return Extents { count: grid.tiles_of(region).count() as u64, bytes: info.box_bytes(&info.tile) };
+            return Extents {
+                count: grid.tiles_of(region).count() as u64,
+                bytes: info.box_bytes(&info.tile),
+            };
         }
         if region.is_empty() {
             return Extents { count: 0, bytes: 0 };

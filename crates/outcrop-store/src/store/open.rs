@@ -1,14 +1,14 @@
 //! Finding out what stands at a path, and making something new there.
 
 use super::Store;
+use super::chunked::{ChunkedArray, Chunks};
 use super::foreign::ForeignArray;
-use super::linear::LinearArray;
+use super::linear::{Described, LinearArray, NewFile};
 use super::tiled::{METADATA_FILE, TiledArray};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::MAX_METADATA_BYTES;
-use crate::format::raw::Description;
 use crate::format::zarr::{self, ArrayMeta, Parsed};
+use crate::format::{MAX_METADATA_BYTES, npy, pnm};
 use crate::io::disk::Disk;
 use crate::shape::{Dims, default_tile};
 use std::io;
@@ -27,8 +27,12 @@ pub enum As {
     Zarr,
     /// A `.npy` file.
     Npy,
-    /// A file of elements.
-    Raw(Description),
+    /// A PGM, PPM or PAM file.
+    Pnm,
+    /// A file whose elements are one block, as whoever has read its metadata says. A raw file is one.
+    Described(Described),
+    /// A file whose elements are many blocks, likewise.
+    Chunked(Chunks),
 }
 
 /// Opens an array.
@@ -54,12 +58,20 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
         As::Zarr => Err(Error::unsupported(path, "is a file; a Zarr array is a directory")),
         _ if found.is_dir() => Err(Error::unsupported(path, "is a directory, not a file")),
         As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),
-        As::Raw(description) => Ok(Arc::new(LinearArray::open_raw(disk, path, description, writable)?)),
+        As::Pnm => Ok(Arc::new(LinearArray::open_pnm(disk, path, writable)?)),
+        As::Described(what) => Ok(Arc::new(LinearArray::open_described(disk, path, what.clone(), writable)?)),
+        As::Chunked(_) if writable => Err(Error::unsupported(
+            path,
+            "its elements lie in many blocks, and are only read; saving them makes a new array",
+        )),
+        As::Chunked(chunks) => Ok(Arc::new(ChunkedArray::open(disk, path, chunks.clone())?)),
         As::Found | As::Accepted => {
-            let npy =
-                path.extension().is_some_and(|e| e == "npy") || disk.read_prefix(path, 6)? == b"\x93NUMPY";
-            if npy {
+            let start = disk.read_prefix(path, npy::MAGIC.len())?;
+            if path.extension().is_some_and(|e| e == "npy") || start == npy::MAGIC {
                 return Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?));
+            }
+            if pnm::is_pnm(&start) {
+                return Ok(Arc::new(LinearArray::open_pnm(disk, path, writable)?));
             }
             let hint = "has no metadata that says what is in it; a raw file needs its shape and dtype \
                         (oc.open(path, shape=..., dtype=...), or PATH:shape=...,dtype=... on the command line)";
@@ -127,6 +139,13 @@ pub enum NewFormat {
         /// Whether the first index runs fastest.
         column_major: bool,
     },
+    /// A PGM, PPM or PAM file.
+    Pnm {
+        /// Which of them.
+        kind: pnm::Kind,
+        /// A JSON object; see [`pnm::Header::new`].
+        attributes: serde_json::Map<String, serde_json::Value>,
+    },
 }
 
 /// Makes an array, which appears at its first commit.
@@ -165,12 +184,26 @@ pub fn create(
             )?)
         }
         NewFormat::Npy { column_major } => {
-            Arc::new(LinearArray::create(disk, path, shape, dtype, column_major, true, overwrite)?)
+            Arc::new(LinearArray::create(disk, path, NewFile::npy(shape, dtype, column_major), overwrite)?)
         }
         NewFormat::Raw { column_major } => {
-            Arc::new(LinearArray::create(disk, path, shape, dtype, column_major, false, overwrite)?)
+            Arc::new(LinearArray::create(disk, path, NewFile::raw(shape, dtype, column_major), overwrite)?)
+        }
+        NewFormat::Pnm { kind, attributes } => {
+            let header = pnm::Header::new(kind, shape, dtype, &attributes).map_err(|e| e.at(path))?;
+            Arc::new(LinearArray::create(disk, path, NewFile::pnm(&header), overwrite)?)
         }
     })
+}
+
+/// Makes a file with metadata of the caller's, which appears at its first commit.
+///
+/// # Errors
+/// As for [`create`].
+pub fn create_file(disk: &Arc<Disk>, path: &Path, new: NewFile, overwrite: bool) -> Result<Arc<dyn Store>> {
+    disk.check_process()?;
+    let path = &std::path::absolute(path).map_err(|e| Error::io(path, "make an array", e))?;
+    Ok(Arc::new(LinearArray::create(disk, path, new, overwrite)?))
 }
 
 /// Bytes of all files below a directory.

@@ -40,9 +40,11 @@ impl Orientation {
 
     /// A box of an array of this shape, in what is shown of it.
     pub fn shown(&self, region: &ArrayBox, shape: &[u64]) -> ArrayBox {
-        let start = self.axes.iter().zip(&self.reversed).map(|(&a, &reversed)| {
-            if reversed { shape[a] - region.end(a) } else { region.start[a] }
-        });
+        let start = self
+            .axes
+            .iter()
+            .zip(&self.reversed)
+            .map(|(&a, &reversed)| if reversed { shape[a] - region.end(a) } else { region.start[a] });
         ArrayBox { start: start.collect(), shape: self.of(&region.shape) }
     }
 

@@ -94,14 +94,24 @@ impl Disk {
     /// # Errors
     /// The operating system's.
     pub fn read_prefix(&self, path: &Path, len: usize) -> Result<Vec<u8>> {
-        use std::io::Read;
+        self.read_piece(path, 0, len)
+    }
+
+    /// Reads `len` bytes of a file from `offset` on, or as many as it has there, through the page cache.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn read_piece(&self, path: &Path, offset: u64, len: usize) -> Result<Vec<u8>> {
+        use std::io::{Read, Seek, SeekFrom};
         let read = patiently(|| {
             self.checkpoint(Operation::Read)?;
             let mut bytes = Vec::new();
-            std::fs::File::open(path)?.take(len as u64).read_to_end(&mut bytes)?;
+            let mut file = std::fs::File::open(path)?;
+            file.seek(SeekFrom::Start(offset))?;
+            file.take(len as u64).read_to_end(&mut bytes)?;
             Ok(bytes)
         });
-        read.map_err(|e| classify(path, "read the file's beginning", e))
+        read.map_err(|e| classify(path, &format!("read {len} bytes at offset {offset}"), e))
     }
 
     /// Writes a small file anew and makes it durable, under a temporary name first.

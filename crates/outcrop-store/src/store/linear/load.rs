@@ -62,7 +62,8 @@ impl LinearArray {
         canvas: &Canvas,
         region: &ArrayBox,
     ) -> Result<bool> {
-        let Some(start) = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten() else {
+        let Some(start) = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten()
+        else {
             return Ok(false);
         };
         let (cancel, disk) = (mover.cancel.clone(), mover.disk);

@@ -165,7 +165,8 @@ impl LinearArray {
         {
             let mut seams = lock(&self.seams);
             for (i, at) in runs.offsets().enumerate() {
-                let memory = source.row(i / in_row, firsts[i / in_row]).wrapping_add(i % in_row * source.pitch);
+                let memory =
+                    source.row(i / in_row, firsts[i / in_row]).wrapping_add(i % in_row * source.pitch);
                 let stop = at + len as u64;
                 let from = at.next_multiple_of(block).min(stop);
                 let to = (stop / block * block).max(from);

@@ -42,7 +42,6 @@ pub(in crate::store) fn to_load(layout: &LinearLayout, end: u64, region: &ArrayB
     bytes
 }
 
-
 /// Bytes written for a box of a file that ends at `end`. Blocks that boxes share count for the one that has
 /// their last byte: they are written once, unless too many wait to be whole.
 pub(in crate::store) fn to_store(layout: &LinearLayout, end: u64, region: &ArrayBox) -> u64 {

@@ -1,0 +1,82 @@
+"""The formats there are, and which of them a path stands for.
+
+- `zarr`, `npy` and `raw` belong to the compiled core.
+- `pnm`: PGM, PPM and PAM. `tiff`: TIFF and BigTIFF. Each is a `FileFormat`.
+"""
+
+import os
+from pathlib import PurePath
+
+from outcrop.errors import InvalidArgumentError
+from outcrop.formats._base import FileFormat
+from outcrop.formats.pnm import PNM
+from outcrop.formats.tiff import TIFF
+
+__all__ = [
+    "FORMATS",
+    "FileFormat",
+    "check_format",
+    "family_of",
+    "format_of",
+    "is_self_described",
+    "recognised",
+    "same_format",
+]
+
+_FAMILIES: tuple[FileFormat, ...] = (PNM, TIFF)
+
+FORMATS = ("zarr", "npy", "raw", *(name for family in _FAMILIES for name in family.names))
+"""What ``format=`` may be."""
+
+_SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"} | {
+    suffix: name for family in _FAMILIES for suffix, name in family.suffixes.items()
+}
+
+_MAGIC_BYTES = 8
+
+
+def check_format(format: str) -> str:
+    """Return the format, if it is one."""
+    if format not in FORMATS:
+        raise InvalidArgumentError(f"format must be one of {FORMATS}, got {format!r}")
+    return format
+
+
+def format_of(path: str) -> str:
+    """The format that the suffix of a path asks for."""
+    return _SUFFIXES.get(PurePath(path).suffix.lower(), "zarr")
+
+
+def is_self_described(path: str) -> bool:
+    """Whether a path has the suffix of a format whose files say what they hold."""
+    suffix = PurePath(path).suffix.lower()
+    return suffix == ".zarr" or _SUFFIXES.get(suffix, "raw") != "raw"
+
+
+def family_of(format: str | None) -> FileFormat | None:
+    """The family of a format; None for those of the compiled core."""
+    return next((family for family in _FAMILIES if format in family.names), None)
+
+
+def recognised(path: str) -> str | None:
+    """The format of a file that is to be opened, by suffix or by its first bytes.
+
+    None for what the compiled core recognises itself, and for what is not recognised.
+    """
+    if os.path.isdir(path):
+        return None
+    by_suffix = format_of(path)
+    if by_suffix != "zarr":
+        return by_suffix if family_of(by_suffix) else None
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_MAGIC_BYTES)
+    except OSError:
+        # Opening it will say why.
+        return None
+    return next((family.names[0] for family in _FAMILIES if family.recognises(start)), None)
+
+
+def same_format(wanted: str, format: str) -> bool:
+    """Whether what is wanted is a format, or the name of the family for whichever fits."""
+    return wanted == format or (wanted == "pnm" and format in PNM.names)

@@ -1,0 +1,63 @@
+"""What a format in one file has to say for itself."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from outcrop import _native
+
+__all__ = ["FileFormat"]
+
+
+class FileFormat(ABC):
+    """A family of formats of which a file holds an array as one thing, metadata and elements.
+
+    Metadata is read and written here; elements are moved by the compiled core.
+
+    Attributes
+    ----------
+    names : tuple of str
+        What `Array.format` may be, and so what ``format=`` may be.
+    suffixes : mapping of str to str
+        The format that a suffix stands for, in lower case and with its dot.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+    suffixes: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def recognises(self, start: bytes) -> bool:
+        """Whether a file that begins like this is of the family."""
+
+    @abstractmethod
+    def open(self, path: str, mode: str, page: int) -> _native.Store:
+        """Open the image at a position in a file."""
+
+    @abstractmethod
+    def create(
+        self,
+        path: str,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+        overwrite: bool,
+    ) -> _native.Store:
+        """Make a file that is not visible yet."""
+
+    @abstractmethod
+    def carried(
+        self,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+        *,
+        is_box: bool,
+    ) -> dict[str, Any]:
+        """Those attributes of a source that hold for what is made of it.
+
+        `is_box` says that the shape is that of the source, or of a box of it.
+        """

@@ -1,0 +1,102 @@
+"""PGM, PPM and PAM: Netpbm's formats with a byte or two to a sample.
+
+The compiled core parses and writes their headers (``outcrop_store::format::pnm``).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from outcrop import _native
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.formats._base import FileFormat
+
+__all__ = ["PNM"]
+
+_SAMPLES = {
+    "BLACKANDWHITE": 1,
+    "BLACKANDWHITE_ALPHA": 2,
+    "GRAYSCALE": 1,
+    "GRAYSCALE_ALPHA": 2,
+    "RGB": 3,
+    "RGB_ALPHA": 4,
+}
+"""Samples per pixel of the tuple types that Netpbm defines."""
+
+
+class _Pnm(FileFormat):
+    # "pnm" is whichever of the others the shape fits; "pbm" is there to be refused with a reason.
+    names: ClassVar = ("pnm", "pgm", "ppm", "pam")
+    suffixes: ClassVar = {
+        ".pnm": "pnm",
+        ".pgm": "pgm",
+        ".ppm": "ppm",
+        ".pam": "pam",
+        ".pbm": "pnm",
+    }
+
+    def recognises(self, start: bytes) -> bool:
+        return start[:1] == b"P" and start[1:2] in b"1234567" and start[2:3] in b" \t\r\n#"
+
+    def open(self, path: str, mode: str, page: int) -> _native.Store:
+        if page:
+            raise InvalidArgumentError(f"{path}: page= is for TIFF files")
+        return _native.open(path, mode, "pnm", None, None, 0, "C")
+
+    def create(
+        self,
+        path: str,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+        overwrite: bool,
+    ) -> _native.Store:
+        if format == "pnm" and path.lower().endswith(".pbm"):
+            raise UnsupportedError(
+                f"{path}: a PBM file packs eight pixels into a byte, which is not supported; "
+                "a .pgm file holds them as uint8"
+            )
+        if format == "pnm":
+            format = _fitting(shape)
+        try:
+            text = json.dumps(dict(attributes), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"attributes cannot be written as JSON: {error}") from None
+        return _native.create(path, format, shape, dtype.name, None, "C", None, 3, text, overwrite)
+
+    def carried(
+        self,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+        *,
+        is_box: bool,
+    ) -> dict[str, Any]:
+        if format == "pnm":
+            format = _fitting(shape)
+        kept: dict[str, Any] = {}
+        maxval = attributes.get("maxval")
+        least, most = (1, 255) if dtype.itemsize == 1 else (256, 65535)
+        if type(maxval) is int and least <= maxval <= most:
+            kept["maxval"] = maxval
+        tupltype = attributes.get("tupltype")
+        samples = shape[2] if len(shape) == 3 else 1
+        if format == "pam" and isinstance(tupltype, str):
+            # One that Netpbm does not define holds for the pixels that it was made for.
+            fits = samples == _SAMPLES[tupltype] if tupltype in _SAMPLES else is_box
+            if fits and tupltype == tupltype.strip() and tupltype.isprintable() and tupltype:
+                kept["tupltype"] = tupltype
+        return kept
+
+
+def _fitting(shape: tuple[int, ...]) -> str:
+    if len(shape) == 2:
+        return "pgm"
+    return "ppm" if len(shape) == 3 and shape[2] == 3 else "pam"
+
+
+PNM = _Pnm()
