@@ -38,7 +38,8 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.linalg import matmul
-from outcrop.plan import Plan, plan
+from outcrop.plan import MovementPlan, Plan, plan
+from outcrop.reorganize import flip, permute_dims, rotate, transpose
 from outcrop.report import Run, last_run
 
 try:
@@ -59,6 +60,7 @@ __all__ = [
     "ForkedProcessError",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "MovementPlan",
     "NotPositiveDefiniteError",
     "OutcropError",
     "Plan",
@@ -73,10 +75,14 @@ __all__ = [
     "config",
     "create",
     "doctor",
+    "flip",
     "fromfunction",
     "last_run",
     "linalg",
     "matmul",
     "open",
+    "permute_dims",
     "plan",
+    "rotate",
+    "transpose",
 ]

@@ -29,10 +29,13 @@ from outcrop.errors import (
 from outcrop.formats import check_format, family_of, format_of
 from outcrop.views import View
 
-__all__ = ["create_store", "save"]
+__all__ = ["create_store", "part_of", "save", "sketch"]
 
 _LONG_RUN = 64 << 10
 """Bytes that are written to a new file in one go without much loss."""
+
+_METADATA = 4096
+"""Bytes in front of the elements of a file that says itself what it holds, by and large."""
 
 _WRITING = 0.5e9
 """Bytes in a second, for sharing out a progress bar."""
@@ -88,6 +91,24 @@ def create_store(
     )
 
 
+def sketch(
+    path: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+) -> _native.Store:
+    """What `create_store` would make, for plans. Metadata in front of elements is a block."""
+    format = check_format(format or format_of(path))
+    ensure_configured()
+    offset = 0 if format == "raw" else _METADATA
+    return _native.sketch(
+        path, format, shape, dtype.name, check_tile(tile, shape), check_order(order), offset
+    )
+
+
 def _json(value: Any, name: str) -> str:
     try:
         return json.dumps(value, allow_nan=False)
@@ -116,7 +137,7 @@ def save(
     attributes = source.attributes
     if family:
         attributes = family.carried(
-            format, view.shape, source.dtype, attributes, is_box=view.is_box
+            format, view.shape, source.dtype, attributes, axes=view.turn and view.turn[0]
         )
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
@@ -215,13 +236,13 @@ def _compute(
     computing = plan.facts["seconds"] if plan else writing
     share = computing / max(computing + writing, 1e-9)
     try:
-        made = source.made(_part_of(progress, 0.0, share))
+        made = source.made(part_of(progress, 0.0, share))
     except BudgetError:
         if plan is None:
             raise
         source.run(plan, target, progress)
         return
-    _move(made, View.whole(made.shape), target, _part_of(progress, share, 1.0))
+    _move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
 
 
 def _is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
@@ -237,7 +258,7 @@ def _is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
     return False
 
 
-def _part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:
+def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:
     """What tells `progress` about a part of the whole."""
     if progress is None:
         return None

@@ -16,7 +16,16 @@ from outcrop.creation import open
 from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
 from outcrop.formats import format_of
 
-__all__ = ["deliver", "exchanged", "flip", "permute_dims", "plane", "rotate", "target_tile", "transpose"]
+__all__ = [
+    "deliver",
+    "exchanged",
+    "flip",
+    "permute_dims",
+    "plane",
+    "rotate",
+    "target_tile",
+    "transpose",
+]
 
 Source = Array | StrPath
 """An array, or where one stands."""
@@ -136,7 +145,7 @@ def transpose(
            [1, 4],
            [2, 5]])
     >>> oc.transpose(oc.open("in.npy"))
-    <outcrop.Array int64 (3, 2) 48 bytes, npy 'in.npy', transposed>
+    <outcrop.Array int64 (3, 2) 48 bytes, row-major, npy 'in.npy', transposed>
     """
     raw = {"shape": shape, "dtype": dtype, "offset": offset, "order": order}
     opened = _open(x, **raw)
@@ -366,8 +375,9 @@ def deliver(
 
 
 def target_tile(turned: Array, target: StrPath, format: str | None) -> tuple[int, ...] | None:
-    """The tiles of a Zarr array that is turned to another one: its own ones, turned. None where
-    the default is as good.
+    """The tiles of a Zarr array that is turned to another one: its own ones, turned.
+
+    None where the default is as good.
     """
     tiled = turned.format in ("zarr", "zarr-foreign")
     wanted = format or format_of(check_path(target))

@@ -154,9 +154,10 @@ class View:
 
     @property
     def turn(self) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
-        """How the bounding box lies in the view: for each axis of the view the axis of the source,
-        and whether it runs backwards. None where axes are left out or new, or steps leave out
-        elements.
+        """How the bounding box lies in the view.
+
+        For each axis of the view the axis of the source, and whether it runs backwards. None where
+        axes are left out or new, or steps leave out elements.
         """
         axes = tuple(self._source_axes())
         if len(axes) != len(self.axes) or len(axes) != len(self.source_shape) or not self.is_dense:

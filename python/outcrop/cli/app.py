@@ -26,6 +26,7 @@ from outcrop.cli.info import info
 from outcrop.cli.linalg import cholesky, matmul, plan, solve
 from outcrop.cli.session import Session
 from outcrop.cli.timeline import timeline
+from outcrop.cli.turn import flip, permute, rotate, transpose
 from outcrop.cli.verify import verify
 from outcrop.config import config
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
@@ -74,7 +75,13 @@ def group(
         raise click.UsageError(f"--{error}", ctx=context) from None
 
 
-for verb in (info, copy, convert, verify, matmul, cholesky, solve, plan, doctor, timeline):
+_VERBS = (
+    *(info, copy, convert, verify),
+    *(transpose, rotate, flip, permute),
+    *(matmul, cholesky, solve, plan),
+    *(doctor, timeline),
+)
+for verb in _VERBS:
     group.add_command(verb)
 
 

@@ -36,6 +36,7 @@ class _Axes(click.ParamType[Any]):
 
 def _common(function: _F) -> _F:
     """What all of these verbs take."""
+    decorated: Any = function
     for decorate in reversed(
         (
             click.argument("source", metavar="SRC", type=PLACE),
@@ -62,16 +63,14 @@ def _common(function: _F) -> _F:
             pass_session,
         )
     ):
-        function = decorate(function)
-    return function
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
 @click.command()
 @_common
 @click.option("--anti", is_flag=True, help="Across the other diagonal.")
-def transpose(
-    session: Session, source: Place, target: Place, anti: bool, **wishes: Any
-) -> None:
+def transpose(session: Session, source: Place, target: Place, anti: bool, **wishes: Any) -> None:
     """Transpose: rows become columns.
 
     Of a picture, the channels of a pixel stay together; other arrays get their axes in reverse

@@ -55,9 +55,10 @@ class FileFormat(ABC):
         dtype: np.dtype[Any],
         attributes: Mapping[str, Any],
         *,
-        is_box: bool,
+        axes: tuple[int, ...] | None,
     ) -> dict[str, Any]:
         """Those attributes of a source that hold for what is made of it.
 
-        `is_box` says that the shape is that of the source, or of a box of it.
+        `axes` says for each axis of it which axis of the source it is, whichever way it runs;
+        None where axes are left out, or elements between others.
         """

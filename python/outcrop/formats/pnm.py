@@ -74,7 +74,7 @@ class _Pnm(FileFormat):
         dtype: np.dtype[Any],
         attributes: Mapping[str, Any],
         *,
-        is_box: bool,
+        axes: tuple[int, ...] | None,
     ) -> dict[str, Any]:
         if format == "pnm":
             format = _fitting(shape)
@@ -87,7 +87,8 @@ class _Pnm(FileFormat):
         samples = shape[2] if len(shape) == 3 else 1
         if format == "pam" and isinstance(tupltype, str):
             # One that Netpbm does not define holds for the pixels that it was made for.
-            fits = samples == _SAMPLES[tupltype] if tupltype in _SAMPLES else is_box
+            same = axes is not None and axes[2:] in ((), (2,))
+            fits = samples == _SAMPLES[tupltype] if tupltype in _SAMPLES else same
             if fits and tupltype == tupltype.strip() and tupltype.isprintable() and tupltype:
                 kept["tupltype"] = tupltype
         return kept

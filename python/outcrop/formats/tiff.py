@@ -122,12 +122,16 @@ class _Tiff(FileFormat):
         dtype: np.dtype[Any],
         attributes: Mapping[str, Any],
         *,
-        is_box: bool,
+        axes: tuple[int, ...] | None,
     ) -> dict[str, Any]:
         kept: dict[str, Any] = {}
-        if not is_box:
-            # Steps change the resolution, permuted axes the rest.
+        channel = 0 if attributes.get("planarconfig") == "separate" else 2
+        if axes is None or (len(axes) == 3 and axes[channel] != channel):
+            # Steps change the resolution; what were channels are pixels now.
             return kept
+        row, column = [axis for axis in axes if len(axes) < 3 or axis != channel]
+        if row > column and "resolution" in attributes:
+            attributes = {**attributes, "resolution": list(attributes["resolution"])[::-1]}
         # Each as far as it goes with those before: a part of an image may have fewer samples.
         for key in _ATTRIBUTES:
             if key in attributes:
