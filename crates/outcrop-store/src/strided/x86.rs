@@ -258,7 +258,7 @@ pub(super) unsafe fn transpose<T: Item>(
     to: (*mut u8, usize),
     isa: Isa,
 ) {
-    // SAFETY: the caller's contract is handed on; with AVX-512 comes AVX2, whose kernels are faster for larger
+    // SAFETY: the caller's contract is handed on; with AVX-512 comes AVX2, whose kernels are as fast for larger
     // items.
     unsafe {
         match (isa, T::BYTES) {
