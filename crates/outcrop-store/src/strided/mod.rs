@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 /// more come from memory and go there; smaller ones may be at hand, and are soon used.
 const STREAM_BYTES: usize = 1 << 20;
 
-/// The same for blocks that are transposed, as a share of it. Transposing takes long enough in the cache for
+/// The same for small elements that are transposed, as a share of it. Transposing these takes long enough in the cache for
 /// stores around it to be no slower, and in memory they save reading the destination.
 const STREAM_PLANES: usize = 4;
 
@@ -219,7 +219,7 @@ enum Isa {
     Portable,
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx2,
-    /// The foundation, with operations on bytes and words.
+    /// The foundation, with operations on bytes and words, and AVX2.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx512,
 }
@@ -228,7 +228,10 @@ impl Isa {
     fn detect() -> Isa {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx2")
+            {
                 return Isa::Avx512;
             }
             if is_x86_feature_detected!("avx2") {
@@ -272,7 +275,8 @@ unsafe fn move_mapped<T: Item>(block: &Block, means: Means, plain: bool, map: im
     let isa = means.isa;
     let size = T::BYTES as isize;
     let stream = block.bytes(T::BYTES) >= means.stream_bytes;
-    let stream_planes = block.bytes(T::BYTES) >= means.stream_bytes / STREAM_PLANES;
+    let share = if T::BYTES <= 2 { STREAM_PLANES } else { 1 };
+    let stream_planes = block.bytes(T::BYTES) >= means.stream_bytes / share;
     let Some((&inner, outer)) = block.axes.split_last() else {
         // SAFETY: a block without axes is one item at its pointers.
         return unsafe { MapLine::new(map).run(block.dst, size, block.src, size, 1) };

@@ -195,7 +195,10 @@ unsafe fn blocks<T: Item>(
     let packed = if plane.packed == T::BYTES { T::BYTES } else { plane.packed };
     let packing = (packed != T::BYTES).then(|| Packing::new(packed, T::BYTES));
     let direct = isa != Isa::Portable && packing.is_none() && !(cut.gather && crowded(stride));
-    Ahead::new(src, stride, rows * packed, most_columns.min(plane.columns), 1).ask();
+    // What is not written around the cache may be in it: asking then only takes time.
+    if plane.stream {
+        Ahead::new(src, stride, rows * packed, most_columns.min(plane.columns), 1).ask();
+    }
     while row < plane.rows {
         let rows_after = most_rows.min(plane.rows - row - rows);
         for column in (0..plane.columns).step_by(most_columns) {
@@ -204,7 +207,9 @@ unsafe fn blocks<T: Item>(
             let to = dst.wrapping_offset(row as isize * plane.dst_stride).wrapping_add(column * packed);
             let (first, last) = (column == 0, column + columns == plane.columns);
             let stream = plane.stream.then_some((first, last));
-            let mut ahead = if last {
+            let mut ahead = if !plane.stream {
+                Ahead::new(src, stride, 0, 0, 1)
+            } else if last {
                 let next = src.wrapping_add((row + rows) * packed);
                 let columns = most_columns.min(plane.columns);
                 Ahead::new(next, stride, rows_after * packed, columns, rows)
@@ -214,9 +219,9 @@ unsafe fn blocks<T: Item>(
                 Ahead::new(next, stride, rows * packed, columns, rows)
             };
             let ask_for = |r: usize| {
-                if r < rows {
+                if let (true, Some(ends)) = (r < rows, stream) {
                     let to = to.wrapping_offset(r as isize * plane.dst_stride);
-                    ask_for_share(to, columns * packed, stream);
+                    ask_for_ends(to, columns * packed, ends);
                 }
             };
             (0..PUTS_AHEAD).for_each(ask_for);
@@ -310,27 +315,20 @@ impl Ahead {
     }
 }
 
-/// Asks for those lines of a share of a destination row that will be written by way of the cache: all, or
-/// where `stream` tells of the first and the last share those at the ends of the row. A store that waits for
-/// its line holds up all stores behind it.
+/// Asks for the lines at the ends of a destination row, as far as they are in its first and in its last share:
+/// they are not written around the cache, and a store that waits for its line holds up all stores behind it.
 #[inline(always)]
-fn ask_for_share(to: *mut u8, bytes: usize, stream: Option<(bool, bool)>) {
+fn ask_for_ends(to: *mut u8, bytes: usize, (first, last): (bool, bool)) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        let (first, last) = stream.unwrap_or((true, true));
         if first {
             super::x86::prefetch(to);
-        }
-        if stream.is_none() {
-            for at in (CACHE_LINE..bytes - 1).step_by(CACHE_LINE) {
-                super::x86::prefetch(to.wrapping_add(at));
-            }
         }
         if last {
             super::x86::prefetch(to.wrapping_add(bytes - 1));
         }
     }
-    let _ = (to, bytes, stream);
+    let _ = (to, bytes, first, last);
 }
 
 /// Turns a part of a block by way of the buffer of gathered rows, in which groups may be incomplete.
