@@ -260,3 +260,13 @@ def test_any_shape_out_of_core(
         back = found.save(path / "b.zarr", tile=tuple(max(n // 2, 1) for n in shape))
         for where, block in back.tiles():
             np.testing.assert_array_equal(block, plain[where])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_turned_in_two_passes(dtype: str, tmp_path: Path) -> None:
+    # The header shares a block with the first elements, which wait in the file between the passes.
+    plain = image((2100, 1900), dtype)
+    source = oc.asarray(plain).save(tmp_path / "a.npy")
+    with oc.config(memory="512KiB"):
+        source.T.save(tmp_path / "b.pgm")
+    np.testing.assert_array_equal(oc.open(tmp_path / "b.pgm").compute(), plain.T)

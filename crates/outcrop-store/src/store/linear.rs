@@ -151,10 +151,17 @@ impl LinearArray {
                 disk.write_unaligned(&file, at, bytes)?;
             }
         }
-        // Blocks that elements share with the preamble are completed from the file. The trailer's need
-        // not be: what lies behind the last element is never written with it.
+        // The block that the first elements share with what stands before them is whole when they have
+        // come: what is moved in two passes must not wait for the rest of it. Nothing has to be done for
+        // the trailer: what lies behind the last element is never written with it.
         let mut seams = Seams::of_new_file(len);
         seams.mark(0, preamble.len() as u64);
+        let first = what.description.offset / BLOCK as u64 * BLOCK as u64;
+        let mut before = preamble.get(first as usize..).unwrap_or_default().to_vec();
+        before.resize((what.description.offset - first) as usize, 0);
+        if !before.is_empty() {
+            seams.put(first, &before, end);
+        }
         let target = claim.target().to_path_buf();
         let mut array = Self::assemble(disk, &target, file, what, true, State::Creating(claim));
         array.seams = Mutex::new(seams);
