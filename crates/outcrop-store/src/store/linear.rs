@@ -231,7 +231,9 @@ impl Store for LinearArray {
     }
 
     fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
-        Some(Arc::new(Panels::new(self, tile, axes).ok()?))
+        // Of a file that was there before, blocks at the ends would wait for what is not moved.
+        let is_new = matches!(*lock(&self.state), State::Creating(_));
+        if is_new { Some(Arc::new(Panels::new(self, tile, axes).ok()?)) } else { None }
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

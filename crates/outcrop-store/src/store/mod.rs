@@ -220,7 +220,7 @@ pub trait Store: Send + Sync {
 
     /// The places of this array's elements on disk, taken for those of the same elements in another order: panel
     /// after panel of this shape, inside which the axes are in this order, slowest first. `None` where the array
-    /// does not lie in one file.
+    /// does not lie in one file that is being made.
     fn panels(self: Arc<Self>, _tile: &[u64], _axes: &[usize]) -> Option<Arc<dyn Store>> {
         None
     }
