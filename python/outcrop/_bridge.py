@@ -1,18 +1,21 @@
 """Moving by way of a faster disk."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from outcrop import _native
 from outcrop._checks import StrPath, check_path
 from outcrop._lazy import Progress
-from outcrop._save import create_store
+from outcrop._save import create_store, sketch
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError
+from outcrop.views import View
 
-__all__ = ["bridged"]
+__all__ = ["bridge_sketch", "bridged"]
 
 
 @contextmanager
@@ -24,28 +27,50 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
     source, view = array._source, array._view
     if not isinstance(source, StoreSource):
         raise InvalidArgumentError(f"via= is for arrays on disk; this one is {source.describe('')}")
-    there = _native.ScratchDirectory(check_path(directory))
+    there = _native.ScratchDirectory(_directory(directory))
     try:
         start, shape = view.box
-        tiled = source.layout == "tiled"
+        name, options = _as_it_lies(source)
         store = create_store(
-            Path(there.path) / ("bridge.zarr" if tiled else "bridge.raw"),
+            Path(there.path) / name,
             shape,
             source.dtype,
-            tile=source.tile if tiled else None,
-            format="zarr" if tiled else "raw",
-            order="F" if source.layout == "column-major" else "C",
             codecs=None,
             zarr_format=3,
             attributes=None,
             overwrite=False,
+            **options,
         )
         _native.copy_box(source.store, start, shape, None, store, progress)
         store.commit()
         copied = StoreSource(store, "r+")
+        # They say what the axes are, and what of them holds goes with the result.
+        copied._attributes = source._attributes
         try:
             yield Array(copied, view.of_box())
         finally:
             copied.close()
     finally:
         there.remove()
+
+
+def bridge_sketch(source: StoreSource, view: View, directory: StrPath) -> _native.Store:
+    """What would be made in the directory, for plans."""
+    name, options = _as_it_lies(source)
+    path = Path(_directory(directory)) / name
+    return sketch(str(path), view.box[1], source.dtype, **options)
+
+
+def _as_it_lies(source: StoreSource) -> tuple[str, dict[str, Any]]:
+    """The name of a copy, and how its elements lie."""
+    if source.layout == "tiled":
+        return "bridge.zarr", {"tile": source.tile, "format": "zarr", "order": "C"}
+    order = "F" if source.layout == "column-major" else "C"
+    return "bridge.raw", {"tile": None, "format": "raw", "order": order}
+
+
+def _directory(path: StrPath) -> str:
+    name = check_path(path)
+    if not os.path.isdir(name):
+        raise InvalidArgumentError(f"via: {name!r} is not a directory")
+    return name

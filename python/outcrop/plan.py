@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from outcrop import _native
-from outcrop._checks import ShapeLike, StrPath, check_path
+from outcrop._bridge import bridge_sketch
+from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
 from outcrop._save import sketch
 from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
-from outcrop.errors import InvalidTypeError, UnsupportedError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.formats import check_format, format_of
 
 __all__ = ["MovementPlan", "Plan", "plan"]
 
@@ -152,8 +154,13 @@ class MovementPlan(Plan):
         if len(passes) > 1:
             where = "the scratch directory" if self.scratch_bytes else "the new file itself"
             lines.append(f"  between the passes, elements wait in {where}")
-        if facts["bridge"]:
-            lines.append(f"  before that, copies what is read to {facts['bridge']}")
+        if bridge := facts["bridge"]:
+            lines.append(
+                f"  before that, copies what is read to {facts['via']}: "
+                f"reads {format_bytes(bridge['bytes_read'])}, "
+                f"writes {format_bytes(bridge['bytes_written'])}, "
+                f"about {_seconds(bridge['seconds'])}"
+            )
         lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
         lines.append(f"  writes {format_bytes(self.bytes_written)}")
         lines.append(
@@ -186,8 +193,11 @@ def plan(
     target : str or os.PathLike, optional
         Where it would be saved. Default: a new Zarr array in the current directory. What is
         computed is planned as a Zarr array.
-    tile, format, target_order, via
-        As for `transpose`.
+    tile
+        As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned.
+    format, target_order, via
+        As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
+        taken to lie as `x` does, and less may be read of it than is planned.
 
     Returns
     -------
@@ -198,6 +208,8 @@ def plan(
     ------
     BudgetError
         The memory budget is too small; says which would do.
+    InvalidArgumentError
+        The target cannot have such tiles, such an order, or such a format; `via` is no directory.
     UnsupportedError
         There is nothing to compute, or it takes several operations; or elements are left out by
         steps or by indices, which is not planned.
@@ -245,13 +257,25 @@ def _movement(
             "planned in this version"
         )
     path = "planned.zarr" if target is None else check_path(target)
+    format = check_format(format or format_of(path))
+    if check_order(order) != "C" and format not in ("npy", "raw"):
+        raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
+    if tile is not None and format != "zarr":
+        raise InvalidArgumentError(f"tile= is for Zarr arrays, {path!r} is {format}")
     store = sketch(path, view.shape, source.dtype, tile=tile, format=format, order=order)
     facts = _native.plan_copy(source.store, *view.box, view.turn, store)
-    nbytes = x.nbytes
+    bridge = None
+    if via is not None:
+        bridge = _native.plan_copy(source.store, *view.box, None, bridge_sketch(source, view, via))
+        for key in ("bytes_read", "bytes_written", "seconds"):
+            facts[key] += bridge[key]
+        facts["peak_bytes"] = max(facts["peak_bytes"], bridge["peak_bytes"])
+        facts["measured"] = facts["measured"] and bridge["measured"]
     facts |= {
         "operation": "copy" if view.is_box else "transpose",
-        "nbytes": nbytes,
-        "bridge": None if via is None else check_path(via),
+        "nbytes": x.nbytes,
+        "bridge": bridge,
+        "via": None if via is None else check_path(via),
     }
     return MovementPlan(facts)
 

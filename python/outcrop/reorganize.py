@@ -1,7 +1,9 @@
 """Transposing, rotating and flipping, lazily or from file to file."""
 
+import math
 import operator
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from numpy.typing import DTypeLike
@@ -10,11 +12,11 @@ from outcrop import _native
 from outcrop._bridge import bridged
 from outcrop._checks import ShapeLike, StrPath, check_path
 from outcrop._lazy import Progress
-from outcrop._save import part_of
+from outcrop._save import create_store, part_of
 from outcrop.array import Array
 from outcrop.creation import open
 from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
-from outcrop.formats import format_of
+from outcrop.formats import check_format, family_of, format_of
 
 __all__ = [
     "deliver",
@@ -65,14 +67,14 @@ def permute_dims(
     >>> oc.permute_dims(cube, (1, 2, 0), "moved.npy")[2, 1].compute()
     array([ 21, 121, 221, 321], dtype=int32)
     """
-    opened, options = _opened(x, options)
-    return deliver(opened.transpose(tuple(axes)), target, "permute_dims", **options)
+    opened, options = _opened(x, "permute_dims", options)
+    return deliver(_permuted(opened, axes), target, "permute_dims", **options)
 
 
 def transpose(
     x: Source,
-    target: StrPath | None = None,
     /,
+    target: StrPath | None = None,
     axes: Sequence[int] | None = None,
     *,
     shape: ShapeLike | None = None,
@@ -99,9 +101,9 @@ def transpose(
     target : str or os.PathLike, optional
         Where to write the result. Without it, nothing moves: the result is a view.
     axes : sequence of int, optional
-        For each axis of the result the axis of `x` that it is. Default: the reverse order; of a
-        picture with several channels (PPM, PAM, TIFF), rows and columns change places, and the
-        channels of a pixel stay together.
+        For each axis of the result the axis of `x` that it is. Default: the reverse order, as of
+        ``x.T``; where `x` is the path of a picture with several channels (PPM, PAM, TIFF), rows
+        and columns change places, and the channels of a pixel stay together.
     shape, dtype, offset, order
         What a raw file holds, as for `open`.
     tile : int or sequence of int, optional
@@ -151,7 +153,7 @@ def transpose(
     opened = _open(x, **raw)
     if axes is None and not isinstance(x, Array):
         axes = exchanged(opened)
-    turned = opened.transpose() if axes is None else opened.transpose(tuple(axes))
+    turned = opened.transpose() if axes is None else _permuted(opened, axes)
     return deliver(
         turned,
         target,
@@ -167,9 +169,9 @@ def transpose(
 
 def rotate(
     x: Source,
+    /,
     target: StrPath | None = None,
     angle: float = 90,
-    /,
     *,
     axes: tuple[int, int] | None = None,
     **options: Any,
@@ -186,7 +188,7 @@ def rotate(
         Degrees, a multiple of 90. Negative ones turn clockwise.
     axes : tuple of int, optional
         The two axes that span the plane; it turns from the first towards the second. Default:
-        rows and columns of a picture, else the first two.
+        rows and columns of a picture, or of a view of one that has both, else the first two.
     **options
         As for `transpose`.
 
@@ -207,20 +209,19 @@ def rotate(
     array([[3, 6],
            [2, 5],
            [1, 4]], dtype=uint8)
-    >>> oc.rotate(oc.asarray([[1, 2, 3], [4, 5, 6]]), None, 180).compute()
+    >>> oc.rotate(oc.asarray([[1, 2, 3], [4, 5, 6]]), angle=180).compute()
     array([[6, 5, 4],
            [3, 2, 1]])
     """
-    if isinstance(angle, bool) or not isinstance(angle, int | float) or angle % 90 != 0:
-        raise InvalidArgumentError(f"angle must be a multiple of 90 degrees, got {angle!r}")
-    opened, options = _opened(x, options)
+    quarters = _quarters(angle)
+    opened, options = _opened(x, "rotate", options)
     if opened.ndim < 2:
         raise InvalidArgumentError(f"an array of shape {opened.shape} has no plane to be rotated")
     first, second = _axes(opened, plane(opened) if axes is None else axes, 2)
     order = list(range(opened.ndim))
     order[first], order[second] = second, first
     turned = opened
-    match int(angle) // 90 % 4:
+    match quarters:
         case 1:
             turned = _flipped(opened, {second}).transpose(tuple(order))
         case 2:
@@ -232,8 +233,8 @@ def rotate(
 
 def flip(
     x: Source,
-    target: StrPath | None = None,
     /,
+    target: StrPath | None = None,
     *,
     axis: int | Sequence[int] | None = None,
     **options: Any,
@@ -248,7 +249,7 @@ def flip(
         Where to write the result. Without it, nothing moves: the result is a view.
     axis : int or sequence of int, optional
         Which axes: of a picture, 0 turns it upside down, 1 makes its mirror image. Default: all
-        of them; of a picture with several channels, rows and columns.
+        of them; where `x` is the path of a picture, rows and columns.
     **options
         As for `transpose`.
 
@@ -268,7 +269,7 @@ def flip(
     array([[3, 2, 1],
            [6, 5, 4]])
     """
-    opened, options = _opened(x, options)
+    opened, options = _opened(x, "flip", options)
     if axis is None:
         picture = None if isinstance(x, Array) else _picture_axes(opened)
         chosen = picture or tuple(range(opened.ndim))
@@ -280,30 +281,70 @@ def flip(
 
 # -- what they share ---------------------------------------------------------------------------
 
-_RAW = ("shape", "dtype", "offset", "order")
+_RAW = {"shape": None, "dtype": None, "offset": 0, "order": "C"}
+"""What says how a raw file is to be read, and what each is where nothing is said."""
+
+_TARGET = ("tile", "format", "target_order", "overwrite", "via", "progress")
 
 
-def _opened(x: Source, options: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
+def _opened(x: Source, operation: str, options: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
     """The array, and the options that do not say what it is."""
+    for key in options:
+        if key not in _RAW and key not in _TARGET:
+            raise InvalidTypeError(f"{operation}() got an unexpected keyword argument {key!r}")
     rest = {key: value for key, value in options.items() if key not in _RAW}
     return _open(x, **{key: options[key] for key in _RAW if key in options}), rest
 
 
 def _open(x: Source, **raw: Any) -> Array:
-    given = {key: value for key, value in raw.items() if value not in (None, 0, "C")}
+    # By type first: a dtype is equal to None where it is that of floats, an array to nothing.
+    given = {
+        key: value
+        for key, value in raw.items()
+        if type(value) is not type(_RAW[key]) or value != _RAW[key]
+    }
     if isinstance(x, Array):
         if given:
             raise InvalidArgumentError(f"{', '.join(given)}: for raw files, not for arrays")
         return x
-    return open(x, **given)
+    try:
+        path = check_path(x)
+    except InvalidTypeError:
+        raise InvalidTypeError(
+            f"expected an outcrop.Array or a path, got {type(x).__name__}; oc.asarray makes an "
+            "Array of what is in memory"
+        ) from None
+    return open(path, **given)
+
+
+def _quarters(angle: Any) -> int:
+    """How many right angles, 0 to 3."""
+    if isinstance(angle, Real) and not isinstance(angle, bool):
+        degrees = int(angle) if isinstance(angle, Integral) else float(angle)
+        if isinstance(degrees, int) or math.isfinite(degrees):
+            quarters, rest = divmod(degrees, 90)
+            if rest == 0:
+                return int(quarters) % 4
+    raise InvalidArgumentError(f"angle must be a multiple of 90 degrees, got {angle!r}")
+
+
+def _permuted(array: Array, axes: Any) -> Array:
+    try:
+        order = tuple(axes)
+    except TypeError:
+        raise InvalidTypeError(f"axes must be a sequence of integers, got {axes!r}") from None
+    return array.transpose(order)
 
 
 def _picture_axes(array: Array) -> tuple[int, int] | None:
-    """Rows and columns of a picture; None where it is none."""
+    """Rows and columns of a picture, wherever a view has them; None where it has not both."""
     if array.format not in ("pgm", "ppm", "pam", "tiff"):
         return None
-    planar = array.ndim == 3 and array.attributes.get("planarconfig") == "separate"
-    return (1, 2) if planar else (0, 1)
+    stored = array._view.source_shape
+    planar = len(stored) == 3 and array.attributes.get("planarconfig") == "separate"
+    pixel = (1, 2) if planar else (0, 1)
+    found = [i for i, axis in enumerate(array._view.axes) if axis in pixel]
+    return (found[0], found[1]) if len(found) == 2 else None
 
 
 def plane(array: Array) -> tuple[int, ...]:
@@ -356,9 +397,10 @@ def deliver(
 ) -> Array:
     """The view itself, or what becomes of it on disk."""
     if target is None:
-        given = {"tile": tile, "format": format, "overwrite": overwrite, "via": via}
-        given |= {"target_order": target_order != "C"}
-        if useless := [name for name, value in given.items() if value]:
+        optional = {"tile": tile, "format": format, "via": via, "progress": progress}
+        given = {name: value is not None for name, value in optional.items()}
+        given |= {"overwrite": bool(overwrite), "target_order": target_order != "C"}
+        if useless := [name for name, is_given in given.items() if is_given]:
             raise InvalidArgumentError(f"{', '.join(useless)}: {operation} has no target here")
         return turned
     if tile is None:
@@ -367,11 +409,48 @@ def deliver(
     options |= {"overwrite": overwrite}
     if via is None:
         return turned.save(target, progress=progress, **options)
+    _check_target(turned, target, **options)
     with (
         _native.Operation(),
         bridged(turned, via, part_of(progress, 0.0, 0.4)) as near,
     ):
         return near.save(target, progress=part_of(progress, 0.4, 1.0), **options)
+
+
+def _check_target(
+    turned: Array,
+    target: StrPath,
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    overwrite: bool,
+) -> None:
+    """Find out what stands in the way of the result before anything is copied to another disk."""
+    name = check_path(target)
+    format = check_format(format or format_of(name))
+    attributes: dict[str, Any] | None = None
+    if family := family_of(format):
+        view = turned._view
+        attributes = family.carried(
+            format,
+            view.shape,
+            turned.dtype,
+            turned.attributes,
+            axes=view.turn and view.turn[0],
+        )
+    create_store(
+        name,
+        turned.shape,
+        turned.dtype,
+        tile=tile,
+        format=format,
+        order=order,
+        codecs=None,
+        zarr_format=3,
+        attributes=attributes,
+        overwrite=overwrite,
+    ).abort()
 
 
 def target_tile(turned: Array, target: StrPath, format: str | None) -> tuple[int, ...] | None:

@@ -7,6 +7,10 @@ use outcrop_store::profile::Profile;
 const REQUEST: f64 = 16384.0;
 const RATE: f64 = 1e9;
 
+/// Seconds that the file system takes for each piece of a new file that is not written after the one before it.
+/// (Measured, ext4: 24 KiB 1.0, 64 KiB 1.5, 144 KiB 1.9, 8 MiB 2.2 GB/s.)
+const SCATTERED: f64 = 12e-6;
+
 /// Bytes of the largest request that is made: longer pieces of files are several requests.
 const LARGEST: u64 = 2 << 20;
 
@@ -38,20 +42,24 @@ impl Device {
     /// Seconds for writing `count` pieces of `bytes` bytes each, where nothing was written before, or `again`
     /// over what this run has written.
     pub fn write(&self, bytes: u64, count: u64, again: bool) -> f64 {
-        seconds(bytes, count, |request, count| match &self.profile {
-            Some(profile) => {
-                // Space that was just allocated takes longer, whatever the size of requests.
-                let known = LARGEST as f64 / profile.write_seconds(LARGEST, 1).max(1e-12);
-                let slower = if again { 1.0 } else { (known / profile.first_writes).max(1.0) };
-                profile.write_seconds(request, count) * slower
-            }
+        let known = seconds(bytes, count, |request, count| match &self.profile {
+            Some(profile) => profile.write_seconds(request, count),
             None => unknown(request, count),
-        })
+        });
+        if again { known } else { known * self.slower() + count as f64 * SCATTERED }
     }
 
-    /// The fewest seconds in which `bytes` bytes are moved, read and written together.
-    pub fn both(&self, bytes: u64) -> f64 {
-        bytes as f64 / self.profile.as_ref().map_or(1.5 * RATE, |p| p.both)
+    /// The fewest seconds in which `read` bytes are read and `written` bytes written, together.
+    pub fn both(&self, read: u64, written: u64, again: bool) -> f64 {
+        let slower = if again { 1.0 } else { self.slower() };
+        (read as f64 + written as f64 * slower) / self.profile.as_ref().map_or(1.5 * RATE, |p| p.both)
+    }
+
+    /// How many times as long as elsewhere writing takes in space that was just allocated, whatever the size of
+    /// requests.
+    fn slower(&self) -> f64 {
+        let ratio = |p: &Profile| LARGEST as f64 / p.write_seconds(LARGEST, 1).max(1e-12) / p.first_writes;
+        self.profile.as_ref().map_or(1.0, ratio).max(1.0)
     }
 }
 

@@ -180,12 +180,16 @@ impl Runtime {
     /// [`Error::Budget`], naming the least budget; those of writing resident tiles out.
     pub fn make_room(&self, bytes: usize, purpose: &str) -> Result<()> {
         let start = Instant::now();
-        while !self.has_room(bytes)? {
+        loop {
+            let seen = self.budget.returns();
+            if self.has_room(bytes)? {
+                return Ok(());
+            }
             // What other threads' runs hold comes back when they end; not for ever, since they may be waiting
             // for this one.
             let patience = if is_working() { PATIENCE / 5 } else { PATIENCE };
             if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
-                self.budget.wait_for_return(Duration::from_millis(20));
+                self.budget.wait_for_return(seen, Duration::from_millis(20));
                 continue;
             }
             let beside = is_working() || self.turns.before_another(&self.budget).is_some();
@@ -196,7 +200,6 @@ impl Runtime {
                 budget: self.budget.limit() as u64,
             });
         }
-        Ok(())
     }
 
     /// Whether `bytes` more can be charged now. Resident tiles make room where they can.

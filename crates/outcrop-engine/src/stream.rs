@@ -470,20 +470,21 @@ impl Run<'_> {
             // No store unit of the piece has run: what is not there was never there.
             while bytes > 0 && frames.get(i).is_none() {
                 self.cancel.check()?;
+                let budget = self.runtime.budget();
+                let seen = budget.returns();
                 if self.held.load(Ordering::Relaxed) + bytes <= self.room
-                    && let Some(frame) = self.runtime.budget().try_frame(bytes)?
+                    && let Some(frame) = budget.try_frame(bytes)?
                 {
                     self.held.fetch_add(frame.len(), Ordering::Relaxed);
                     frames.put(i, frame);
                     break;
                 }
-                let idle = self.lock().open.iter().all(|p| p.index == piece);
-                if idle && !self.runtime.release_something()? {
-                    // Nothing of this run is under way that could give memory back.
-                    drop(self.runtime.budget().frame(bytes, self.job.operation())?);
-                    continue;
+                // Of this run's pieces, only others can give memory back.
+                if self.lock().open.iter().all(|p| p.index == piece) {
+                    self.runtime.make_room(bytes, self.job.operation())?;
+                } else {
+                    budget.wait_for_return(seen, TICK);
                 }
-                self.runtime.budget().wait_for_return(TICK);
             }
         }
         Ok(())

@@ -280,7 +280,7 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Op
     if let Ok(one) = one {
         let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
         if one.pass.groups.cut == Cut::Group
-            || one.seconds < WORTH_TWO * least.max(job.devices.0.both(2 * bytes))
+            || one.seconds < WORTH_TWO * least.max(job.devices.1.both(bytes, bytes, false))
         {
             return None;
         }

@@ -51,12 +51,12 @@ impl Shared {
     /// One thread is `patient`: it waits for memory that others have. Without the rest it is only slower.
     fn serve(&self, staging: usize, patient: bool) {
         let start = Instant::now();
-        while patient
-            && !self.cancel.is_cancelled()
-            && start.elapsed() < PATIENCE
-            && matches!(self.runtime.has_room(staging), Ok(false))
-        {
-            self.runtime.budget().wait_for_return(TICK);
+        while patient && !self.cancel.is_cancelled() && start.elapsed() < PATIENCE {
+            let seen = self.runtime.budget().returns();
+            if !matches!(self.runtime.has_room(staging), Ok(false)) {
+                break;
+            }
+            self.runtime.budget().wait_for_return(seen, TICK);
         }
         let mover = Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel);
         let mut mover = match mover {
@@ -108,6 +108,7 @@ impl Shared {
             if self.cancel.is_cancelled() {
                 break Err(Error::Interrupted);
             }
+            let seen = self.runtime.budget().returns();
             let ahead = self.lock().ahead;
             if ahead == 0 || (ahead + 1) * bytes <= self.room {
                 match self.runtime.budget().try_frame(bytes) {
@@ -118,7 +119,7 @@ impl Shared {
                     Ok(None) => {}
                 }
             }
-            self.runtime.budget().wait_for_return(TICK);
+            self.runtime.budget().wait_for_return(seen, TICK);
         };
         let mut state = self.lock();
         state.allocating = false;

@@ -126,6 +126,7 @@ struct State {
     /// Mappings kept for reuse, by size.
     cached: BTreeMap<usize, Vec<Mapping>>,
     cached_bytes: usize,
+    returns: u64,
 }
 
 impl State {
@@ -261,15 +262,24 @@ impl Budget {
         Ok(Charge { bytes, budget: Arc::clone(self) })
     }
 
-    /// Waits a moment for a frame to come back.
-    pub fn wait_for_return(&self, timeout: Duration) {
+    /// How many times memory has come back so far.
+    pub fn returns(&self) -> u64 {
+        self.lock().returns
+    }
+
+    /// Waits until memory has come back more than `seen` times, or a moment. Whoever asks for memory in vain
+    /// looks at [`returns`](Self::returns) before that, and misses none.
+    pub fn wait_for_return(&self, seen: u64, timeout: Duration) {
         let state = self.lock();
-        let _ = self.returned.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+        let waiting = |state: &mut State| state.returns == seen;
+        let _ =
+            self.returned.wait_timeout_while(state, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
     }
 
     fn give_back(&self, len: usize, mapping: Option<Mapping>) {
         let mut state = self.lock();
         state.used -= len;
+        state.returns += 1;
         if let Some(mapping) = mapping {
             state.cached.entry(len).or_default().push(mapping);
             state.cached_bytes += len;

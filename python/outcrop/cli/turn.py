@@ -1,11 +1,12 @@
 """``outcrop transpose``, ``rotate``, ``flip`` and ``permute``."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 import click
 
-from outcrop import reorganize
+from outcrop import _native, reorganize
 from outcrop.array import Array
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.session import Session, pass_session
@@ -17,6 +18,21 @@ from outcrop.plan import plan
 __all__ = ["flip", "permute", "rotate", "transpose"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+_SIGNED = re.compile(r"-\d[\d,-]*")
+
+
+class _Signed(click.Command):
+    """A verb whose last argument may begin with a minus, and is no option then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Hand what looks like a negative number over as what can only be an argument."""
+        if "--" not in args:
+            numbers = [text for text in args if _SIGNED.fullmatch(text)]
+            others = [text for text in args if not _SIGNED.fullmatch(text)]
+            args = [*others, "--", *numbers] if numbers else args
+        return super().parse_args(ctx, args)
 
 
 class _Axes(click.ParamType[Any]):
@@ -41,7 +57,12 @@ def _common(function: _F) -> _F:
         (
             click.argument("source", metavar="SRC", type=PLACE),
             click.argument("target", metavar="DST", type=PLACE),
-            click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
+            click.option(
+                "--tile",
+                type=TILE,
+                help="Zarr: tile extents such as 1024x1024, or 'default'. "
+                "Where SRC is tiled, its own ones, turned, are what is taken without this.",
+            ),
             click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
             click.option(
                 "--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major."
@@ -54,7 +75,7 @@ def _common(function: _F) -> _F:
             click.option(
                 "--via",
                 metavar="DIR",
-                type=click.Path(file_okay=False),
+                type=click.Path(exists=True, file_okay=False),
                 help="Copy SRC to this directory first, which is on a faster disk.",
             ),
             click.option(
@@ -86,7 +107,7 @@ def transpose(session: Session, source: Place, target: Place, anti: bool, **wish
     _turn(session, "transposed", turn, source, target, **wishes)
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=_Signed)
 @_common
 @click.argument("angle", metavar="ANGLE", type=int)
 @click.option("--clockwise", is_flag=True, help="The other way round.")
@@ -132,7 +153,7 @@ def flip(
     _turn(session, "flipped", turn, source, target, **wishes)
 
 
-@click.command()
+@click.command(cls=_Signed)
 @_common
 @click.argument("axes", metavar="AXES", type=_Axes())
 def permute(
@@ -166,9 +187,16 @@ def _turn(
     target = undescribed(target, "DST", "SRC, turned")
     format = target_format(target, format, "DST")
     check_zarr_only(target, format, {"--tile": tile})
+    if order and format not in ("npy", "raw"):
+        what = "tiles of Zarr" if format == "zarr" else f"{format} files"
+        raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
     turned = turn(source.open())
-    options: dict[str, Any] = {"format": format, "target_order": order or "C"}
-    options["tile"] = None if tile == "default" else tile
+    if tile == "default":
+        tile = _native.default_tile(turned.shape, turned.dtype.name)
+    elif tile is None:
+        # Said here, for the plan to be that of what is run.
+        tile = reorganize.target_tile(turned, target.path, format)
+    options: dict[str, Any] = {"tile": tile, "format": format, "target_order": order or "C"}
     if only_plan:
         click.echo(plan(turned, target.path, via=via, **options).explain())
         return

@@ -120,7 +120,7 @@ impl Job<'_> {
         };
         for movers in 2..=MOVERS {
             let more = Threads { loaders: Loaders::Threads(movers), storers: movers, ..threads };
-            if more.staging() <= self.limit / 4 {
+            if more.staging() <= self.limit / 3 {
                 threads = more;
             }
         }
@@ -193,12 +193,20 @@ impl Job<'_> {
         if matches!(groups.cut, Cut::Blocks(_)) {
             // Too many blocks would wait to be whole.
             let runs = self.target.extents(&ArrayBox::whole(group));
-            let aligned = runs.bytes.is_multiple_of(4096);
-            if self.target.file_axes().is_some() && runs.count > MOST_WAITING && !aligned {
+            if runs.count > MOST_WAITING && !self.are_aligned(group, runs.bytes) {
                 return Ok(None);
             }
         }
         Ok(Some((memory, self.seconds(&groups, &threads))))
+    }
+
+    /// Whether runs of so many bytes, in the target, of groups of this shape begin and end at the edges of blocks.
+    fn are_aligned(&self, group: &[u64], run: u64) -> bool {
+        let info = self.target.info();
+        let Some(fastest) = self.target.file_axes().and_then(|axes| axes.last().copied()) else { return false };
+        let row = info.shape[fastest] * info.dtype.size() as u64;
+        let first = self.target.phase(&ArrayBox::whole(group));
+        run.is_multiple_of(4096) && row.is_multiple_of(4096) && first == 0
     }
 
     /// Seconds that a pass takes.
@@ -240,8 +248,8 @@ impl Job<'_> {
         let reading = self.devices.0.read(bytes + cut, count);
         let (bytes, count) = pieces_of(written.bytes, written.count, store);
         let writing = self.devices.1.write(bytes, count, self.again);
-        let moved = times(read.bytes * read.count + written.bytes * written.count);
-        let together = self.devices.0.both(moved);
+        let together =
+            self.devices.1.both(times(read.bytes * read.count), times(written.bytes * written.count), self.again);
         let rate = match groups.cut {
             Cut::Blocks(_) => rates(self.target.info().dtype.size()).0,
             _ => rates(1).1,

@@ -41,64 +41,79 @@ impl Source {
 }
 
 impl LinearArray {
-    /// Writes waiting blocks, completed from the file where they are not whole.
-    fn write_seams(&self, mover: &mut Mover, mut blocks: BTreeMap<u64, Seam>, whole: bool) -> Result<()> {
-        if blocks.is_empty() {
-            return Ok(());
-        }
+    /// Takes what is missing in blocks from the file.
+    fn complete(&self, mover: &mut Mover, blocks: &mut BTreeMap<u64, Seam>) -> Result<()> {
         let cancel = mover.cancel.clone();
         let (disk, end) = (mover.disk, self.layout.end());
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
-        let written = (|| {
-            if !whole {
-                let mut offsets: Vec<u64> = blocks.keys().copied().collect();
-                {
-                    let seams = lock(&self.seams);
-                    offsets.retain(|&at| seams.is_written(at));
-                }
-                // As many old blocks at once as the staging memory holds. A block that was not written
-                // yet is completed with zeros, which it has where nothing was put.
-                for some in offsets.chunks(room / BLOCK) {
-                    let mut reads = some.iter().enumerate().map(|(i, &at)| {
-                        let need = (end - at).min(BLOCK as u64) as usize;
-                        Transfer::read(&self.file, at, staging.wrapping_add(i * BLOCK), BLOCK, need)
-                    });
-                    // SAFETY: each read has its own block of staging memory, which is ours until the end.
-                    unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
-                    for (i, at) in some.iter().enumerate() {
-                        // SAFETY: the block was read above; bytes behind the file's end are not used.
-                        let old =
-                            unsafe { std::slice::from_raw_parts(staging.wrapping_add(i * BLOCK), BLOCK) };
-                        blocks.get_mut(at).expect("taken from its keys").complete(old);
-                    }
-                }
+        let mut offsets: Vec<u64> = blocks.keys().copied().collect();
+        {
+            let seams = lock(&self.seams);
+            offsets.retain(|&at| seams.is_written(at));
+        }
+        // As many old blocks at once as the staging memory holds. A block that was not written
+        // yet is completed with zeros, which it has where nothing was put.
+        for some in offsets.chunks(room / BLOCK) {
+            let mut reads = some.iter().enumerate().map(|(i, &at)| {
+                let need = (end - at).min(BLOCK as u64) as usize;
+                Transfer::read(&self.file, at, staging.wrapping_add(i * BLOCK), BLOCK, need)
+            });
+            // SAFETY: each read has its own block of staging memory, which is ours until the end.
+            unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
+            for (i, at) in some.iter().enumerate() {
+                // SAFETY: the block was read above; bytes behind the file's end are not used.
+                let old = unsafe { std::slice::from_raw_parts(staging.wrapping_add(i * BLOCK), BLOCK) };
+                blocks.get_mut(at).expect("taken from its keys").complete(old);
             }
-            let mut inner = blocks
-                .range(..end / BLOCK as u64 * BLOCK as u64)
-                .map(|(&at, seam)| Transfer::write(&self.file, at, seam.as_ptr(), BLOCK));
-            // SAFETY: the blocks live in the map until the end of this function.
-            unsafe { disk.transfer(queue, &self.file, &mut inner, Direction::Write, &cancel)? };
-            {
-                let mut seams = lock(&self.seams);
-                blocks.keys().for_each(|&at| seams.mark(at, at + BLOCK as u64));
-            }
-            // The file's last block is not written beyond its end.
-            if let Some((&at, seam)) = blocks.range(end / BLOCK as u64 * BLOCK as u64..).next() {
-                disk.write_unaligned(&self.file, at, &seam.bytes()[..(end - at) as usize])?;
-            }
-            Ok(())
-        })();
-        if written.is_err() && !whole {
+        }
+        Ok(())
+    }
+
+    /// Writes whole blocks and, at the same time, others.
+    ///
+    /// # Safety
+    /// The memory of the others can be read, and does not change before this returns.
+    unsafe fn write_with(
+        &self,
+        mover: &mut Mover,
+        blocks: &BTreeMap<u64, Seam>,
+        mut others: Vec<Transfer>,
+    ) -> Result<()> {
+        let cancel = mover.cancel.clone();
+        let (disk, end) = (mover.disk, self.layout.end());
+        let last = end / BLOCK as u64 * BLOCK as u64;
+        let (queue, _, _) = mover.parts(0)?;
+        let whole = blocks.range(..last);
+        others.extend(whole.map(|(&at, seam)| Transfer::write(&self.file, at, seam.as_ptr(), BLOCK)));
+        // SAFETY: the blocks are borrowed until the end of this function; the others are the caller's promise.
+        unsafe { disk.transfer(queue, &self.file, &mut others.into_iter(), Direction::Write, &cancel)? };
+        {
+            let mut seams = lock(&self.seams);
+            blocks.keys().for_each(|&at| seams.mark(at, at + BLOCK as u64));
+        }
+        // The file's last block is not written beyond its end.
+        if let Some((&at, seam)) = blocks.range(last..).next() {
+            disk.write_unaligned(&self.file, at, &seam.bytes()[..(end - at) as usize])?;
+        }
+        Ok(())
+    }
+
+    /// Writes every waiting block, completed from the file where it is not whole. When this returns, nothing waits
+    /// and no flush is under way.
+    pub(super) fn flush_seams(&self, mover: &mut Mover) -> Result<()> {
+        let _alone = self.flushing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&self.seams).take_all();
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let written = self.complete(mover, &mut blocks).and_then(|()| {
+            // SAFETY: there are no others.
+            unsafe { self.write_with(mover, &blocks, Vec::new()) }
+        });
+        if written.is_err() {
             lock(&self.seams).restore(blocks);
         }
         written
-    }
-
-    /// Writes every waiting block; when this returns, nothing waits and no flush is under way.
-    pub(super) fn flush_seams(&self, mover: &mut Mover) -> Result<()> {
-        let _alone = self.flushing.write().unwrap_or_else(PoisonError::into_inner);
-        let blocks = lock(&self.seams).take_all();
-        self.write_seams(mover, blocks, false)
     }
 
     /// Stores the canvas's box, in parts whose runs fit the staging memory.
@@ -138,15 +153,13 @@ impl LinearArray {
         part: &ArrayBox,
         direct: Option<Source>,
     ) -> Result<()> {
-        let cancel = mover.cancel.clone();
         let runs = layout.runs(part);
         let end = self.layout.end();
-        let disk = mover.disk;
         let block = BLOCK as u64;
         let len = runs.run_bytes as usize;
         let in_row = runs.in_row() as usize;
         let firsts: Vec<u64> = runs.rows().offsets().collect();
-        let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
+        let (_, staging, room) = mover.parts(LEAST_STAGING)?;
         let source = direct.unwrap_or_else(|| {
             let source = Source::staged(&runs, staging);
             debug_assert!(firsts.len() * source.row_bytes <= room);
@@ -190,10 +203,11 @@ impl LinearArray {
                 }
             }
         }
-        // SAFETY: the runs' memory is the canvas's or the staging memory, neither of which changes
-        // before this returns.
-        unsafe { disk.transfer(queue, &self.file, &mut writes.into_iter(), Direction::Write, &cancel)? };
-        self.write_seams(mover, whole, true)?;
+        if !(writes.is_empty() && whole.is_empty()) {
+            // SAFETY: the runs' memory is the canvas's or the staging memory, neither of which changes
+            // before this returns.
+            unsafe { self.write_with(mover, &whole, writes)? };
+        }
         drop(together);
         if lock(&self.seams).len() > Seams::MOST {
             self.flush_seams(mover)?;

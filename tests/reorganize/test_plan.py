@@ -1,0 +1,218 @@
+"""What is planned is what happens: passes, bytes, memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+pytestmark = pytest.mark.filterwarnings("ignore::outcrop.errors.OutcropWarning")
+
+SHAPE = (1103, 907)
+
+
+def passes(plan: Any) -> int:
+    return len(plan._facts["passes"])
+
+
+def moved(plan: Any) -> tuple[int, int]:
+    """Bytes read and written by the passes; a Zarr array's metadata is written after them."""
+    parts = plan._facts["passes"]
+    return sum(p["bytes_read"] for p in parts), sum(p["bytes_written"] for p in parts)
+
+
+@pytest.mark.parametrize("target", ["a.npy", "f.npy", "a.raw", "a.tif", "a.pgm", "a.zarr"])
+@pytest.mark.parametrize("source", ["a.npy", "f.npy", "a.zarr", "odd.zarr"])
+def test_what_is_planned_is_what_happens(desk: Any, source: str, target: str) -> None:
+    pytest.importorskip("tifffile")
+    plain = desk.values(SHAPE, "uint16")
+    options: dict[str, Any] = {"order": "F"} if source == "f.npy" else {}
+    if source.endswith("zarr"):
+        options["tile"] = (128, 96) if source == "a.zarr" else (61, 83)
+    array = oc.open(desk.put(source, plain, **options))
+    wishes: dict[str, Any] = {"target_order": "F"} if target == "f.npy" else {}
+    wishes |= {"tile": (97, 128)} if target == "a.zarr" else {}
+    out = desk.path / f"out-{target}"
+    for view, expected in (
+        (oc.transpose(array), plain.T),
+        (oc.rotate(array), np.rot90(plain)),
+        (oc.flip(array, axis=0), plain[::-1]),
+        (array[100:1000, 3:900].T, plain[100:1000, 3:900].T),
+        (array, plain),
+    ):
+        plan = oc.plan(view, out, **wishes)
+        result = oc.rotate(view, out, 0, overwrite=True, **wishes)
+        run = oc.last_run()
+        assert run is not None
+        if target == "a.pgm":
+            # Planned as if the elements began at a block, which they do not.
+            assert run.bytes_read == pytest.approx(plan.bytes_read, rel=0.01)
+            assert run.bytes_written == pytest.approx(plan.bytes_written, rel=0.01)
+        else:
+            assert (run.bytes_read, run.bytes_written) == moved(plan)
+        if target != "a.zarr":
+            assert (plan.bytes_read, plan.bytes_written) == moved(plan)
+        assert run.peak_bytes <= plan.peak_bytes <= oc.config().memory
+        assert run.operation == plan.operation
+        assert plan.lower_bound == expected.nbytes <= plan.bytes_read
+        np.testing.assert_array_equal(desk.read(result), expected)
+        result.close()
+
+
+def test_two_passes_where_memory_is_small(desk: Any) -> None:
+    plain = desk.values(SHAPE, "float32")
+    array = oc.open(desk.put("a.npy", plain))
+    out = desk.path / "out.npy"
+    with oc.config(memory="64MiB"):
+        plan = oc.plan(array.T, out)
+        assert passes(plan) == 1
+        assert "in one pass" in plan.explain()
+    with oc.config(memory="512KiB"):
+        plan = oc.plan(array.T, out)
+        assert passes(plan) == 2
+        text = plan.explain()
+        assert "transpose: 3.8 MiB in 2 passes" in text
+        assert "pass 2:" in text
+        assert "wait in the new file itself" in text
+        assert "instead of one pass" in text
+        assert plan.scratch_bytes == 0
+        assert plan.bytes_written == 2 * plain.nbytes + 2 * (plan.bytes_written // 2 - plain.nbytes)
+        assert "2 passes" not in repr(plan)
+        oc.transpose(array, out)
+        desk.check_run()
+        # What goes the same way needs no second pass.
+        assert passes(oc.plan(array[::-1], out)) == passes(oc.plan(array[:, ::-1], out)) == 1
+    np.testing.assert_array_equal(np.load(out), plain.T)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
+@pytest.mark.parametrize("name", ["a.npy", "f.npy", "a.raw", "a.pam"])
+def test_two_passes_are_right(desk: Any, name: str, dtype: str) -> None:
+    if name == "a.pam" and dtype != "uint8":
+        pytest.skip("PAM holds small integers")
+    plain = desk.values((1301, 1103) if dtype == "uint8" else (407, 603), dtype)
+    array = oc.open(desk.put("in.npy", plain))
+    options = {"target_order": "F"} if name == "f.npy" else {}
+    for view, expected in (
+        (array.T, plain.T),
+        (array[::-1].T, plain[::-1].T),
+        (array[::-1, ::-1], plain[::-1, ::-1]),
+    ):
+        oc.plan(view, desk.path / name, **options)
+        result = oc.flip(view, desk.path / name, axis=(), overwrite=True, **options)
+        desk.check_run()
+        np.testing.assert_array_equal(desk.read(result), expected)
+        result.close()
+
+
+def test_by_way_of_another_disk(desk: Any) -> None:
+    plain = desk.values(SHAPE, "float32")
+    for name in ("a.raw", "a.npy"):
+        path = desk.put(name, plain)
+        array = oc.open(path, **({"shape": SHAPE, "dtype": "f4"} if name == "a.raw" else {}))
+        without = oc.plan(array.T, desk.path / "out.npy")
+        plan = oc.plan(array.T, desk.path / "out.npy", via=desk.fast)
+        # The copy counts; it was left out.
+        assert plan.bytes_written >= without.bytes_written + plain.nbytes
+        assert plan.bytes_read >= without.bytes_read + plain.nbytes
+        oc.transpose(array, desk.path / "out.npy", via=desk.fast, overwrite=True)
+        run = oc.last_run()
+        assert run is not None
+        assert run.bytes_written == plan.bytes_written
+        assert 0 <= plan.bytes_read - run.bytes_read <= 4096
+        assert run.peak_bytes <= plan.peak_bytes <= oc.config().memory
+        assert f"before that, copies what is read to {desk.fast}: reads" in plan.explain()
+
+
+def test_nothing_is_made(desk: Any) -> None:
+    array = oc.open(desk.put("a.npy", desk.values((50, 40))))
+    before = sorted(desk.path.rglob("*"))
+    for view in (array, array.T, array[::-1]):
+        for target in (None, desk.path / "a.npy", desk.path / "b.zarr", desk.path / "no" / "c.npy"):
+            oc.plan(view, target).explain()
+        oc.plan(view, via=desk.fast)
+    assert sorted(desk.path.rglob("*")) == before
+
+
+def test_what_cannot_be_planned(desk: Any) -> None:
+    array = oc.open(desk.put("a.npy", desk.values((50, 40))))
+    for view in (array[::2], array[3], array[None], array[..., 3].T):
+        with pytest.raises(oc.UnsupportedError, match="leaves out elements or axes"):
+            oc.plan(view, desk.path / "out.npy")
+    for options, target, match in (
+        ({"tile": 5}, "out.npy", "tile= is for Zarr"),
+        ({"target_order": "F"}, "out.zarr", "npy and raw"),
+        ({"target_order": "F"}, "out.pgm", "npy and raw"),
+        ({"target_order": "R"}, "out.npy", "'C' or 'F'"),
+        ({"tile": (3, 3, 3)}, "out.zarr", "different numbers"),
+        ({"format": "hdf5"}, "out.npy", "format must be"),
+        ({"via": desk.path / "nowhere"}, "out.npy", "is not a directory"),
+    ):
+        with pytest.raises(oc.InvalidArgumentError, match=match):
+            oc.plan(array.T, desk.path / target, **options)
+    with pytest.raises(oc.InvalidTypeError, match="plan takes an"):
+        oc.plan("a.npy")  # type: ignore[arg-type]
+    with oc.config(memory="256KiB"), pytest.raises(oc.BudgetError, match="least that works"):
+        oc.plan(oc.open(desk.put("b.npy", desk.values((999, 999)))).T, desk.path / "b.zarr")
+
+
+SCRIPT = """
+import json, sys
+import outcrop as oc
+
+def counted():
+    lines = open("/proc/self/io").read().split("\\n")
+    facts = dict(line.split(": ") for line in lines if line)
+    return int(facts["read_bytes"]), int(facts["write_bytes"])
+
+oc.config(memory="1MiB", threads=2)
+array = oc.open("a.npy")
+plan = oc.plan(array.T, "out.npy")
+before = counted()
+oc.transpose(array, "out.npy")
+after = counted()
+print(json.dumps({
+    "passes": len(plan._facts["passes"]),
+    "counted": [a - b for a, b in zip(after, before)],
+    "planned": [plan.bytes_read, plan.bytes_written],
+}))
+"""
+
+
+def file_system(path: Path) -> str:
+    """The type of the file system that a path lies on."""
+    best, kind = "", ""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, place, found, *_ = line.split()
+        inside = str(path).startswith(place.rstrip("/") + "/")
+        if inside and len(place) >= len(best):
+            best, kind = place, found
+    return kind
+
+
+def test_the_kernel_counts_the_same(tmp_path: Path) -> None:
+    if file_system(tmp_path) in ("tmpfs", "ramfs", "overlay", ""):
+        pytest.skip("the kernel counts nothing on this file system")
+    plain = np.random.default_rng(0).random((1024, 768))
+    np.save(tmp_path / "a.npy", plain)
+    with (tmp_path / "a.npy").open("rb+") as file:
+        # Else what is read would still be on its way to the disk.
+        os.fsync(file.fileno())
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    facts = json.loads(ended.stdout)
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), plain.T)
+    # Metadata of the file system, and modules that are imported late.
+    for counted, planned in zip(facts["counted"], facts["planned"], strict=True):
+        assert abs(counted - planned) <= 0.02 * planned + (512 << 10), facts
