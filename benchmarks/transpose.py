@@ -46,7 +46,7 @@ TRANSPOSED = MOVE.format(turned="oc.transpose(x)")
 ROTATED = MOVE.format(turned="oc.rotate(x)")
 PROFILE = """
 before = io(); start = 0; seconds = 0
-oc.doctor(sys.argv[1], quick=True)
+oc.doctor(sys.argv[1])
 print("{}")
 """
 
@@ -81,12 +81,12 @@ for rows, columns, dtype in SHAPES:
     itemsize = int(dtype[1:])
     nbytes = rows * columns * itemsize
     make(source, rows, columns, itemsize)
+    outcrop(GIB, GIB, PROFILE, str(options.directory))
     for number, (budget, _, _) in enumerate(BUDGETS):
         memory = int(budget if budget > 1 else nbytes * budget)
         limit = memory + ALLOWANCE
         name = f"{nbytes / GIB:.1f} GiB {dtype} {rows} x {columns}, {memory // MIB} MiB"
         for _ in range(options.rounds):
-            outcrop(limit, memory, PROFILE, str(options.directory))
             remove(reference, target)
             cold(source)
             cp, _ = limited(limit, ["sh", "-c", f"cp {source} {reference} && sync"])

@@ -196,7 +196,7 @@ def plan_copy(
     turn: tuple[Sequence[int], Sequence[bool]] | None,
     target: Store,
 ) -> dict[str, Any]:
-    """passes (each: remark, bytes_read, bytes_written, seconds), bytes_read, bytes_written, scratch_bytes, peak_bytes, seconds, budget, measured, others (remark, bytes moved, seconds)."""
+    """passes (each: remark, bytes_read, bytes_written, seconds), bytes_read, bytes_written, scratch_bytes, peak_bytes, seconds, budget, measured, others (remark, seconds)."""
 
 def sketch(
     path: str,

@@ -168,8 +168,8 @@ class MovementPlan(Plan):
         )
         known = "" if facts["measured"] else ", for a disk whose speed was not measured"
         lines.append(f"  about {_seconds(self.seconds)}{known}")
-        for remark, moved, seconds in facts["others"]:
-            lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
+        for remark, seconds in facts["others"]:
+            lines.append(f"  instead of {remark}: {_seconds(seconds)}")
         return "\n".join(lines)
 
 

@@ -410,11 +410,19 @@ def deliver(
     if via is None:
         return turned.save(target, progress=progress, **options)
     _check_target(turned, target, **options)
+    progress = _in_bytes(progress, turned.nbytes)
     with (
         _native.Operation(),
         bridged(turned, via, part_of(progress, 0.0, 0.4)) as near,
     ):
         return near.save(target, progress=part_of(progress, 0.4, 1.0), **options)
+
+
+def _in_bytes(progress: Progress | None, nbytes: int) -> Progress | None:
+    """What tells of parts of a whole as bytes of the result, which is what people look for."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(nbytes * done // max(total, 1), nbytes)
 
 
 def _check_target(

@@ -112,6 +112,8 @@ def test_it_appears_when_it_is_complete(desk: Any) -> None:
         oc.transpose(path, out, progress=progress, **options)
         assert seen == sorted(seen)
         assert seen[-1][0] == seen[-1][1] > 0
+        # It was said in parts of a thousand million, which looked like bytes.
+        assert seen[-1][1] % plain.nbytes == 0
         assert out.exists()
 
 

@@ -30,7 +30,7 @@ pub struct Report {
 
 impl Report {
     /// Adds what another run did, and its peaks.
-    pub(crate) fn add(&mut self, other: &Report) {
+    pub fn add(&mut self, other: &Report) {
         self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
         self.elapsed += other.elapsed;

@@ -17,6 +17,8 @@ use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
 use outcrop_engine::scratch::ScratchDir;
 use outcrop_engine::stream::Watch;
+use outcrop_store::io::Cancel;
+use outcrop_store::io::disk::{device_of, parent_of};
 use outcrop_store::layout::Layout;
 use outcrop_store::store::open::{NewFormat, create};
 use outcrop_store::store::oriented::{Orientation, OrientedArray};
@@ -29,12 +31,12 @@ use std::sync::Arc;
 /// A movement that is planned.
 pub struct Movement {
     target: Arc<dyn Store>,
-    passes: Vec<Planned>,
+    passes: Vec<Expected>,
     /// Where elements wait between two passes, if not in the target's own file.
     scratch: Option<Between>,
     commit: u64,
     measured: bool,
-    others: Vec<(String, u64, f64)>,
+    others: Vec<(String, f64)>,
 }
 
 /// How elements wait between two passes.
@@ -42,14 +44,6 @@ struct Between {
     shape: Dims,
     panel: Dims,
     axes: Vec<usize>,
-}
-
-struct Planned {
-    pass: Pass,
-    seconds: f64,
-    peak: usize,
-    bytes_read: u64,
-    bytes_written: u64,
 }
 
 /// What is expected of a pass.
@@ -66,25 +60,22 @@ pub struct PassFacts {
 }
 
 impl Movement {
-    /// The passes, in order.
-    pub fn passes(&self) -> Vec<PassFacts> {
-        let facts = |p: &Planned| PassFacts {
-            remark: remark(&p.pass),
-            bytes_read: p.bytes_read,
-            bytes_written: p.bytes_written,
-            seconds: p.seconds,
+    /// The passes, in order. Every piece is looked at to count its bytes.
+    ///
+    /// # Errors
+    /// Those of the stores, where stored sizes have to be looked up.
+    pub fn passes(&self) -> Result<Vec<PassFacts>> {
+        let facts = |expected: &Expected| {
+            let (bytes_read, bytes_written) = expected.pass.bytes()?;
+            let remark = remark(&expected.pass);
+            Ok(PassFacts { remark, bytes_read, bytes_written, seconds: expected.seconds })
         };
         self.passes.iter().map(facts).collect()
     }
 
-    /// Bytes read.
-    pub fn bytes_read(&self) -> u64 {
-        self.passes.iter().map(|p| p.bytes_read).sum()
-    }
-
-    /// Bytes written, the commit included.
-    pub fn bytes_written(&self) -> u64 {
-        self.commit + self.passes.iter().map(|p| p.bytes_written).sum::<u64>()
+    /// Bytes written at the end beside those of the passes.
+    pub fn commit_bytes(&self) -> u64 {
+        self.commit
     }
 
     /// Bytes of the budget in use at once, at most.
@@ -107,8 +98,8 @@ impl Movement {
         self.passes.iter().map(|p| p.seconds).sum()
     }
 
-    /// What was not chosen: how it would move, bytes read and written, seconds.
-    pub fn others(&self) -> &[(String, u64, f64)] {
+    /// What was not chosen: how it would move, and seconds.
+    pub fn others(&self) -> &[(String, f64)] {
         &self.others
     }
 
@@ -124,20 +115,31 @@ impl Movement {
             let panels = Arc::clone(&file).panels(&between.panel, &between.axes).expect("it is one file");
             self.passes[0].pass.target = Arc::clone(&panels);
             self.passes[1].pass.source = panels;
-            // Dropped in this order: the file, then its directory.
             scratch = Some((file, dir));
         }
         let count = self.passes.len() as u64;
-        let mut report = Report::default();
-        for (i, planned) in self.passes.iter().enumerate() {
-            let done = i as u64;
-            let mut part = |now: u64, total: u64| watch.tick(done * total + now, count * total);
-            report = planned.pass.run(runtime, &mut part)?;
-        }
-        if let Some((file, _dir)) = &scratch {
+        let mut sum = Report::default();
+        let moved = (|| {
+            for (i, Expected { pass, .. }) in self.passes.iter().enumerate() {
+                let done = i as u64;
+                let mut part = |now: u64, total: u64| watch.tick(done * total + now, count * total);
+                let report = pass.run(runtime, &mut part)?;
+                sum.operation = report.operation;
+                sum.add(&report);
+                if done + 1 < count {
+                    let staging = pass.target.commit_staging();
+                    pass.target.settle(&mut runtime.mover(staging, pass.operation, &Cancel::default())?)?;
+                }
+            }
+            Ok(sum)
+        })();
+        // Files first, then the directory in which they are.
+        if let Some((file, dir)) = scratch {
             file.abort();
+            self.passes.clear();
+            drop((file, dir));
         }
-        Ok(runtime.last_run().unwrap_or(report))
+        moved
     }
 }
 
@@ -217,12 +219,25 @@ pub fn plan(
     };
     check_pair(source, shown.info(), &region, target)?;
     let bytes = target.info().nbytes();
+    let commit = target.bytes_to_commit();
+    if bytes == 0 {
+        let target = Arc::clone(target);
+        return Ok(Movement {
+            target,
+            passes: Vec::new(),
+            scratch: None,
+            commit,
+            measured: true,
+            others: Vec::new(),
+        });
+    }
     let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, bytes);
     let elsewhere = runtime.used_elsewhere();
     let job = Job {
         runtime,
         operation: if orientation.is_some_and(|o| !o.is_plain()) { "transpose" } else { "copy" },
         devices: (device(source), device(target)),
+        same_device: is_same_device(source, target),
         source: Arc::clone(&shown),
         origin: region.start.clone(),
         target: Arc::clone(target),
@@ -234,7 +249,6 @@ pub fn plan(
     let unit = tiles(target).or_else(|| tiles(&shown)).unwrap_or_else(|| Dims::from_elem(1, ndim));
     let one = job.best(&unit);
     let two = two_passes(&job, &one);
-    let commit = target.bytes_to_commit();
     let measured = job.devices.0.is_measured() && job.devices.1.is_measured();
     let movement = |passes, scratch| Movement {
         target: Arc::clone(target),
@@ -244,7 +258,7 @@ pub fn plan(
         measured,
         others: Vec::new(),
     };
-    let one = one.and_then(planned).map(|pass| movement(vec![pass], None));
+    let one = one.map(|pass| movement(vec![pass], None));
     let two = two.map(|(passes, scratch)| movement(passes, scratch));
     let (mut chosen, other, label) = match (one, two) {
         (Ok(one), Some(two)) if two.seconds() < one.seconds() => (two, Some(one), "one pass"),
@@ -253,25 +267,22 @@ pub fn plan(
         (Err(error), None) => return Err(error),
     };
     if let Some(other) = other {
-        let remarks: Vec<String> = other.passes().into_iter().map(|p| p.remark).collect();
-        let moved = other.bytes_read() + other.bytes_written();
-        chosen.others.push((format!("{label}: {}", remarks.join("; ")), moved, other.seconds()));
+        let remarks: Vec<String> = other.passes.iter().map(|p| remark(&p.pass)).collect();
+        chosen.others.push((format!("{label}: {}", remarks.join("; ")), other.seconds()));
     }
-    log::debug!("{:?}", chosen.passes());
     Ok(chosen)
 }
 
-fn planned(expected: Expected) -> Result<Planned> {
-    let (bytes_read, bytes_written) = expected.pass.bytes()?;
-    let Expected { pass, seconds, peak } = expected;
-    Ok(Planned { pass, seconds, peak, bytes_read, bytes_written })
+fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {
+    let device = |store: &Arc<dyn Store>| device_of(parent_of(&store.info().path)).ok();
+    device(one) == device(other)
 }
 
 /// How much longer than moving all bytes once a single pass may take before two are considered.
 const WORTH_TWO: f64 = 1.15;
 
 /// The best two passes, where they may be worth it.
-fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Option<Between>)> {
+fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, Option<Between>)> {
     let target = job.target.info();
     let bytes = target.nbytes();
     if bytes == 0 {
@@ -295,9 +306,7 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Planned>, Op
             best = Some((seconds, found.0, found.1));
         }
     }
-    let (_, passes, scratch) = best?;
-    let passes = passes.into_iter().map(planned).collect::<Result<Vec<_>>>().ok()?;
-    Some((passes, scratch))
+    best.map(|(_, passes, scratch)| (passes, scratch))
 }
 
 /// Two passes with panels of at most `room` bytes between them.
@@ -321,6 +330,7 @@ fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Bet
             (panel, None, panels)
         }
         None => {
+            job.runtime.disk().require_space(&job.runtime.scratch_dir(), target.nbytes()).ok()?;
             // Rows of tiles.
             let grid = TileGrid::new(&target.shape, &target.tile).ok()?;
             let axes: Vec<usize> = (0..ndim).collect();
@@ -346,7 +356,10 @@ fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Bet
         Some(_) => (0..ndim).map(|a| if panel[a] < target.shape[a] { panel[a] } else { 1 }).collect(),
         None => job.source.info().tile.clone(),
     };
+    let near = |store: &Arc<dyn Store>| is_same_device(store, &panels);
+    let same_device = (near(&job.source), near(&job.target));
     let first = Job {
+        same_device: same_device.0,
         target: Arc::clone(&panels),
         source: Arc::clone(&job.source),
         origin: job.origin.clone(),
@@ -354,6 +367,7 @@ fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Bet
         ..*job
     };
     let second = Job {
+        same_device: same_device.1,
         source: panels,
         origin: Dims::from_elem(0, ndim),
         target: Arc::clone(&job.target),

@@ -15,18 +15,12 @@ pub(crate) const NONE: Staging = Staging { least: 0, wanted: 0 };
 /// Threads for loads and stores with these needs: as many as leave three quarters of the budget for
 /// frames, at least one each.
 pub(crate) fn threads(runtime: &Runtime, load: Staging, store: Option<Staging>) -> Threads {
-    threads_beside(runtime, 0, load, store)
+    threads_beside(runtime.budget().limit(), 0, load, store)
 }
 
-/// The same, also leaving at least so many bytes for frames. What the least budget has to hold must
-/// not grow with the budget.
-pub(crate) fn threads_beside(
-    runtime: &Runtime,
-    frames: usize,
-    load: Staging,
-    store: Option<Staging>,
-) -> Threads {
-    let limit = runtime.budget().limit();
+/// The same for `limit` bytes of memory, also leaving at least so many bytes for frames. What the least budget
+/// has to hold must not grow with the budget.
+pub(crate) fn threads_beside(limit: usize, frames: usize, load: Staging, store: Option<Staging>) -> Threads {
     let storers = |n: usize| if store.is_some() { n } else { 0 };
     let store = store.unwrap_or(NONE);
     let mut choice = Threads {
@@ -56,10 +50,7 @@ pub(crate) fn units(store: &dyn Store, region: &ArrayBox, bytes: u64) -> Vec<Arr
     if region.is_empty() {
         return Vec::new();
     }
-    let Some(axes) = store.file_axes() else {
-        let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
-        return grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect();
-    };
+    let Some(axes) = store.file_axes() else { return store.tile_boxes(region) };
     parts(region, &part_shape(&axes, &region.shape, info.dtype.size() as u64, bytes))
 }
 

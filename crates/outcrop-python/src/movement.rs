@@ -58,10 +58,17 @@ pub fn plan_copy<'py>(
     let orientation = orientation(py, turn)?;
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
-    let plan = run(py, &runtime, None, |_| copy::plan(&runtime, &from, &region, orientation.as_ref(), &to))?;
+    let (plan, found) = run(py, &runtime, None, |_| {
+        let plan = copy::plan(&runtime, &from, &region, orientation.as_ref(), &to)?;
+        let passes = plan.passes()?;
+        Ok((plan, passes))
+    })?;
     let facts = PyDict::new(py);
+    facts.set_item("bytes_read", found.iter().map(|p| p.bytes_read).sum::<u64>())?;
+    let written: u64 = found.iter().map(|p| p.bytes_written).sum();
+    facts.set_item("bytes_written", written + plan.commit_bytes())?;
     let mut passes = Vec::new();
-    for pass in plan.passes() {
+    for pass in found {
         let one = PyDict::new(py);
         one.set_item("remark", pass.remark)?;
         one.set_item("bytes_read", pass.bytes_read)?;
@@ -70,8 +77,6 @@ pub fn plan_copy<'py>(
         passes.push(one);
     }
     facts.set_item("passes", passes)?;
-    facts.set_item("bytes_read", plan.bytes_read())?;
-    facts.set_item("bytes_written", plan.bytes_written())?;
     facts.set_item("scratch_bytes", plan.scratch_bytes())?;
     facts.set_item("peak_bytes", plan.peak_bytes())?;
     facts.set_item("seconds", plan.seconds())?;

@@ -12,17 +12,16 @@ use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Extents of a group that are tried along one axis, at most: of an array of two axes, and of more.
-const TRIED: (u64, u64) = (64, 20);
+/// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
+const TRIED: [u64; 3] = [64, 16, 7];
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
 /// Seconds that are lost at the edge of two groups.
 const BETWEEN: f64 = 3e-4;
 /// Threads in each direction, where memory allows.
 const MOVERS: usize = 4;
-/// Runs of a group that may end inside blocks of the target: so many blocks wait until the next group completes
-/// them.
-const MOST_WAITING: u64 = 1000;
+/// Runs that may end inside blocks of the target before others complete these, which wait for that in memory.
+const MOST_WAITING: u64 = 2000;
 
 /// What moving takes.
 pub(super) struct Job<'a> {
@@ -33,6 +32,8 @@ pub(super) struct Job<'a> {
     pub target: Arc<dyn Store>,
     /// The devices of the source and of the target.
     pub devices: (Device, Device),
+    /// Whether they are one.
+    pub same_device: bool,
     /// Whether this run has written before where it writes now.
     pub again: bool,
     /// Bytes of the budget that it may have.
@@ -65,7 +66,7 @@ impl Job<'_> {
             return Err(self.too_little(&smallest));
         };
         let bytes = self.target.info().box_bytes(&smallest);
-        let tried = if ndim > 2 { TRIED.1 } else { TRIED.0 };
+        let tried = TRIED[ndim.clamp(2, 4) - 2];
         let mut candidates = Vec::new();
         extents(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut candidates);
         let mut chosen = (smallest, best.take().map_or(f64::INFINITY, |(_, seconds)| seconds), least);
@@ -100,7 +101,7 @@ impl Job<'_> {
             let (load, store) = (self.source.staging(exact), self.target.staging(true));
             let first =
                 if groups.pieces() > 0 { self.bare(groups.clone()).memory(&largest(groups)) } else { 0 };
-            return threads_beside(self.runtime, first, load, Some(store));
+            return threads_beside(self.limit, first, load, Some(store));
         };
         // As much as a unit takes, and a store unit not more than is wanted.
         let itemsize = self.target.info().dtype.size() as u64;
@@ -193,27 +194,30 @@ impl Job<'_> {
         if matches!(groups.cut, Cut::Blocks(_)) {
             // Too many blocks would wait to be whole.
             let runs = self.target.extents(&ArrayBox::whole(group));
-            if runs.count > MOST_WAITING && !self.are_aligned(group, runs.bytes) {
+            if groups.waiting(runs.count) > MOST_WAITING && !self.are_aligned(group, runs.bytes) {
                 return Ok(None);
             }
         }
-        Ok(Some((memory, self.seconds(&groups, &threads))))
+        Ok(Some((memory, self.seconds(&groups).1)))
     }
 
     /// Whether runs of so many bytes, in the target, of groups of this shape begin and end at the edges of blocks.
     fn are_aligned(&self, group: &[u64], run: u64) -> bool {
         let info = self.target.info();
-        let Some(fastest) = self.target.file_axes().and_then(|axes| axes.last().copied()) else { return false };
+        let Some(fastest) = self.target.file_axes().and_then(|axes| axes.last().copied()) else {
+            return false;
+        };
         let row = info.shape[fastest] * info.dtype.size() as u64;
         let first = self.target.phase(&ArrayBox::whole(group));
         run.is_multiple_of(4096) && row.is_multiple_of(4096) && first == 0
     }
 
-    /// Seconds that a pass takes.
-    fn seconds(&self, groups: &Groups, threads: &Threads) -> f64 {
+    /// Seconds that a pass takes, and the score by which passes are compared: where they take the same time, the one
+    /// that leaves the disk more of it is better.
+    fn seconds(&self, groups: &Groups) -> (f64, f64) {
         let pieces = groups.pieces();
         if pieces == 0 {
-            return 0.0;
+            return (0.0, 0.0);
         }
         // A group in the middle is typical: its edges fall on any tiles, as most groups' do.
         let group = groups.group(pieces / 2);
@@ -248,19 +252,19 @@ impl Job<'_> {
         let reading = self.devices.0.read(bytes + cut, count);
         let (bytes, count) = pieces_of(written.bytes, written.count, store);
         let writing = self.devices.1.write(bytes, count, self.again);
-        let together =
-            self.devices.1.both(times(read.bytes * read.count), times(written.bytes * written.count), self.again);
+        let moved = (times(read.bytes * read.count), times(written.bytes * written.count));
+        let together = if self.same_device { self.devices.1.both(moved.0, moved.1, self.again) } else { 0.0 };
         let rate = match groups.cut {
             Cut::Blocks(_) => rates(self.target.info().dtype.size()).0,
             _ => rates(1).1,
         };
         let bytes = self.target.info().nbytes() as f64;
         let arranging = bytes / rate / self.runtime.settings().threads.max(1) as f64;
-        let _ = threads;
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
         let steady = reading.max(writing).max(together).max(arranging);
-        (reading + writing) * part + steady * (1.0 - part) + pieces as f64 * BETWEEN
+        let seconds = (reading + writing) * part + steady * (1.0 - part) + pieces as f64 * BETWEEN;
+        (seconds, seconds + (reading + writing) / 10.0)
     }
 
     /// The pass by groups of this shape, where there is memory for it.
@@ -272,16 +276,21 @@ impl Job<'_> {
     fn pass(&self, group: &[u64]) -> Result<Expected> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
-        let seconds = self.seconds(&groups, &threads);
+        let seconds = self.seconds(&groups).0;
         let mut pass = Pass { threads, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
         }
-        let edges = pass.beside.as_ref().map_or(0, Beside::memory);
         let frames = match pass.groups.pieces() {
             0 => 0,
             _ => pass.memory(&largest(&pass.groups)),
         };
+        // They were only estimated.
+        let held = pass.beside.as_ref().map_or(0, Beside::memory);
+        if threads.staging() + held + frames > self.limit {
+            pass.beside = None;
+        }
+        let edges = pass.beside.as_ref().map_or(0, Beside::memory);
         // Blocks come and go one by one; other frames all together, so that there is work for three groups.
         let ahead = if matches!(pass.groups.cut, Cut::Blocks(_)) { 2 } else { 3 };
         let useful = frames.saturating_mul(ahead).max(AHEAD);

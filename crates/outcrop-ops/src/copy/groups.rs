@@ -104,6 +104,15 @@ impl Groups {
         !piece.is_multiple_of(fastest)
     }
 
+    /// Of groups with so many runs in the target each, the runs that end before those that follow them come.
+    pub(super) fn waiting(&self, runs: u64) -> u64 {
+        let counts = self.grid.counts();
+        let Some(cut) = self.order.iter().rev().copied().find(|&axis| counts[axis] > 1) else { return 0 };
+        // All groups along the axes that come first.
+        let faster = self.nesting.iter().rev().take_while(|&&axis| axis != cut);
+        if runs == 1 { 0 } else { runs * faster.map(|&axis| counts[axis]).product::<u64>() }
+    }
+
     /// Whether groups lie beside one another, their load units whole along the source's fastest axis.
     pub(super) fn are_beside(&self) -> bool {
         let Cut::Blocks(blocks) = &self.cut else { return false };
@@ -202,7 +211,7 @@ fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], 
             parts = parts.div_ceil(here);
         }
     }
-    let block = (0..group.len())
+    let mut block: Dims = (0..group.len())
         .map(|a| {
             if store[a] < group[a] || load[a] >= group[a] {
                 return store[a];
@@ -211,5 +220,11 @@ fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], 
             load[a] * (group[a].div_ceil(load[a])).div_ceil(FRAMES)
         })
         .collect();
+    let along = |block: &Dims, a: usize| group[a].div_ceil(block[a].max(1));
+    while (0..group.len()).map(|a| along(&block, a)).product::<u64>() > FRAMES * FRAMES {
+        let cut = (0..group.len()).filter(|&a| store[a] >= group[a] && block[a] < group[a]);
+        let Some(axis) = cut.max_by_key(|&a| along(&block, a)) else { break };
+        block[axis] = (block[axis] * 2).min(group[axis]);
+    }
     Blocks { load, store, block }
 }

@@ -34,8 +34,7 @@ pub(super) struct Pass {
 pub(super) struct Beside {
     /// Bytes of each load unit's edges, at most.
     pub bytes: Vec<usize>,
-    waiting: Vec<Mutex<Waiting>>,
-    changed: Condvar,
+    waiting: Vec<(Mutex<Waiting>, Condvar)>,
 }
 
 struct Waiting {
@@ -46,8 +45,9 @@ struct Waiting {
 
 impl Beside {
     pub(super) fn new(bytes: Vec<usize>) -> Beside {
-        let waiting = bytes.iter().map(|_| Mutex::new(Waiting { piece: None, edges: None })).collect();
-        Beside { bytes, waiting, changed: Condvar::new() }
+        let nothing = || (Mutex::new(Waiting { piece: None, edges: None }), Condvar::new());
+        let waiting = bytes.iter().map(|_| nothing()).collect();
+        Beside { bytes, waiting }
     }
 
     /// Bytes of memory.
@@ -59,7 +59,7 @@ impl Beside {
     fn prepare(&self, runtime: &Runtime, operation: &'static str) -> Result<()> {
         let frame = Arc::new(runtime.frame(self.memory(), operation)?);
         let mut start = 0;
-        for (waiting, &bytes) in self.waiting.iter().zip(&self.bytes) {
+        for ((waiting, _), &bytes) in self.waiting.iter().zip(&self.bytes) {
             let edges = Some(Edges::new(&frame, start, bytes));
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Waiting { piece: None, edges };
             start += bytes;
@@ -69,7 +69,7 @@ impl Beside {
 
     /// Gives it back.
     fn finish(&self) {
-        for waiting in &self.waiting {
+        for (waiting, _) in &self.waiting {
             waiting.lock().unwrap_or_else(PoisonError::into_inner).edges = None;
         }
     }
@@ -221,12 +221,15 @@ impl Pass {
         unit: u64,
         canvas: &Canvas,
     ) -> Result<()> {
-        let mut waiting = beside.waiting[unit as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let (waiting, changed) = &beside.waiting[unit as usize];
+        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let follows = self.groups.follows(piece);
-        while follows && waiting.piece != Some(piece - 1) {
+        // Also the first group of a row waits: for the last one before that has this unit.
+        let before = (0..piece).rev().find(|&p| self.load_units(p) > unit);
+        while waiting.piece != before {
             mover.cancel.check()?;
             let tick = Duration::from_millis(20);
-            waiting = beside.changed.wait_timeout(waiting, tick).unwrap_or_else(PoisonError::into_inner).0;
+            waiting = changed.wait_timeout(waiting, tick).unwrap_or_else(PoisonError::into_inner).0;
         }
         let edges = waiting.edges.as_mut().expect("there while the pass runs");
         if !follows {
@@ -235,7 +238,7 @@ impl Pass {
         self.source.load_beside(mover, canvas, edges)?;
         waiting.piece = Some(piece);
         drop(waiting);
-        beside.changed.notify_all();
+        changed.notify_all();
         Ok(())
     }
 

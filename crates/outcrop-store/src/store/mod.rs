@@ -158,6 +158,13 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// The boxes in which a box of an array of tiles is best moved: its parts in each tile.
+    fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
+        let info = self.info();
+        let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
+        grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect()
+    }
+
     /// Whether elements lie on disk the other way round along an axis.
     fn is_reversed(&self, _axis: usize) -> bool {
         false
@@ -216,6 +223,14 @@ pub trait Store: Send + Sync {
     fn load_beside(&self, mover: &mut Mover, canvas: &Canvas, edges: &mut Edges) -> Result<()> {
         edges.clear();
         self.load(mover, canvas)
+    }
+
+    /// Writes what waits to be written together with what is stored next, so that everything can be loaded.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn settle(&self, _mover: &mut Mover) -> Result<()> {
+        Ok(())
     }
 
     /// The places of this array's elements on disk, taken for those of the same elements in another order: panel

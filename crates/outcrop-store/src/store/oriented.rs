@@ -125,6 +125,11 @@ impl Store for OrientedArray {
         self.inner.extents(&self.inside(region))
     }
 
+    fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
+        let boxes = self.inner.tile_boxes(&self.inside(region));
+        boxes.iter().map(|own| self.orientation.shown(own, &self.inner.info().shape)).collect()
+    }
+
     fn is_reversed(&self, axis: usize) -> bool {
         self.orientation.reversed[axis] != self.inner.is_reversed(self.orientation.axes[axis])
     }

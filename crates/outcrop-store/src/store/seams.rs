@@ -94,8 +94,8 @@ impl Seams {
         self.written.as_ref().is_none_or(|bits| bits[(block / 64) as usize] >> (block % 64) & 1 == 1)
     }
 
-    /// Blocks that may wait before they are flushed: 4 MiB.
-    pub(super) const MOST: usize = 1024;
+    /// Blocks that may wait before they are flushed: 16 MiB.
+    pub(super) const MOST: usize = 4096;
 
     pub(super) fn len(&self) -> usize {
         self.waiting.len()

@@ -115,13 +115,13 @@ impl Store for Panels {
     }
 
     fn extents(&self, region: &ArrayBox) -> Extents {
-        let (mut count, mut bytes) = (0, 0);
-        for (_, part, layout) in self.places.parts(region) {
-            let runs = layout.runs(&part);
-            count += runs.count();
-            bytes += runs.count() * runs.run_bytes;
-        }
-        Extents { count, bytes: bytes / count.max(1) }
+        // All panels are like the first one, but for those at the array's end.
+        let Some((_, part, layout)) = self.places.parts(region).next() else {
+            return Extents { count: 0, bytes: 0 };
+        };
+        let runs = layout.runs(&part);
+        let panels = self.places.grid.tiles_of(region).count() as u64;
+        Extents { count: panels * runs.count(), bytes: runs.run_bytes }
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
@@ -154,6 +154,14 @@ impl Store for Panels {
             array.store_by(&layout, mover, &canvas.part(&part))?;
         }
         Ok(())
+    }
+
+    fn commit_staging(&self) -> usize {
+        super::LEAST_STAGING
+    }
+
+    fn settle(&self, mover: &mut Mover) -> Result<()> {
+        self.array()?.flush_seams(mover)
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {

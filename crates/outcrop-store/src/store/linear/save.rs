@@ -40,6 +40,11 @@ impl Source {
     }
 }
 
+/// Whether not very many blocks at the ends of runs have to be kept in memory.
+fn waits_little(runs: &Runs) -> bool {
+    runs.count() <= Seams::MOST as u64 / 2 || runs.run_bytes.is_multiple_of(BLOCK as u64)
+}
+
 impl LinearArray {
     /// Takes what is missing in blocks from the file.
     fn complete(&self, mover: &mut Mover, blocks: &mut BTreeMap<u64, Seam>) -> Result<()> {
@@ -123,7 +128,8 @@ impl LinearArray {
             return self.store_part(layout, mover, canvas, canvas.region(), Some(direct));
         }
         let fit = |runs: &Runs| {
-            runs.rows().count() as usize * Source::staged(runs, std::ptr::null_mut()).row_bytes <= room
+            let bytes = runs.rows().count() as usize * Source::staged(runs, std::ptr::null_mut()).row_bytes;
+            bytes <= room && waits_little(runs)
         };
         for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
             let direct = self.in_place(layout, canvas, &part);
@@ -138,10 +144,11 @@ impl LinearArray {
         let start = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, part)).flatten()?;
         let (runs, block) = (layout.runs(part), BLOCK as u64);
         let len = runs.run_bytes as usize;
-        let in_step = runs
-            .offsets()
-            .enumerate()
-            .all(|(i, at)| (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block));
+        let in_step = waits_little(&runs)
+            && runs
+                .offsets()
+                .enumerate()
+                .all(|(i, at)| (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block));
         in_step.then(|| Source { start, pitch: len, row_bytes: runs.in_row() as usize * len, skewed: false })
     }
 

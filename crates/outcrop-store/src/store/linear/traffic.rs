@@ -63,7 +63,8 @@ pub(in crate::store) fn to_store(layout: &LinearLayout, end: u64, region: &Array
 /// lie behind them.
 pub(in crate::store) fn cuts(layout: &LinearLayout, region: &ArrayBox, room: usize) -> Option<(u64, u64)> {
     let (block, runs) = (BLOCK as u64, layout.runs(region));
-    if region.is_empty() || !runs.are_apart(block) || runs.staging(block) > room as u64 {
+    let memory = runs.rows().count() * runs.row_bytes(runs.read_pitch(block), block);
+    if region.is_empty() || !(runs.count() == 1 || runs.are_apart(block)) || memory > room as u64 {
         return None;
     }
     let begun = runs.offsets().filter(|at| !at.is_multiple_of(block)).count() as u64;
