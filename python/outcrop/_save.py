@@ -144,7 +144,9 @@ def save(
     base = source.base
     if isinstance(base, ComputedSource):
         base.check_target(name)
-    with _native.Operation() if isinstance(base, ComputedSource) else nullcontext():
+    # With what makes the array visible, one operation; but functions may compute what they like.
+    together = isinstance(base, ComputedSource | StoreSource)
+    with _native.Operation() if together else nullcontext():
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source

@@ -44,6 +44,9 @@ const WORTH_MEASURING: u64 = 512 << 20;
 /// Bytes of a request by which a device's speed is judged.
 const LARGE: u64 = 2 << 20;
 
+/// The name of what makes an array visible, after which no operation is called.
+pub const COMMIT: &str = "commit";
+
 /// How long a run waits for memory that other runs hold.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -427,7 +430,7 @@ impl Runtime {
         let thread = thread::current().id();
         let operation = accounts.operation.as_mut().filter(|o| o.thread == thread && NESTED.get() <= 1);
         let known = operation.map(|operation| {
-            if report.work >= operation.most {
+            if report.work >= operation.most && report.operation != COMMIT {
                 operation.most = report.work;
                 operation.sum.operation = report.operation;
             }
@@ -435,6 +438,12 @@ impl Runtime {
             operation.sum.clone()
         });
         accounts.last_run = Some(known.unwrap_or(report));
+    }
+
+    /// Whether this thread is in an operation that consists of several runs.
+    pub fn is_in_operation(&self) -> bool {
+        let thread = thread::current().id();
+        self.accounts().operation.as_ref().is_some_and(|o| o.thread == thread)
     }
 
     /// Begins an operation that consists of several runs of this thread, one report and one turn for all

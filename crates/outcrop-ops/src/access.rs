@@ -2,6 +2,7 @@
 
 use crate::movement::{threads, units};
 use outcrop_engine::Runtime;
+use outcrop_engine::runtime::COMMIT;
 use outcrop_engine::resident::Resident;
 use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_store::frame::{Frame, charged};
@@ -227,8 +228,12 @@ pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
     flush(runtime, store)?;
     runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
     let staging = if store.is_pending() { store.commit_staging() } else { 0 };
-    let mut mover = runtime.mover(staging, "commit", &Cancel::default())?;
-    store.commit(&mut mover)
+    let mut mover = runtime.mover(staging, COMMIT, &Cancel::default())?;
+    // By itself it is no run of its own; in an operation, its bytes belong to the sum.
+    let meter = runtime.is_in_operation().then(|| runtime.meter(COMMIT));
+    store.commit(&mut mover)?;
+    meter.into_iter().for_each(|meter| runtime.set_last_run(meter.report()));
+    Ok(())
 }
 
 /// Forgets everything written to an array since its last commit.

@@ -298,8 +298,8 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, O
     }
     let mut best: Option<(f64, Vec<Expected>, Option<Between>)> = None;
     let mut room = job.limit as u64;
-    for _ in 0..8 {
-        room = room * 2 / 3;
+    for _ in 0..12 {
+        room = room * 4 / 5;
         let Some(found) = through_panels(job, room) else { continue };
         let seconds = found.0.iter().map(|e| e.seconds).sum();
         if best.as_ref().is_none_or(|(least, ..)| seconds < *least) {

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Bytes of the parts in which threads take on a box of an array that is not tiled.
 pub(super) const PART: u64 = 4 << 20;
 
+/// Load units whose edges are looked at before a run, at most.
+const MOST_UNITS: u64 = 20_000;
+
 /// A pass that is planned.
 pub(super) struct Pass {
     /// The name in the report.
@@ -242,8 +245,13 @@ impl Pass {
         Ok(())
     }
 
-    /// What groups leave for those beside them; `None` where the source does not keep that.
+    /// What groups leave for those beside them; `None` where the source does not keep that, or where there are so
+    /// many groups that finding out takes longer than it is worth.
     pub(super) fn edges(&self) -> Option<Beside> {
+        let units = self.groups.pieces().saturating_mul(self.load_units(0));
+        if units > MOST_UNITS {
+            return None;
+        }
         let mut most: Vec<usize> = Vec::new();
         for piece in 0..self.groups.pieces() {
             for (i, unit) in self.loads(&self.group(piece)).iter().enumerate() {
