@@ -135,6 +135,9 @@ def save(
     format = check_format(format or format_of(name))
     family = family_of(format)
     attributes = source.attributes
+    if not view.is_box:
+        # How to show pixels that lie otherwise now.
+        attributes.pop("orientation", None)
     if family:
         attributes = family.carried(
             format, view.shape, source.dtype, attributes, axes=view.turn and view.turn[0]

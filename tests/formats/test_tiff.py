@@ -452,7 +452,7 @@ def test_any_shape_out_of_core(
     plain = image(shape, dtype)
     bounds = [sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in shape]
     key = tuple(slice(*pair) for pair in bounds)
-    with TemporaryDirectory() as directory, oc.config(memory="256KiB"):
+    with TemporaryDirectory() as directory, oc.config(memory="320KiB"):
         path = written(Path(directory) / "a.tif", plain, byteorder=byteorder, **options)
         found = oc.open(path)
         assert found.shape == shape

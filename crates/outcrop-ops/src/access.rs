@@ -2,8 +2,8 @@
 
 use crate::movement::{threads, units};
 use outcrop_engine::Runtime;
-use outcrop_engine::runtime::COMMIT;
 use outcrop_engine::resident::Resident;
+use outcrop_engine::runtime::COMMIT;
 use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
 use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;

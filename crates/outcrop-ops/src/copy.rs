@@ -10,7 +10,7 @@ mod choose;
 mod groups;
 mod pass;
 
-use choose::{Expected, Job};
+use choose::{Expected, Task};
 use groups::Cut;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
@@ -233,7 +233,7 @@ pub fn plan(
     }
     let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, bytes);
     let elsewhere = runtime.used_elsewhere();
-    let job = Job {
+    let job = Task {
         runtime,
         operation: if orientation.is_some_and(|o| !o.is_plain()) { "transpose" } else { "copy" },
         devices: (device(source), device(target)),
@@ -266,7 +266,8 @@ pub fn plan(
         (Err(_), Some(two)) => (two, None, ""),
         (Err(error), None) => return Err(error),
     };
-    if let Some(other) = other {
+    // What nobody would do is not worth a line.
+    if let Some(other) = other.filter(|other| other.seconds() < 50.0 * chosen.seconds()) {
         let remarks: Vec<String> = other.passes.iter().map(|p| remark(&p.pass)).collect();
         chosen.others.push((format!("{label}: {}", remarks.join("; ")), other.seconds()));
     }
@@ -282,7 +283,7 @@ fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {
 const WORTH_TWO: f64 = 1.15;
 
 /// The best two passes, where they may be worth it.
-fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, Option<Between>)> {
+fn two_passes(job: &Task<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, Option<Between>)> {
     let target = job.target.info();
     let bytes = target.nbytes();
     if bytes == 0 {
@@ -310,7 +311,7 @@ fn two_passes(job: &Job<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, O
 }
 
 /// Two passes with panels of at most `room` bytes between them.
-fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Between>)> {
+fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Between>)> {
     let target = job.target.info();
     let ndim = target.shape.len();
     // Inside a panel, elements wait in the order in which they come. Those of tiles come in long pieces where
@@ -358,7 +359,7 @@ fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Bet
     };
     let near = |store: &Arc<dyn Store>| is_same_device(store, &panels);
     let same_device = (near(&job.source), near(&job.target));
-    let first = Job {
+    let first = Task {
         same_device: same_device.0,
         target: Arc::clone(&panels),
         source: Arc::clone(&job.source),
@@ -366,7 +367,7 @@ fn through_panels(job: &Job<'_>, room: u64) -> Option<(Vec<Expected>, Option<Bet
         devices: (job.devices.0.clone(), device.clone()),
         ..*job
     };
-    let second = Job {
+    let second = Task {
         same_device: same_device.1,
         source: panels,
         origin: Dims::from_elem(0, ndim),

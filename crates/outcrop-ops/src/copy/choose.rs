@@ -24,7 +24,7 @@ const MOVERS: usize = 4;
 const MOST_WAITING: u64 = 2000;
 
 /// What moving takes.
-pub(super) struct Job<'a> {
+pub(super) struct Task<'a> {
     pub runtime: &'a Runtime,
     pub operation: &'static str,
     pub source: Arc<dyn Store>,
@@ -48,7 +48,7 @@ pub(super) struct Expected {
     pub peak: usize,
 }
 
-impl Job<'_> {
+impl Task<'_> {
     /// The best pass in which groups consist of whole boxes of the shape `unit`.
     ///
     /// # Errors
@@ -61,21 +61,20 @@ impl Job<'_> {
             (0..ndim).map(|a| unit[a].saturating_mul(multiples[a]).min(shape[a].max(1))).collect()
         };
         let smallest = group_of(&Dims::from_elem(1, ndim));
-        let mut best = self.expect(&smallest)?;
-        let Some(least) = best.as_ref().map(|(memory, _)| *memory) else {
+        let Some((least, score)) = self.expect(&smallest)? else {
             return Err(self.too_little(&smallest));
         };
         let bytes = self.target.info().box_bytes(&smallest);
         let tried = TRIED[ndim.clamp(2, 4) - 2];
-        let mut candidates = Vec::new();
-        extents(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut candidates);
-        let mut chosen = (smallest, best.take().map_or(f64::INFINITY, |(_, seconds)| seconds), least);
-        for multiples in candidates {
+        let mut found = Vec::new();
+        candidates(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut found);
+        let mut chosen = (smallest, score, least);
+        for multiples in found {
             let group = group_of(&multiples);
-            let Some((memory, seconds)) = self.expect(&group)? else { continue };
+            let Some((memory, score)) = self.expect(&group)? else { continue };
             // Less memory for nearly the same time leaves more for others.
-            if seconds < chosen.1 * 0.99 || (seconds <= chosen.1 * 1.001 && memory < chosen.2) {
-                chosen = (group, seconds, memory);
+            if score < chosen.1 * 0.99 || (score <= chosen.1 * 1.001 && memory < chosen.2) {
+                chosen = (group, score, memory);
             }
         }
         self.pass(&chosen.0)
@@ -183,7 +182,7 @@ impl Job<'_> {
         self.source.cuts(&self.in_source(&blocks.load), staging).is_some()
     }
 
-    /// Memory, and seconds, that a pass by groups of this shape takes; `None` where there is too little memory.
+    /// Memory that a pass by groups of this shape takes, and its score; `None` where there is too little memory.
     fn expect(&self, group: &[u64]) -> Result<Option<(usize, f64)>> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
@@ -307,7 +306,7 @@ fn largest(groups: &Groups) -> ArrayBox {
 
 /// Multiples of the unit along each axis whose product stays in the room: those that divide the whole into parts
 /// of nearly the same size.
-fn extents(
+fn candidates(
     whole: &[u64],
     axis: usize,
     tried: u64,
@@ -326,7 +325,7 @@ fn extents(
         if n != last && bytes.saturating_mul(n) <= room {
             last = n;
             chosen.push(n);
-            extents(whole, axis + 1, tried, chosen, bytes.saturating_mul(n), room, found);
+            candidates(whole, axis + 1, tried, chosen, bytes.saturating_mul(n), room, found);
             chosen.pop();
         }
         if n == 1 {
