@@ -265,7 +265,7 @@ def test_damaged_sources(desk: Any) -> None:
 
 # -- faults ----------------------------------------------------------------------------------------
 
-PLAIN = np.random.default_rng(0).integers(0, 2**16, (701, 603), "uint16")
+PLAIN = np.random.default_rng(0).integers(0, 2**16, (1401, 603), "uint16")
 OLD = np.zeros((3, 4), "uint16")
 
 WORK: dict[str, tuple[str, dict[str, Any]]] = {
