@@ -86,7 +86,7 @@ pub(crate) fn part_shape(axes: &[usize], shape: &[u64], itemsize: u64, bytes: u6
     part[axis] = shape[axis].div_ceil(inner.div_ceil(bytes));
     // Parts that begin at the edge of a block share none.
     if part[axis] < shape[axis] && per_index < 4096 && 4096 % per_index == 0 {
-        part[axis] = part[axis].next_multiple_of(4096 / per_index);
+        part[axis] = part[axis].next_multiple_of(4096 / per_index).min(shape[axis]);
     }
     part
 }

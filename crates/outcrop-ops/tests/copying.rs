@@ -7,7 +7,7 @@ use outcrop_store::store::linear::Described;
 use outcrop_store::store::open::{As, NewFormat, create, open};
 use outcrop_store::store::oriented::Orientation;
 use outcrop_store::store::{Canvas, Patch, Store};
-use outcrop_store::{ArrayBox, DType, Dims, Error};
+use outcrop_store::{ArrayBox, DType, Error};
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,14 +30,22 @@ fn elements(count: usize) -> Vec<u8> {
 /// What an array of this shape looks like in another orientation.
 fn turned(bytes: &[u8], shape: &[u64], itemsize: usize, o: &Orientation) -> Vec<u8> {
     let shown = o.of(shape);
+    let mut own = vec![itemsize as isize; shape.len()];
+    for a in (1..shape.len()).rev() {
+        own[a - 1] = own[a] * shape[a] as isize;
+    }
+    let step = |a: usize| if o.reversed[a] { -own[o.axes[a]] } else { own[o.axes[a]] };
+    let first: isize =
+        (0..shape.len()).filter(|&a| o.reversed[a]).map(|a| own[o.axes[a]] * (shown[a] as isize - 1)).sum();
     let mut out = Vec::with_capacity(bytes.len());
-    for index in outcrop_store::shape::BoxIndices::new(&ArrayBox::whole(&shown)) {
-        let mut own: Dims = index.clone();
-        for (a, &axis) in o.axes.iter().enumerate() {
-            own[axis] = if o.reversed[a] { shown[a] - 1 - index[a] } else { index[a] };
+    // Row by row: tests run without optimization, too.
+    let (rows, last) = (ArrayBox::whole(&shown[..shown.len() - 1]), shown.len() - 1);
+    for index in outcrop_store::shape::BoxIndices::new(&rows) {
+        let mut at = first + index.iter().enumerate().map(|(a, &i)| i as isize * step(a)).sum::<isize>();
+        for _ in 0..shown[last] {
+            out.extend_from_slice(&bytes[at as usize..at as usize + itemsize]);
+            at += step(last);
         }
-        let at = own.iter().zip(shape).fold(0, |acc, (i, n)| acc * n + i) as usize * itemsize;
-        out.extend_from_slice(&bytes[at..at + itemsize]);
     }
     out
 }
@@ -175,10 +183,10 @@ fn edges_are_kept_where_groups_lie_beside_one_another() {
 fn blocks_that_wait_between_two_passes_are_written() {
     let transposed = orientation(&[1, 0], &[false, false]);
     let passes =
-        check(300 << 10, &[6007, 6001], DType::U8, &Kind::Raw(false), &Kind::Raw(false), &transposed);
+        check(256 << 10, &[3001, 2999], DType::U8, &Kind::Raw(false), &Kind::Raw(false), &transposed);
     assert_eq!(passes, Some(2));
     let tiles = Kind::Zarr(vec![700, 300]);
-    check(900 << 10, &[6007, 6001], DType::U8, &tiles, &Kind::Raw(false), &transposed);
+    check(900 << 10, &[3001, 2999], DType::U8, &tiles, &Kind::Raw(false), &transposed);
 }
 
 /// Tiles of an array that is shown backwards begin where they do on disk, not where a tiling from 0 on would.
@@ -217,7 +225,7 @@ fn kind(ndim: usize) -> impl Strategy<Value = Kind> {
 
 fn job() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<bool>, Kind, Kind)> {
     (1usize..=4).prop_flat_map(|ndim| {
-        let most = [400_000, 900, 90, 30][ndim - 1];
+        let most = [400_000, 700, 70, 25][ndim - 1];
         (
             proptest::collection::vec(1..=most as u64, ndim),
             Just((0..ndim).collect::<Vec<_>>()).prop_shuffle(),
@@ -229,7 +237,7 @@ fn job() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<bool>, Kind, Kind)>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
     #[test]
     fn any_orientation_from_any_layout_to_any_other(
         (shape, axes, reversed, from, to) in job(),
