@@ -9,7 +9,8 @@ use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
 use outcrop_store::store::Store;
 use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
@@ -340,8 +341,14 @@ fn candidates(
 /// Bytes in a second that one thread turns, of elements of this size, and that it copies. Measured once, in
 /// some milliseconds.
 fn rates(itemsize: usize) -> (f64, f64) {
-    static RATES: [OnceLock<(f64, f64)>; 5] = [const { OnceLock::new() }; 5];
-    *RATES[itemsize.ilog2().min(4) as usize].get_or_init(|| {
+    // Two threads may both measure: a lock that is held during a fork is held for ever in the child.
+    static RATES: [[AtomicU64; 2]; 5] = [const { [const { AtomicU64::new(0) }; 2] }; 5];
+    let known = &RATES[itemsize.ilog2().min(4) as usize];
+    let [turn, copy] = known.each_ref().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));
+    if turn > 0.0 && copy > 0.0 {
+        return (turn, copy);
+    }
+    let measured = (|| {
         const SIDE: usize = 1024;
         let (item, side) = (itemsize as isize, SIDE as isize);
         let bytes = SIDE * SIDE * itemsize;
@@ -361,5 +368,8 @@ fn rates(itemsize: usize) -> (f64, f64) {
         let (turn, copy) = (rate([item, item * side]), rate([item * side, item]));
         // Elements are turned on their way into blocks, and copied on their way out.
         (1.0 / (1.0 / turn + 1.0 / copy), copy)
-    })
+    })();
+    known[0].store(measured.0.to_bits(), Ordering::Relaxed);
+    known[1].store(measured.1.to_bits(), Ordering::Relaxed);
+    measured
 }
