@@ -149,8 +149,6 @@ def save(
         base.check_target(name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource)
-    # A process that was forked gets a runtime of its own here.
-    ensure_configured()
     with _native.Operation() if together else nullcontext():
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
