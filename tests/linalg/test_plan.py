@@ -225,7 +225,7 @@ def test_several_operations_are_not_planned(
 
 def test_nothing_to_plan(desk: Desk) -> None:
     A = desk.put(np.eye(100))
-    for x in (A, A.T, oc.asarray(np.ones(3)), oc.fromfunction(lambda i: i, 3)):
+    for x in (oc.asarray(np.ones(3)), oc.fromfunction(lambda i: i, 3)):
         with pytest.raises(oc.UnsupportedError, match="plan is for arrays"):
             oc.plan(x)
     for part in ((A @ A)[3:], (A @ A).T):

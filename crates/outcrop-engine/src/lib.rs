@@ -6,11 +6,12 @@
 //! - [`runtime`]: the process's disk, budget and resident tiles.
 //! - [`stream`]: pieces of work that flow from loads to stores, both at once.
 //! - [`resident`]: tiles that stay in memory between small reads and writes.
-//! - [`memory`]: how much the process may have.
+//! - [`memory`]: how much the process may have. [`measured`]: numbers that it measures once.
 //! - [`report`]: what a run cost.
 
 pub mod device;
 pub mod execute;
+pub mod measured;
 pub mod memory;
 pub mod plan;
 pub mod predict;

@@ -1,6 +1,7 @@
 //! The process's disk, budget and resident tiles.
 
 use crate::device::Device;
+use crate::measured::Measured;
 use crate::predict::Speeds;
 use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
@@ -18,7 +19,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -480,8 +481,8 @@ impl Drop for Operation {
 
 /// Bytes in a second that one thread computes the checksum of. Measured once, in a few milliseconds.
 fn checksum_rate() -> f64 {
-    static RATE: OnceLock<f64> = OnceLock::new();
-    *RATE.get_or_init(|| {
+    static RATE: Measured = Measured::new();
+    RATE.get_or_measure(|| {
         let bytes = vec![1u8; 16 << 20];
         let begin = Instant::now();
         std::hint::black_box(crc32c(&bytes));

@@ -233,7 +233,7 @@ pub fn plan(
     }
     let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, bytes);
     let elsewhere = runtime.used_elsewhere();
-    let job = Task {
+    let mut job = Task {
         runtime,
         operation: if orientation.is_some_and(|o| !o.is_plain()) { "transpose" } else { "copy" },
         devices: (device(source), device(target)),
@@ -264,7 +264,7 @@ pub fn plan(
         (Ok(one), Some(two)) if two.seconds() < one.seconds() => (two, Some(one), "one pass"),
         (Ok(one), two) => (one, two, "two passes"),
         (Err(_), Some(two)) => (two, None, ""),
-        (Err(error), None) => return Err(error),
+        (Err(error), None) => return Err(least(&mut job, &unit, error)),
     };
     // What nobody would do is not worth a line.
     if let Some(other) = other.filter(|other| other.seconds() < 50.0 * chosen.seconds()) {
@@ -272,6 +272,31 @@ pub fn plan(
         chosen.others.push((format!("{label}: {}", remarks.join("; ")), other.seconds()));
     }
     Ok(chosen)
+}
+
+/// Memory sizes that are tried for naming the least.
+const LEAST_TRIED: usize = 14;
+
+/// The error of a budget in which there is no way to move, with the least in which there is one: `error` names
+/// what a single pass takes, and two may take less.
+fn least(job: &mut Task<'_>, unit: &[u64], error: Error) -> Error {
+    let Error::Budget { purpose, needed, budget } = error else { return error };
+    let elsewhere = budget.saturating_sub(job.limit as u64);
+    if needed <= budget {
+        return Error::Budget { purpose, needed, budget };
+    }
+    let (mut too_little, mut enough) = (job.limit as u64, needed - elsewhere);
+    for _ in 0..LEAST_TRIED {
+        let between = (too_little + (enough - too_little) / 2).next_multiple_of(4096);
+        if between >= enough {
+            break;
+        }
+        job.limit = between as usize;
+        let one = job.best(unit);
+        let works = one.is_ok() || two_passes(job, &one).is_some();
+        *if works { &mut enough } else { &mut too_little } = between;
+    }
+    Error::Budget { purpose, needed: enough + elsewhere, budget }
 }
 
 fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {

@@ -5,12 +5,12 @@ use super::pass::{Beside, Pass};
 use crate::movement::threads_beside;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
+use outcrop_engine::measured::Measured;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
 use outcrop_store::store::Store;
 use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
@@ -255,8 +255,8 @@ impl Task<'_> {
         let moved = (times(read.bytes * read.count), times(written.bytes * written.count));
         let together = if self.same_device { self.devices.1.both(moved.0, moved.1, self.again) } else { 0.0 };
         let rate = match groups.cut {
-            Cut::Blocks(_) => rates(self.target.info().dtype.size()).0,
-            _ => rates(1).1,
+            Cut::Blocks(_) => turned(self.target.info().dtype.size()),
+            _ => copied(),
         };
         let bytes = self.target.info().nbytes() as f64;
         let arranging = bytes / rate / self.runtime.settings().threads.max(1) as f64;
@@ -338,38 +338,36 @@ fn candidates(
     }
 }
 
-/// Bytes in a second that one thread turns, of elements of this size, and that it copies. Measured once, in
-/// some milliseconds.
-fn rates(itemsize: usize) -> (f64, f64) {
-    // Two threads may both measure: a lock that is held during a fork is held for ever in the child.
-    static RATES: [[AtomicU64; 2]; 5] = [const { [const { AtomicU64::new(0) }; 2] }; 5];
-    let known = &RATES[itemsize.ilog2().min(4) as usize];
-    let [turn, copy] = known.each_ref().map(|bits| f64::from_bits(bits.load(Ordering::Relaxed)));
-    if turn > 0.0 && copy > 0.0 {
-        return (turn, copy);
-    }
-    let measured = (|| {
-        const SIDE: usize = 1024;
-        let (item, side) = (itemsize as isize, SIDE as isize);
-        let bytes = SIDE * SIDE * itemsize;
-        let from = vec![1_u8; bytes];
-        let mut to = vec![2_u8; bytes];
-        let shape = [SIDE as u64; 2];
-        let mut rate = |strides: [isize; 2]| {
-            let begin = Instant::now();
-            // SAFETY: both blocks have room for the shape at these strides.
-            unsafe {
-                let target = to.as_mut_ptr();
-                strided::copy(target, &[item * side, item], from.as_ptr(), &strides, &shape, itemsize);
-            }
-            std::hint::black_box(&to);
-            bytes as f64 / begin.elapsed().as_secs_f64().max(1e-9)
-        };
-        let (turn, copy) = (rate([item, item * side]), rate([item * side, item]));
-        // Elements are turned on their way into blocks, and copied on their way out.
-        (1.0 / (1.0 / turn + 1.0 / copy), copy)
-    })();
-    known[0].store(measured.0.to_bits(), Ordering::Relaxed);
-    known[1].store(measured.1.to_bits(), Ordering::Relaxed);
-    measured
+/// Bytes in a second that one thread turns, of elements of this size, on their way into blocks and out again.
+fn turned(itemsize: usize) -> f64 {
+    static RATES: [Measured; 5] = [const { Measured::new() }; 5];
+    RATES[itemsize.ilog2().min(4) as usize].get_or_measure(|| {
+        let item = itemsize as isize;
+        1.0 / (seconds_per_byte(itemsize, [item, item * SIDE])
+            + seconds_per_byte(itemsize, [item * SIDE, item]))
+    })
+}
+
+/// Bytes in a second that one thread copies.
+fn copied() -> f64 {
+    static RATE: Measured = Measured::new();
+    RATE.get_or_measure(|| 1.0 / seconds_per_byte(1, [SIDE, 1]))
+}
+
+/// Elements along each axis of what is copied to measure.
+const SIDE: isize = 1024;
+
+/// Seconds that one thread takes for a byte of a block at these strides.
+fn seconds_per_byte(itemsize: usize, strides: [isize; 2]) -> f64 {
+    let bytes = (SIDE * SIDE) as usize * itemsize;
+    let from = vec![1_u8; bytes];
+    let mut to = vec![2_u8; bytes];
+    let (item, shape) = (itemsize as isize, [SIDE as u64; 2]);
+    let begin = Instant::now();
+    // SAFETY: both blocks have room for the shape at these strides.
+    unsafe {
+        strided::copy(to.as_mut_ptr(), &[item * SIDE, item], from.as_ptr(), &strides, &shape, itemsize)
+    };
+    std::hint::black_box(&to);
+    begin.elapsed().as_secs_f64().max(1e-9) / bytes as f64
 }

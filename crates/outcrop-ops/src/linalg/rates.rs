@@ -36,8 +36,13 @@ pub(super) fn rate(product: Product, threads: usize) -> f64 {
     static KNOWN: Mutex<Option<HashMap<(Product, usize), f64>>> = Mutex::new(None);
     let threads = threads.clamp(1, THREADS);
     let product = product.shortened(threads);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    *known.get_or_insert_default().entry((product, threads)).or_insert_with(|| product.measure(threads))
+    // Not held while it is measured: it would be for ever in a child that is forked meanwhile.
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(&rate) = known().get_or_insert_default().get(&(product, threads)) {
+        return rate;
+    }
+    let rate = product.measure(threads);
+    *known().get_or_insert_default().entry((product, threads)).or_insert(rate)
 }
 
 impl Product {
