@@ -108,6 +108,9 @@ def create_file(
 ) -> Store:
     """Makes a file of which the caller made the metadata."""
 
+def pnm_offset(path: str, format: str, shape: Sequence[int], dtype: str, attributes: str) -> int:
+    """Bytes before the first element of such a file, which is not made."""
+
 def reopen(store: Store) -> Store:
     """Opens a committed Zarr array for reading, in place of the store that wrote it, which is closed."""
 

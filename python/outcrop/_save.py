@@ -29,13 +29,13 @@ from outcrop.errors import (
 from outcrop.formats import check_format, family_of, format_of
 from outcrop.views import View
 
-__all__ = ["create_store", "part_of", "save", "sketch"]
+__all__ = ["carried", "create_store", "part_of", "save", "sketch"]
 
 _LONG_RUN = 64 << 10
 """Bytes that are written to a new file in one go without much loss."""
 
-_METADATA = 4096
-"""Bytes in front of the elements of a file that says itself what it holds, by and large."""
+_NPY_METADATA = 4096
+"""Bytes in front of the elements of a .npy file: they begin at a block's edge."""
 
 _WRITING = 0.5e9
 """Bytes in a second, for sharing out a progress bar."""
@@ -91,6 +91,19 @@ def create_store(
     )
 
 
+def carried(source: Source, view: View, format: str) -> dict[str, Any]:
+    """Those attributes of a source that go with a view of it that is saved."""
+    attributes = source.attributes
+    if not view.is_box:
+        # How to show pixels that lie otherwise now.
+        attributes.pop("orientation", None)
+    family = family_of(format)
+    if family is None:
+        return attributes if format == "zarr" else {}
+    axes = view.turn and view.turn[0]
+    return family.carried(format, view.shape, source.dtype, attributes, axes=axes)
+
+
 def sketch(
     path: str,
     shape: tuple[int, ...],
@@ -99,11 +112,14 @@ def sketch(
     tile: ShapeLike | None,
     format: str | None,
     order: str,
+    attributes: Mapping[str, Any] | None = None,
 ) -> _native.Store:
-    """What `create_store` would make, for plans. Metadata in front of elements is a block."""
+    """What `create_store` would make, for plans."""
     format = check_format(format or format_of(path))
     ensure_configured()
-    offset = 0 if format == "raw" else _METADATA
+    offset = _NPY_METADATA if format == "npy" else 0
+    if family := family_of(format):
+        offset = family.offset(path, format, shape, dtype, attributes or {})
     return _native.sketch(
         path, format, shape, dtype.name, check_tile(tile, shape), check_order(order), offset
     )
@@ -134,14 +150,7 @@ def save(
     name = check_path(path)
     format = check_format(format or format_of(name))
     family = family_of(format)
-    attributes = source.attributes
-    if not view.is_box:
-        # How to show pixels that lie otherwise now.
-        attributes.pop("orientation", None)
-    if family:
-        attributes = family.carried(
-            format, view.shape, source.dtype, attributes, axes=view.turn and view.turn[0]
-        )
+    attributes = carried(source, view, format)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     base = source.base
@@ -168,7 +177,7 @@ def save(
             order=order,
             codecs=codecs,
             zarr_format=zarr_format,
-            attributes=attributes if family or format == "zarr" else None,
+            attributes=attributes,
             overwrite=overwrite,
         )
         try:

@@ -7,7 +7,7 @@ from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
-from outcrop._save import sketch
+from outcrop._save import carried, sketch
 from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
@@ -262,7 +262,15 @@ def _movement(
         raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
     if tile is not None and format != "zarr":
         raise InvalidArgumentError(f"tile= is for Zarr arrays, {path!r} is {format}")
-    store = sketch(path, view.shape, source.dtype, tile=tile, format=format, order=order)
+    store = sketch(
+        path,
+        view.shape,
+        source.dtype,
+        tile=tile,
+        format=format,
+        order=order,
+        attributes=carried(source, view, format),
+    )
     facts = _native.plan_copy(source.store, *view.box, view.turn, store)
     bridge = None
     if via is not None:

@@ -11,12 +11,13 @@ from numpy.typing import DTypeLike
 from outcrop import _native
 from outcrop._bridge import bridged
 from outcrop._checks import ShapeLike, StrPath, check_path
+from outcrop._codecs import Codecs
 from outcrop._lazy import Progress
-from outcrop._save import create_store, part_of
+from outcrop._save import carried, create_store, part_of
 from outcrop.array import Array
 from outcrop.creation import open
 from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
-from outcrop.formats import check_format, family_of, format_of
+from outcrop.formats import check_format, format_of
 
 __all__ = [
     "deliver",
@@ -85,6 +86,7 @@ def transpose(
     format: str | None = None,
     target_order: str = "C",
     overwrite: bool = False,
+    codecs: Codecs | None = None,
     via: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Array:
@@ -115,6 +117,8 @@ def transpose(
         npy and raw only: whether the result is row-major or column-major.
     overwrite : bool
         Whether to replace an array that stands at `target`, which may be `x` itself.
+    codecs : str or sequence of mapping, optional
+        Zarr only: how tiles are stored, as for `Array.save`. Default: not compressed.
     via : str or os.PathLike, optional
         A directory on a faster disk. What is moved is first copied there as it is, in long
         pieces, and removed in the end.
@@ -162,6 +166,7 @@ def transpose(
         format=format,
         target_order=target_order,
         overwrite=overwrite,
+        codecs=codecs,
         via=via,
         progress=progress,
     )
@@ -284,7 +289,7 @@ def flip(
 _RAW = {"shape": None, "dtype": None, "offset": 0, "order": "C"}
 """What says how a raw file is to be read, and what each is where nothing is said."""
 
-_TARGET = ("tile", "format", "target_order", "overwrite", "via", "progress")
+_TARGET = ("tile", "format", "target_order", "overwrite", "codecs", "via", "progress")
 
 
 def _opened(x: Source, operation: str, options: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
@@ -392,12 +397,14 @@ def deliver(
     format: str | None = None,
     target_order: str = "C",
     overwrite: bool = False,
+    codecs: Codecs | None = None,
     via: StrPath | None = None,
     progress: Progress | None = None,
 ) -> Array:
     """The view itself, or what becomes of it on disk."""
     if target is None:
-        optional = {"tile": tile, "format": format, "via": via, "progress": progress}
+        optional: dict[str, Any] = {"tile": tile, "format": format, "codecs": codecs, "via": via}
+        optional["progress"] = progress
         given = {name: value is not None for name, value in optional.items()}
         given |= {"overwrite": bool(overwrite), "target_order": target_order != "C"}
         if useless := [name for name, is_given in given.items() if is_given]:
@@ -406,7 +413,7 @@ def deliver(
     if tile is None:
         tile = target_tile(turned, target, format)
     options: dict[str, Any] = {"tile": tile, "format": format, "order": target_order}
-    options |= {"overwrite": overwrite}
+    options |= {"overwrite": overwrite, "codecs": codecs}
     if via is None:
         return turned.save(target, progress=progress, **options)
     _check_target(turned, target, **options)
@@ -433,20 +440,11 @@ def _check_target(
     format: str | None,
     order: str,
     overwrite: bool,
+    codecs: Codecs | None,
 ) -> None:
     """Find out what stands in the way of the result before anything is copied to another disk."""
     name = check_path(target)
     format = check_format(format or format_of(name))
-    attributes: dict[str, Any] | None = None
-    if family := family_of(format):
-        view = turned._view
-        attributes = family.carried(
-            format,
-            view.shape,
-            turned.dtype,
-            turned.attributes,
-            axes=view.turn and view.turn[0],
-        )
     create_store(
         name,
         turned.shape,
@@ -454,9 +452,9 @@ def _check_target(
         tile=tile,
         format=format,
         order=order,
-        codecs=None,
+        codecs=codecs,
         zarr_format=3,
-        attributes=attributes,
+        attributes=carried(turned._source, turned._view, format),
         overwrite=overwrite,
     ).abort()
 

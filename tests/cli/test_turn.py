@@ -154,6 +154,10 @@ def test_tiles(outcrop: Run, here: Path) -> None:
     # It was no different from no tile.
     assert tile("--tile", "default") == [200, 300]
     assert oc.open(here / "out.zarr").attributes == {"unit": "K"}
+    outcrop("rotate", "a.zarr", "small.zarr", "90", "--codecs", "zstd:3")
+    assert "zstd" in (here / "small.zarr" / "zarr.json").read_text()
+    told = outcrop("flip", "a.zarr", "no.zarr", "--codecs", "zstd", "--plan", status=2).stderr
+    assert "--plan is for tiles that are not compressed" in told
 
 
 def test_in_place(outcrop: Run, here: Path, plain: Values) -> None:

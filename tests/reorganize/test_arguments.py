@@ -152,9 +152,21 @@ def test_arguments_by_name(desk: Any, array: oc.Array) -> None:
         np.testing.assert_array_equal(result.shape, expected.shape)
 
 
+def test_codecs(desk: Any, array: oc.Array) -> None:
+    """They could not be asked for: what was compressed was several times as large, turned."""
+    for via in (None, desk.fast):
+        turned = oc.transpose(
+            array, desk.path / "out.zarr", codecs="zstd", tile=32, via=via, overwrite=True
+        )
+        assert "zstd" in (desk.path / "out.zarr" / "zarr.json").read_text()
+        np.testing.assert_array_equal(turned.compute(), PLAIN.T)
+    with pytest.raises(oc.InvalidArgumentError, match="codecs= is for Zarr arrays"):
+        oc.flip(array, desk.path / "out.npy", codecs="zstd")
+
+
 def test_options_without_a_target(array: oc.Array) -> None:
     options: dict[str, Any] = {"tile": 3, "format": "npy", "overwrite": True, "via": "."}
-    options |= {"target_order": "F", "progress": print, "tile_": None}
+    options |= {"target_order": "F", "progress": print, "tile_": None, "codecs": "zstd"}
     for name, value in options.items():
         if name == "tile_":
             name, value = "tile", np.array([2, 3])

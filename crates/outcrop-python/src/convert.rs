@@ -1,6 +1,7 @@
 //! Python values to those of the crates.
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use outcrop_store::store::tiled::Attributes;
 use outcrop_store::store::{Canvas, Patch};
 use outcrop_store::{ArrayBox, ByteOrder, DType, Dims, Error};
 use pyo3::prelude::*;
@@ -16,6 +17,14 @@ pub fn dtype_of(py: Python<'_>, text: &str) -> PyResult<(DType, ByteOrder)> {
     DType::from_name(text).map(|d| (d, ByteOrder::Little)).or_else(|| DType::from_typestr(text)).ok_or_else(
         || crate::errors::to_python(py, Error::invalid(format!("dtype {text:?} is not supported"))),
     )
+}
+
+/// Attributes from JSON.
+pub fn attributes_of(py: Python<'_>, text: &str) -> PyResult<Attributes> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Object(attributes)) => Ok(attributes),
+        _ => Err(crate::errors::to_python(py, Error::invalid("attributes must be a JSON object"))),
+    }
 }
 
 /// A tuple of extents.

@@ -31,5 +31,5 @@ mod _native {
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]
-    use super::store::{Store, create, create_file, fill, open, open_chunks, open_file, reopen};
+    use super::store::{Store, create, create_file, fill, open, open_chunks, open_file, pnm_offset, reopen};
 }

@@ -1,7 +1,7 @@
 //! Linear algebra: operands, plans, and running them.
 
 use crate::block::array_over;
-use crate::convert::{box_of, dtype_of, tuple};
+use crate::convert::{attributes_of, box_of, dtype_of, tuple};
 use crate::errors::{to_python, warn};
 use crate::function::{FunctionArray, Raised};
 use crate::process::runtime;
@@ -12,7 +12,6 @@ use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::Role;
 use outcrop_ops::kernels::{Diagonal, Half};
 use outcrop_ops::linalg::{self, Axes, Job, Matrix, Planned, Target, Triangle};
-use outcrop_store::Error;
 use outcrop_store::store::cast::CastArray;
 use outcrop_store::store::memory::MemoryArray;
 use pyo3::prelude::*;
@@ -218,12 +217,10 @@ impl Wish<'_> {
     fn target(&self, py: Python<'_>) -> PyResult<Target> {
         match self {
             Wish::Store(store) => Ok(Target::Store(store.inner(py)?.1)),
-            Wish::New(tile, attributes) => match serde_json::from_str(attributes) {
-                Ok(serde_json::Value::Object(attributes)) => {
-                    Ok(Target::New { tile: tile.as_ref().map(|t| t.as_slice().into()), attributes })
-                }
-                _ => Err(to_python(py, Error::invalid("attributes must be a JSON object"))),
-            },
+            Wish::New(tile, attributes) => Ok(Target::New {
+                tile: tile.as_ref().map(|t| t.as_slice().into()),
+                attributes: attributes_of(py, attributes)?,
+            }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Arrays on disk.
 
 use crate::block::array_over;
-use crate::convert::{box_of, canvas_of, dtype_of, tuple};
+use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, tuple};
 use crate::errors::{to_python, warn};
 use crate::function::Raised;
 use crate::process::runtime;
@@ -370,10 +370,7 @@ pub fn create(
     let runtime = runtime(py)?;
     let (dtype, _) = dtype_of(py, dtype)?;
     let column_major = order == "F";
-    let attributes = match serde_json::from_str(attributes) {
-        Ok(serde_json::Value::Object(map)) => map,
-        _ => return Err(to_python(py, Error::invalid("attributes must be a JSON object"))),
-    };
+    let attributes = attributes_of(py, attributes)?;
     let tile = tile.map(|t| t.as_slice().into());
     let format = match (format, pnm::Kind::from_name(format), codecs) {
         ("npy", ..) => NewFormat::Npy { column_major },
@@ -386,6 +383,24 @@ pub fn create(
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
     })?;
     Ok(Store::new(inner, &path))
+}
+
+/// Bytes before the first element of a PGM, PPM or PAM file, which is not made.
+#[pyfunction]
+pub fn pnm_offset(
+    py: Python<'_>,
+    path: PathBuf,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    attributes: &str,
+) -> PyResult<u64> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let Some(kind) = pnm::Kind::from_name(format) else {
+        return Err(to_python(py, Error::invalid(format!("{format:?} is no format of Netpbm's"))));
+    };
+    let header = pnm::Header::new(kind, &shape, dtype, &attributes_of(py, attributes)?);
+    header.map(|h| h.data_offset).map_err(|e| to_python(py, e.at(&path)))
 }
 
 /// Makes a file of which Python made the metadata.

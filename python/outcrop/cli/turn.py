@@ -11,7 +11,7 @@ from outcrop.array import Array
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
-from outcrop.cli.values import TILE
+from outcrop.cli.values import CODECS, TILE
 from outcrop.formats import FORMATS
 from outcrop.plan import plan
 
@@ -66,6 +66,11 @@ def _common(function: _F) -> _F:
             click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
             click.option(
                 "--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major."
+            ),
+            click.option(
+                "--codecs",
+                type=CODECS,
+                help="Zarr: how tiles are stored, as for convert. Default: not compressed.",
             ),
             click.option(
                 "--overwrite",
@@ -180,13 +185,16 @@ def _turn(
     tile: tuple[int, ...] | Literal["default"] | None,
     format: str | None,
     order: str | None,
+    codecs: str | None,
     overwrite: bool,
     via: str | None,
     only_plan: bool,
 ) -> None:
     target = undescribed(target, "DST", "SRC, turned")
     format = target_format(target, format, "DST")
-    check_zarr_only(target, format, {"--tile": tile})
+    check_zarr_only(target, format, {"--tile": tile, "--codecs": codecs})
+    if codecs and only_plan:
+        raise click.UsageError("--plan is for tiles that are not compressed: leave --codecs out")
     if order and format not in ("npy", "raw"):
         what = "tiles of Zarr" if format == "zarr" else f"{format} files"
         raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
@@ -206,6 +214,7 @@ def _turn(
             target.path,
             verb,
             overwrite=overwrite,
+            codecs=codecs,
             via=via,
             progress=work.progress,
             **options,

@@ -48,6 +48,20 @@ class FileFormat(ABC):
         """Make a file that is not visible yet."""
 
     @abstractmethod
+    def offset(
+        self,
+        path: str,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+    ) -> int:
+        """Bytes before the first element of the file that `create` would make.
+
+        Refuses what `create` refuses, and makes nothing.
+        """
+
+    @abstractmethod
     def carried(
         self,
         format: str,

@@ -54,18 +54,19 @@ class _Pnm(FileFormat):
         attributes: Mapping[str, Any],
         overwrite: bool,
     ) -> _native.Store:
-        if format == "pnm" and path.lower().endswith(".pbm"):
-            raise UnsupportedError(
-                f"{path}: a PBM file packs eight pixels into a byte, which is not supported; "
-                "a .pgm file holds them as uint8"
-            )
-        if format == "pnm":
-            format = _fitting(shape)
-        try:
-            text = json.dumps(dict(attributes), allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise InvalidTypeError(f"attributes cannot be written as JSON: {error}") from None
+        format, text = _checked(path, format, shape, attributes)
         return _native.create(path, format, shape, dtype.name, None, "C", None, 3, text, overwrite)
+
+    def offset(
+        self,
+        path: str,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+    ) -> int:
+        format, text = _checked(path, format, shape, attributes)
+        return _native.pnm_offset(path, format, shape, dtype.name, text)
 
     def carried(
         self,
@@ -98,6 +99,23 @@ def _fitting(shape: tuple[int, ...]) -> str:
     if len(shape) == 2:
         return "pgm"
     return "ppm" if len(shape) == 3 and shape[2] == 3 else "pam"
+
+
+def _checked(
+    path: str, format: str, shape: tuple[int, ...], attributes: Mapping[str, Any]
+) -> tuple[str, str]:
+    """The one format that is meant, and the attributes as JSON."""
+    if format == "pnm" and path.lower().endswith(".pbm"):
+        raise UnsupportedError(
+            f"{path}: a PBM file packs eight pixels into a byte, which is not supported; "
+            "a .pgm file holds them as uint8"
+        )
+    if format == "pnm":
+        format = _fitting(shape)
+    try:
+        return format, json.dumps(dict(attributes), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidTypeError(f"attributes cannot be written as JSON: {error}") from None
 
 
 PNM = _Pnm()

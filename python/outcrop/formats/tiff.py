@@ -95,14 +95,8 @@ class _Tiff(FileFormat):
         attributes: Mapping[str, Any],
         overwrite: bool,
     ) -> _native.Store:
-        package = _package(path)
-        if dtype.kind not in "uifc":
-            raise UnsupportedError(
-                f"{path}: TIFF packs eight samples of {dtype} into a byte, which is not supported; "
-                "it can hold them as uint8"
-            )
-        image = _Image.of(shape, dtype, attributes, path)
-        offset, preamble, trailer = image.metadata(package)
+        image = _image(path, shape, dtype, attributes)
+        offset, preamble, trailer = image.metadata(_package(path))
         return _native.create_file(
             path,
             "tiff",
@@ -114,6 +108,16 @@ class _Tiff(FileFormat):
             json.dumps(image.attributes),
             overwrite,
         )
+
+    def offset(
+        self,
+        path: str,
+        format: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        attributes: Mapping[str, Any],
+    ) -> int:
+        return _image(path, shape, dtype, attributes).metadata(_package(path))[0]
 
     def carried(
         self,
@@ -520,3 +524,15 @@ class _Metadata:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _image(
+    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], attributes: Mapping[str, Any]
+) -> _Image:
+    """What will be written, where it can be."""
+    if dtype.kind not in "uifc":
+        raise UnsupportedError(
+            f"{path}: TIFF packs eight samples of {dtype} into a byte, which is not supported; "
+            "it can hold them as uint8"
+        )
+    return _Image.of(shape, dtype, attributes, path)

@@ -262,7 +262,7 @@ impl Task<'_> {
         let arranging = bytes / rate / self.runtime.settings().threads.max(1) as f64;
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
-        let steady = reading.max(writing).max(together).max(arranging);
+        let steady = mixed(&[reading, writing, together]).max(arranging);
         let seconds = (reading + writing) * part + steady * (1.0 - part) + pieces as f64 * BETWEEN;
         (seconds, seconds + (reading + writing) / 10.0)
     }
@@ -298,6 +298,14 @@ impl Task<'_> {
         let used = pass.threads.room.min(frames.saturating_mul(pass.groups.pieces() as usize)).max(frames);
         Ok(Expected { seconds, peak: threads.staging() + edges + used, pass })
     }
+}
+
+/// Seconds in which a device does what would take it each of these times alone: nearly the longest, and longer where
+/// others are nearly as long. (Measured: of 8 GiB read in pieces of 12, 21 and 43 KiB beside writes of MiBs, which
+/// alone take 1.5, 1.0 and 0.7 times as long as all bytes together in large pieces: 1.7, 1.6 and 1.4 times. Sums are
+/// too long, and maxima too short.)
+fn mixed(alone: &[f64]) -> f64 {
+    alone.iter().map(|seconds| seconds.powi(3)).sum::<f64>().cbrt()
 }
 
 /// The group at the origin, which is as large as any.

@@ -53,6 +53,8 @@ pub struct LinearArray {
     swap: usize,
     file: DiskFile,
     seams: Mutex<Seams>,
+    /// Of a new file, what stands before the first element in its block.
+    before: Vec<u8>,
     /// Whether a box was stored in part only.
     torn: AtomicBool,
     /// Held alone while waiting blocks are completed from the file and written, and together by those
@@ -127,6 +129,7 @@ impl LinearArray {
             swap,
             file,
             seams: Mutex::default(),
+            before: Vec::new(),
             torn: AtomicBool::new(false),
             flushing: RwLock::default(),
             state: Mutex::new(state),
@@ -151,21 +154,27 @@ impl LinearArray {
                 disk.write_unaligned(&file, at, bytes)?;
             }
         }
-        // The block that the first elements share with what stands before them is whole when they have
-        // come: what is moved in two passes must not wait for the rest of it. Nothing has to be done for
-        // the trailer: what lies behind the last element is never written with it.
         let mut seams = Seams::of_new_file(len);
         seams.mark(0, preamble.len() as u64);
         let first = what.description.offset / BLOCK as u64 * BLOCK as u64;
         let mut before = preamble.get(first as usize..).unwrap_or_default().to_vec();
         before.resize((what.description.offset - first) as usize, 0);
-        if !before.is_empty() {
-            seams.put(first, &before, end);
-        }
         let target = claim.target().to_path_buf();
         let mut array = Self::assemble(disk, &target, file, what, true, State::Creating(claim));
         array.seams = Mutex::new(seams);
+        array.before = before;
+        array.begin();
         Ok(array)
+    }
+
+    /// Lets the block that the first elements share with what stands before them be whole when they have come: what
+    /// is moved in two passes must not wait for the rest of it, or read it. Nothing has to be done for the trailer:
+    /// what lies behind the last element is never written with it.
+    fn begin(&self) {
+        if !self.before.is_empty() {
+            let first = self.layout.offset / BLOCK as u64 * BLOCK as u64;
+            lock(&self.seams).put(first, &self.before, self.layout.end());
+        }
     }
 
     /// Stores a box whose elements lie in the file as `layout` says.

@@ -161,7 +161,10 @@ impl Store for Panels {
     }
 
     fn settle(&self, mover: &mut Mover) -> Result<()> {
-        self.array()?.flush_seams(mover)
+        let array = self.array()?;
+        array.flush_seams(mover)?;
+        array.begin();
+        Ok(())
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {
