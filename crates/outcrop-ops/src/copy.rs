@@ -243,6 +243,7 @@ pub fn plan(
         target: Arc::clone(target),
         again: false,
         limit: runtime.budget().limit().saturating_sub(elsewhere),
+        elsewhere,
     };
     let ndim = region.ndim();
     let tiles = |store: &Arc<dyn Store>| store.file_axes().is_none().then(|| store.info().tile.clone());
@@ -264,7 +265,7 @@ pub fn plan(
         (Ok(one), Some(two)) if two.seconds() < one.seconds() => (two, Some(one), "one pass"),
         (Ok(one), two) => (one, two, "two passes"),
         (Err(_), Some(two)) => (two, None, ""),
-        (Err(error), None) => return Err(least(&mut job, &unit, error)),
+        (Err(error), None) => return Err(least(&mut job, error)),
     };
     // What nobody would do is not worth a line.
     if let Some(other) = other.filter(|other| other.seconds() < 50.0 * chosen.seconds()) {
@@ -279,21 +280,17 @@ const LEAST_TRIED: usize = 14;
 
 /// The error of a budget in which there is no way to move, with the least in which there is one: `error` names
 /// what a single pass takes, and two may take less.
-fn least(job: &mut Task<'_>, unit: &[u64], error: Error) -> Error {
+fn least(job: &mut Task<'_>, error: Error) -> Error {
     let Error::Budget { purpose, needed, budget } = error else { return error };
-    let elsewhere = budget.saturating_sub(job.limit as u64);
-    if needed <= budget {
-        return Error::Budget { purpose, needed, budget };
-    }
-    let (mut too_little, mut enough) = (job.limit as u64, needed - elsewhere);
+    let elsewhere = job.elsewhere as u64;
+    let (mut too_little, mut enough) = (job.limit as u64, needed.saturating_sub(elsewhere));
     for _ in 0..LEAST_TRIED {
-        let between = (too_little + (enough - too_little) / 2).next_multiple_of(4096);
+        let between = (too_little + enough.saturating_sub(too_little) / 2).next_multiple_of(4096);
         if between >= enough {
             break;
         }
         job.limit = between as usize;
-        let one = job.best(unit);
-        let works = one.is_ok() || two_passes(job, &one).is_some();
+        let works = rooms(job).any(|room| through_panels(job, room).is_some());
         *if works { &mut enough } else { &mut too_little } = between;
     }
     Error::Budget { purpose, needed: enough + elsewhere, budget }
@@ -323,9 +320,7 @@ fn two_passes(job: &Task<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, 
         }
     }
     let mut best: Option<(f64, Vec<Expected>, Option<Between>)> = None;
-    let mut room = job.limit as u64;
-    for _ in 0..12 {
-        room = room * 4 / 5;
+    for room in rooms(job) {
         let Some(found) = through_panels(job, room) else { continue };
         let seconds = found.0.iter().map(|e| e.seconds).sum();
         if best.as_ref().is_none_or(|(least, ..)| seconds < *least) {
@@ -333,6 +328,11 @@ fn two_passes(job: &Task<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, 
         }
     }
     best.map(|(_, passes, scratch)| (passes, scratch))
+}
+
+/// Bytes of panels that are tried.
+fn rooms(job: &Task<'_>) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(job.limit as u64 * 4 / 5), |room| Some(room * 4 / 5)).take(12)
 }
 
 /// Two passes with panels of at most `room` bytes between them.

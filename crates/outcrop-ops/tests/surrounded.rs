@@ -20,7 +20,7 @@ fn runtime(memory: usize) -> std::sync::Arc<Runtime> {
 #[test]
 fn what_surrounds_the_elements_stays() {
     let shape = [1500u64, 1300];
-    let mut values: Vec<u16> = (0..shape[0] * shape[1]).map(|i| (i * 40_503 >> 7) as u16).collect();
+    let mut values: Vec<u16> = (0..shape[0] * shape[1]).map(|i| ((i * 40_503) >> 7) as u16).collect();
     let dir = tempfile::tempdir().unwrap();
     let big = runtime(1 << 30);
     let format = NewFormat::Npy { column_major: false };

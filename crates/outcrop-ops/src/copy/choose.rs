@@ -39,6 +39,8 @@ pub(super) struct Task<'a> {
     pub again: bool,
     /// Bytes of the budget that it may have.
     pub limit: usize,
+    /// Bytes that others have.
+    pub elsewhere: usize,
 }
 
 /// A pass, and what is expected of it.
@@ -83,11 +85,10 @@ impl Task<'_> {
 
     fn too_little(&self, group: &[u64]) -> Error {
         let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)));
-        let limit = self.runtime.budget().limit();
         Error::Budget {
             purpose: "copying between these tiles".into(),
-            needed: (limit - self.limit + needed) as u64,
-            budget: limit as u64,
+            needed: (self.elsewhere + needed) as u64,
+            budget: self.runtime.budget().limit() as u64,
         }
     }
 

@@ -256,9 +256,7 @@ impl Pass {
         for piece in 0..self.groups.pieces() {
             for (i, unit) in self.loads(&self.group(piece)).iter().enumerate() {
                 let staging = self.threads.load_staging;
-                let Some((_, left)) = self.source.cuts(&self.in_source(unit), staging) else {
-                    return None;
-                };
+                let (_, left) = self.source.cuts(&self.in_source(unit), staging)?;
                 if i == most.len() {
                     most.push(0);
                 }
