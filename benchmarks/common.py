@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -84,15 +85,28 @@ def touch(nbytes: int) -> None:
 def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, str]:
     """Runs a command under a memory limit; its seconds and what it printed."""
     touch(min(limit, 4 * GIB))
+    timeout = options.pop("timeout", None)
     with memory_group(limit) as enter:
         start = time.perf_counter()
-        done = subprocess.run(
-            command, preexec_fn=enter, stdout=subprocess.PIPE, text=True, **options
+        child = subprocess.Popen(
+            command,
+            preexec_fn=enter,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **options,
         )
+        try:
+            printed, _ = child.communicate(timeout=timeout)
+        except BaseException:
+            # With what a shell has started: it would go on, and slow down whatever comes next.
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
         seconds = time.perf_counter() - start
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
-    return seconds, done.stdout
+    if child.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: exit status {child.returncode}")
+    return seconds, printed
 
 
 PROLOGUE = """
