@@ -17,8 +17,9 @@ use std::time::Instant;
 const TRIED: [u64; 3] = [64, 16, 7];
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
-/// Seconds that are lost at the edge of two groups.
-const BETWEEN: f64 = 3e-4;
+/// Seconds that are lost at the edge of two groups: where they are cut into blocks, none of which is whole before the
+/// last load of its group, and otherwise. At most, they are as long as the group itself takes.
+const BETWEEN: (f64, f64) = (8e-3, 3e-4);
 /// Threads in each direction, where memory allows.
 const MOVERS: usize = 4;
 /// Runs that may end inside blocks of the target before others complete these, which wait for that in memory.
@@ -264,7 +265,9 @@ impl Task<'_> {
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
         let steady = mixed(&[reading, writing, together]).max(arranging);
-        let seconds = (reading + writing) * part + steady * (1.0 - part) + pieces as f64 * BETWEEN;
+        let between = if matches!(groups.cut, Cut::Blocks(_)) { BETWEEN.0 } else { BETWEEN.1 };
+        let between = (pieces as f64 * between).min(steady);
+        let seconds = (reading + writing) * part + steady * (1.0 - part) + between;
         (seconds, seconds + (reading + writing) / 10.0)
     }
 
