@@ -13,11 +13,13 @@ array([0., 1., 1., 1., 2.])
 
 from importlib import metadata as _metadata
 
-from outcrop import linalg
+from outcrop import constants, elementwise, linalg, manipulation, products, random, statistical
 from outcrop.array import Array
 from outcrop.config import Config, config
+from outcrop.constants import *  # noqa: F403
 from outcrop.creation import asarray, create, fromfunction, open
 from outcrop.device import doctor
+from outcrop.elementwise import *  # noqa: F403
 from outcrop.errors import (
     ArrayBusyError,
     ArrayExistsError,
@@ -37,10 +39,14 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
+from outcrop.expressions.saving import save
 from outcrop.linalg import matmul
-from outcrop.plan import MovementPlan, Plan, plan
+from outcrop.manipulation import *  # noqa: F403
+from outcrop.plan import ExpressionPlan, MovementPlan, Plan, plan
+from outcrop.products import *  # noqa: F403
 from outcrop.reorganize import flip, permute_dims, rotate, transpose
 from outcrop.report import Run, last_run
+from outcrop.statistical import *  # noqa: F403
 
 try:
     __version__ = _metadata.version("outcrop")
@@ -57,6 +63,7 @@ __all__ = [
     "ClosedArrayError",
     "Config",
     "CorruptArrayError",
+    "ExpressionPlan",
     "ForkedProcessError",
     "InvalidArgumentError",
     "InvalidTypeError",
@@ -83,6 +90,13 @@ __all__ = [
     "open",
     "permute_dims",
     "plan",
+    "random",
     "rotate",
+    "save",
     "transpose",
+    *constants.__all__,
+    *elementwise.__all__,
+    *manipulation.__all__,
+    *products.__all__,
+    *statistical.__all__,
 ]

@@ -181,6 +181,67 @@ def plan_solve_triangular(
     shape: Sequence[int],
     target: Target,
 ) -> Plan: ...
+
+@final
+class Draft:
+    """A program being made."""
+
+    def __init__(
+        self, remark: str, workspace: int, beside: int, frugal: bool, calls_back: bool
+    ) -> None: ...
+    # Each gives the array's number, and that of its first tile; the others follow in row-major order.
+    def input(
+        self,
+        name: str,
+        store: Store,
+        start: Sequence[int],
+        shape: Sequence[int],
+        tile: Sequence[int],
+    ) -> tuple[int, int]: ...
+    def output(
+        self,
+        name: str,
+        target: Target,
+        dtype: str,
+        shape: Sequence[int],
+        tile: Sequence[int],
+    ) -> tuple[int, int]: ...
+    def temporary(
+        self, name: str, dtype: str, shape: Sequence[int], tile: Sequence[int]
+    ) -> tuple[int, int]: ...
+    def kernel(self, kind: int, rate: float) -> int: ...
+    def steps(
+        self,
+        kernels: NDArray[np.uint16],
+        counts: NDArray[np.uint16],  # of operands
+        work: NDArray[np.float64],
+        operands: NDArray[np.uint32],  # tile << 2 | access (0 read, 1 write, 2 update)
+    ) -> None: ...
+
+@final
+class ProgramPlan:
+    """A program that has been scheduled."""
+
+    chosen: int
+    facts: dict[str, Any]
+
+    def run(
+        self,
+        function: Callable[[int, tuple[NDArray[Any], ...], NDArray[np.uint8]], None],
+        outputs: Sequence[tuple[int, Store]],
+        progress: Progress | None,
+        timeline: str | None,
+    ) -> None: ...
+
+def plan_programs(drafts: Sequence[Draft]) -> ProgramPlan: ...
+def multiply(
+    c: NDArray[Any],
+    a: NDArray[Any],
+    b: NDArray[Any],
+    accumulate: bool,
+    workspace: NDArray[np.uint8],
+) -> None: ...
+def multiply_memory(dtype: str, rows: int, cols: int, depth: int) -> tuple[int, int]: ...
 def copy_box(
     source: Store,
     start: Sequence[int],

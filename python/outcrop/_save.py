@@ -149,6 +149,7 @@ def save(
     source.check_open()
     name = check_path(path)
     format = check_format(format or format_of(name))
+    source, view = source.narrowed(view)
     family = family_of(format)
     attributes = carried(source, view, format)
     if source.path is not None and _is_inside(source.path, name):

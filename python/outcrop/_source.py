@@ -89,6 +89,10 @@ class Source(ABC):
         """Whether writing to this source may change what the other reads."""
         return self is other
 
+    def narrowed(self, view: View) -> "tuple[Source, View]":
+        """A source of no more than a view needs, where that is less work, and its view."""
+        return self, view
+
     # Only what is on disk has a life of its own.
 
     def check_open(self) -> None:
@@ -122,7 +126,9 @@ def filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any
 
 def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The tile that the compiled core would choose."""
-    return tuple(_native.default_tile(shape, dtype.name))
+    # Of half precision there are only results that something else is made of.
+    name = "uint16" if dtype == np.float16 else dtype.name
+    return tuple(_native.default_tile(shape, name))
 
 
 def assign(target: NDArray[Any], value: NDArray[Any]) -> None:

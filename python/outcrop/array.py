@@ -22,7 +22,6 @@ from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
     InvalidTypeError,
-    UnsupportedError,
 )
 from outcrop.views import NewAxis, View
 
@@ -31,7 +30,7 @@ __all__ = ["Array"]
 _T = TypeVar("_T")
 
 
-class Array:
+class Array(np.lib.mixins.NDArrayOperatorsMixin):
     """An n-dimensional array that need not fit in memory.
 
     Made by `open`, `create`, `fromfunction` and `asarray`, not directly. Indexing gives another
@@ -506,35 +505,129 @@ class Array:
             raise InvalidArgumentError("incorrect number of indices for array")
         return self[index].item()
 
-    # -- products ----------------------------------------------------------------------------
-
-    def __matmul__(self, other: Any) -> "Array":
-        return _product(self, other)
-
-    def __rmatmul__(self, other: Any) -> "Array":
-        return _product(other, self)
-
-    # -- NumPy's functions -------------------------------------------------------------------
-
-    def __eq__(self, other: object) -> bool:
-        # Python's own answer, whether both are one object, would look like NumPy's and be wrong.
-        raise UnsupportedError(
-            "comparing an outcrop.Array is not supported in this version; load what fits in memory "
-            "(numpy.asarray(A[...])), or go tile by tile (for key, block in A.tiles())"
-        )
+    # -- NumPy's protocols -------------------------------------------------------------------
 
     __hash__ = object.__hash__
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        if ufunc is np.matmul and method == "__call__" and not kwargs:
-            return _product(*args)
-        # Without this, NumPy would load the whole array for numpy.add(A, 1).
-        name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        raise UnsupportedError(
-            f"numpy.{name} on an outcrop.Array is not supported in this version; load what fits "
-            "in memory (numpy.asarray(A[...])), or go tile by tile "
-            "(for key, block in A.tiles())"
-        )
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        # Imported late: expressions are arrays themselves.
+        from outcrop.expressions import protocol
+
+        return protocol.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        from outcrop.expressions import protocol
+
+        return protocol.function(function, args, kwargs)
+
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> "Array":
+        """The array with its elements converted, as `numpy.ndarray.astype` converts them.
+
+        Nothing is computed before it is asked for.
+        """
+        from outcrop.expressions import protocol
+
+        return protocol.astype(self, dtype)
+
+    # -- reductions --------------------------------------------------------------------------
+
+    def sum(
+        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> "Array":
+        """See `outcrop.sum`."""
+        from outcrop import statistical
+
+        return statistical.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def prod(
+        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> "Array":
+        """See `outcrop.prod`."""
+        from outcrop import statistical
+
+        return statistical.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(
+        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> "Array":
+        """See `outcrop.mean`."""
+        from outcrop import statistical
+
+        return statistical.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def var(
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> "Array":
+        """See `outcrop.var`; `ddof` is its ``correction``."""
+        from outcrop import statistical
+
+        return statistical.var(self, axis=axis, dtype=dtype, correction=ddof, keepdims=keepdims)
+
+    def std(
+        self,
+        axis: Any = None,
+        dtype: DTypeLike | None = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+    ) -> "Array":
+        """See `outcrop.std`; `ddof` is its ``correction``."""
+        from outcrop import statistical
+
+        return statistical.std(self, axis=axis, dtype=dtype, correction=ddof, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.min`."""
+        from outcrop import statistical
+
+        return statistical.min(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.max`."""
+        from outcrop import statistical
+
+        return statistical.max(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.any`."""
+        from outcrop import statistical
+
+        return statistical.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.all`."""
+        from outcrop import statistical
+
+        return statistical.all(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.argmin`."""
+        from outcrop import statistical
+
+        return statistical.argmin(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> "Array":
+        """See `outcrop.argmax`."""
+        from outcrop import statistical
+
+        return statistical.argmax(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> "Array":
+        """See `outcrop.cumulative_sum`."""
+        from outcrop import statistical
+
+        return statistical.cumulative_sum(self, axis=axis, dtype=dtype)
+
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> "Array":
+        """See `outcrop.cumulative_prod`."""
+        from outcrop import statistical
+
+        return statistical.cumulative_prod(self, axis=axis, dtype=dtype)
 
     # -- for people --------------------------------------------------------------------------
 
@@ -575,10 +668,3 @@ class Array:
             for name, value in rows.items()
         )
         return f"<table><caption>outcrop.Array</caption>{cells}</table>"
-
-
-def _product(one: Any, other: Any) -> Array:
-    # Imported late: products are arrays themselves.
-    from outcrop.linalg import matmul
-
-    return matmul(one, other)

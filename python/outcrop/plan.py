@@ -1,6 +1,8 @@
 """What a computation will cost."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from outcrop import _native
@@ -12,9 +14,11 @@ from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.expressions.arrays import ExpressionSource, node_of
+from outcrop.expressions.run import Planned
 from outcrop.formats import check_format, format_of
 
-__all__ = ["MovementPlan", "Plan", "plan"]
+__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "plan"]
 
 
 class Plan:
@@ -113,6 +117,66 @@ class Plan:
             f"writes {format_bytes(self.bytes_written)}, "
             f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
+
+
+class ExpressionPlan(Plan):
+    """The plan of an array expression.
+
+    Made by `plan`. Beside what every `Plan` says, it has a picture.
+
+    Examples
+    --------
+    >>> A = oc.create("A.zarr", (3000, 300), tile=300)
+    >>> p = oc.plan((A - A.mean(0)).std(0))
+    >>> p.show("plan.svg")
+    >>> print(p.explain())
+    expression: ...
+    """
+
+    def __init__(self, planned: Planned) -> None:
+        super().__init__(planned.facts)
+        self._planned = planned
+
+    def explain(self) -> str:
+        """Say which passes there are, what they read, compute and keep, and what that costs.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        head, *rest = super().explain().splitlines()
+        lines = [head]
+        number = 0
+        for facts in self._planned.passes():
+            if facts["cells"] > 1:
+                number += 1
+                lines.append(f"  pass {number}, in {facts['cells']} steps")
+            else:
+                lines.append("  then, in one step")
+            for name, nbytes, tile, stored in facts["reads"]:
+                size = f"{' x '.join(map(str, tile)) or '1'} of {format_bytes(nbytes)}"
+                lines.append(f"    {'reads' if stored else 'takes'} {name}, {size}")
+            lines.append(f"    computes {_counted(facts['computes'])}")
+            for name, nbytes, summed in facts["keeps"]:
+                what = "parts of its sum" if summed else format_bytes(nbytes)
+                lines.append(f"    keeps {name}, {what}")
+        return "\n".join((*lines, *rest))
+
+    def show(self, path: StrPath) -> None:
+        """Draw what is made of what: sizes, passes, what is on disk, and what never is.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Of an SVG file, which is replaced.
+
+        Raises
+        ------
+        UnsupportedError
+            There are too many arrays for a picture.
+        """
+        Path(check_path(path)).write_text(self._planned.picture(), encoding="utf-8")
 
 
 class MovementPlan(Plan):
@@ -225,6 +289,10 @@ def plan(
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
+    if isinstance(source, ExpressionSource) and source.result is None:
+        if not x._view.is_whole:
+            source = ExpressionSource(node_of(x))
+        return ExpressionPlan(source.planned())
     if isinstance(source, StoreSource):
         return _movement(source, x, target, tile, format, target_order, via)
     viewed = source is not source.base or not x._view.is_whole
@@ -286,6 +354,12 @@ def _movement(
         "via": None if via is None else check_path(via),
     }
     return MovementPlan(facts)
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Names, each once, with how often it comes."""
+    counts = Counter(names)
+    return ", ".join(n if count == 1 else f"{n} ({count} times)" for n, count in counts.items())
 
 
 def _array(array: Mapping[str, Any]) -> str:

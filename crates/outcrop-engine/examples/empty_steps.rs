@@ -12,7 +12,7 @@ struct Nothing;
 
 impl Kernels for Nothing {
     // SAFETY: nothing is asked of the caller: no tile is touched.
-    unsafe fn run(&self, _: u16, _: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
+    unsafe fn run(&self, _: usize, _: u16, _: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
         Ok(())
     }
 }

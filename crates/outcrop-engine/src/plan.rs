@@ -19,6 +19,9 @@ const MOVERS: usize = 4;
 /// disk in speed, from moment to moment.
 const AHEAD_SECONDS: f64 = 0.02;
 
+/// The stores of a program's arrays, by number; `None` for temporaries, and for outputs that are not there yet.
+pub type Stores<'a> = &'a [Option<Arc<dyn Store>>];
+
 /// A program with its schedule, its crew and what is expected of it.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -105,8 +108,8 @@ fn expected_bookkeeping(program: &Program) -> usize {
 
 /// Plans a job for which there are several programs: the one predicted to be fastest.
 ///
-/// `stores` are those of the arrays, which have the same numbers in every program; outputs need not
-/// be there yet. `speeds` are those of the device that has most of the data.
+/// With each come the stores of its arrays, by number; outputs need not be there yet. `speeds` are those of the
+/// device that has most of the data.
 ///
 /// Gives the number of the program among those given, too. The least budget that is named is that of the
 /// frugal ones, which are given wherever memory is tight: others are not given with every budget, and what is
@@ -117,15 +120,14 @@ fn expected_bookkeeping(program: &Program) -> usize {
 /// [`Error::Interrupted`] where the watch says so.
 pub fn choose(
     runtime: &Runtime,
-    programs: Vec<Program>,
-    stores: &[Option<Arc<dyn Store>>],
+    programs: Vec<(Program, Stores<'_>)>,
     speeds: Speeds,
     watch: &mut dyn Watch,
 ) -> Result<(usize, Plan)> {
     let mut best: Option<(usize, Plan)> = None;
     let mut others = Vec::new();
     let (mut least, mut otherwise) = (None::<u64>, u64::MAX);
-    for (i, program) in programs.into_iter().enumerate() {
+    for (i, (program, stores)) in programs.into_iter().enumerate() {
         let frugal = program.frugal;
         match plan(runtime, program, stores, speeds, watch) {
             Ok(found) => {

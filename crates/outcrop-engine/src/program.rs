@@ -122,6 +122,12 @@ impl Operand {
         Operand(tile.0 << 2 | 2)
     }
 
+    /// From a tile's number times four, plus 1 where it is written whole, and 2 where it is read and written.
+    pub fn from_code(code: u32) -> Operand {
+        debug_assert!(code & 3 != 3);
+        Operand(code)
+    }
+
     /// The tile.
     pub fn tile(self) -> TileId {
         TileId(self.0 >> 2)

@@ -39,7 +39,7 @@ fn mix(tiles: &mut [Vec<u64>], kernel: u16, reads: &[bool], writes: &[bool]) {
 
 impl Kernels for Mix {
     // SAFETY: what the caller promises is what the slices below need.
-    unsafe fn run(&self, kernel: u16, tiles: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
+    unsafe fn run(&self, _: usize, kernel: u16, tiles: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
         if self.fail_at == Some(u32::from(kernel)) {
             panic!("as it was told");
         }

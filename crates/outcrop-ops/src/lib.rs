@@ -1,5 +1,6 @@
 //! What is done with arrays.
 //!
+//! - [`arrays`]: what is stored, and what is made, as arrays of a program.
 //! - [`access`]: boxes to memory and back.
 //! - [`reader`]: boxes one after the other, ahead of whoever consumes them.
 //! - [`copy`]: from one array to another, whatever their formats and tiles.
@@ -7,6 +8,7 @@
 //! - [`verify`]: everything that can be checked about a stored array.
 
 pub mod access;
+pub mod arrays;
 pub mod copy;
 pub mod fill;
 pub mod kernels;

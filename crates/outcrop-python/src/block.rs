@@ -1,13 +1,19 @@
 //! Frames as memory that NumPy can use.
 
 use crate::convert::numpy_name;
+use numpy::npyffi::{NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE, NpyTypes, get_type_object, npy_intp};
+use numpy::{PY_ARRAY_API, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray};
 use outcrop_store::DType;
 use outcrop_store::frame::Frame;
+use outcrop_store::shape::row_major_strides;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+
+/// Extents as NumPy has them.
+type Dimensions = Vec<npy_intp>;
 
 /// A frame, alive and charged to the budget as long as an array uses it.
 #[pyclass(frozen)]
@@ -42,4 +48,41 @@ pub fn array_over<'py>(
     let numpy = py.import("numpy")?;
     let flat = numpy.call_method1("frombuffer", (block, numpy_name(dtype)))?;
     flat.call_method1("reshape", (shape.to_vec(),))
+}
+
+/// A NumPy array over memory that it does not own; `tile` are the extents by which rows are apart.
+///
+/// # Safety
+/// The memory holds so many elements, and nobody uses the array when the memory is no longer lent.
+pub unsafe fn array_at<'py>(
+    py: Python<'py>,
+    start: *mut u8,
+    shape: &[u64],
+    tile: &[u64],
+    dtype: DType,
+) -> PyResult<Bound<'py, PyUntypedArray>> {
+    let descr = PyArrayDescr::new(py, numpy_name(dtype))?;
+    let mut dims: Dimensions = shape.iter().map(|&n| n as npy_intp).collect();
+    let mut strides: Dimensions =
+        row_major_strides(tile).iter().map(|&s| s as npy_intp * dtype.size() as npy_intp).collect();
+    let flags = NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
+    // SAFETY: a new array of this type over that memory, as the caller vouches; the reference to the element type is
+    // given away, the one to the array is new.
+    unsafe {
+        let kind = get_type_object(py, NpyTypes::PyArray_Type);
+        let (ndim, data) = (dims.len() as c_int, start.cast());
+        let (dims, strides) = (dims.as_mut_ptr(), strides.as_mut_ptr());
+        let made = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            kind,
+            descr.into_dtype_ptr(),
+            ndim,
+            dims,
+            strides,
+            data,
+            flags,
+            std::ptr::null_mut(),
+        );
+        Ok(Bound::from_owned_ptr_or_err(py, made)?.cast_into_unchecked())
+    }
 }

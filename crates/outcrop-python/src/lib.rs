@@ -7,6 +7,7 @@ mod function;
 mod linalg;
 mod movement;
 mod process;
+mod program;
 mod reader;
 mod store;
 mod watch;
@@ -28,6 +29,8 @@ mod _native {
         Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
         last_run, operations_seen, status,
     };
+    #[pymodule_export]
+    use super::program::{Draft, ProgramPlan, multiply, multiply_memory, plan_programs};
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]

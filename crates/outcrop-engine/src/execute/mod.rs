@@ -65,8 +65,8 @@ impl Tile<'_> {
 
 /// What steps do.
 pub trait Kernels: Sync {
-    /// Runs a step. `tiles` are its operands, in the order in which it names them. Where it takes long, it
-    /// looks now and then whether to stop.
+    /// Runs a step, by its place in the program. `tiles` are its operands, in the order in which it names them.
+    /// Where it takes long, it looks now and then whether to stop.
     ///
     /// # Errors
     /// Whatever stops the run, such as [`Error::Numerical`]; [`Error::Interrupted`].
@@ -76,6 +76,7 @@ pub trait Kernels: Sync {
     /// a frame as its array says.
     unsafe fn run(
         &self,
+        step: usize,
         kernel: u16,
         tiles: &[Tile<'_>],
         workspace: &mut [u8],
@@ -613,7 +614,9 @@ impl<'a> Run<'a> {
         let tiles: SmallVec<[Tile; 8]> =
             operands.map(|(o, &start)| Tile { program, id: o.tile(), start }).collect();
         // SAFETY: the step's uses of the frames are granted, writers alone.
-        unsafe { self.work.kernels.run(step.kernel, &tiles, workspace.bytes_mut(), &self.cancel) }
+        unsafe {
+            self.work.kernels.run(index as usize, step.kernel, &tiles, workspace.bytes_mut(), &self.cancel)
+        }
     }
 
     /// The memory of a tile, for the store of an array.

@@ -2,9 +2,10 @@
 //! the factor to its left stream past it; then its own columns are finished. Only one half is read and
 //! stored.
 
-use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
+use super::matrix::{Axes, Matrix, NewArray, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::{Job, aligned, side, tile_shape};
+use crate::arrays::Target;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
@@ -26,7 +27,7 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, spee
         builder.note(stored);
         let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
         let what = NewArray { name: "L", dtype: a.dtype(), shape: &shape, tile: &tile, axes: Axes::MATRIX };
-        let l = target.declare(&mut builder.program, what, Some(&stored))?;
+        let l = what.output(&mut builder.program, target, Some(&stored))?;
         // The upper factor is, transposed, the lower factor of the transposed matrix.
         let l = if half == Half::Upper { l.transposed() } else { l };
         let l = builder.note(l);

@@ -1,9 +1,10 @@
 //! The product of two matrices: a block of the result stays in memory, thin slices of the factors
 //! stream past it.
 
-use super::matrix::{Matrix, NewArray, Target, Tiles};
+use super::matrix::{Matrix, NewArray, Tiles};
 use super::steps::{Builder, Form};
 use super::{Job, aligned, result_axes};
+use crate::arrays::Target;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_engine::predict::Speeds;
@@ -92,7 +93,7 @@ impl Product<'_> {
         axes.rows.into_iter().for_each(|x| tile[x] = tm);
         axes.cols.into_iter().for_each(|x| tile[x] = tn);
         let what = NewArray { name: "C", dtype: self.dtype, shape: self.shape, tile: &tile, axes };
-        let c = self.target.declare(program, what, None)?;
+        let c = what.output(program, self.target, None)?;
         for tiles in [a, b, c] {
             builder.note(tiles);
         }

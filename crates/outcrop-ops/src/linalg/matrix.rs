@@ -1,14 +1,13 @@
 //! Matrices as programs see them: boxes of stored arrays, transposed or not, cut into tiles.
 
+use crate::arrays::{self, Target};
 use crate::kernels::Block;
 use outcrop_engine::execute::Tile;
-use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role, TileId};
-use outcrop_store::frame::charged;
+use outcrop_engine::program::{ArrayId, Program, TileId};
 use outcrop_store::layout::Layout;
 use outcrop_store::shape::row_major_strides;
 use outcrop_store::store::Store;
-use outcrop_store::store::tiled::{Attributes, Prospect};
-use outcrop_store::{ArrayBox, DType, Dims, Error, Result, TileGrid};
+use outcrop_store::{ArrayBox, DType, Dims, Error, Result};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -120,112 +119,11 @@ impl Matrix {
 
     /// Declares it in a program, cut into tiles of `rows` rows and `cols` columns.
     pub(crate) fn declare(&self, program: &mut Program, name: &str, rows: u64, cols: u64) -> Result<Tiles> {
-        let info = self.store.info();
         let mut tile: Dims = SmallVec::from_elem(1, self.region.ndim());
         self.axes.rows.into_iter().for_each(|a| tile[a] = rows);
         self.axes.cols.into_iter().for_each(|a| tile[a] = cols);
-        let exact = self.store.moves_whole_tiles()
-            && info.tile == tile
-            && self.region.start.iter().zip(&tile).all(|(s, t)| s.is_multiple_of(*t))
-            // A box that ends inside a tile is not what the tile holds.
-            && (0..tile.len()).all(|a| self.region.end(a).is_multiple_of(tile[a]) || self.region.end(a) == info.shape[a]);
-        let staging = if exact { 0 } else { self.store.staging_of(&tile) };
-        let declaration = Declaration {
-            name,
-            role: Role::Input,
-            dtype: info.dtype,
-            grid: TileGrid::new(&self.region.shape, &tile)?,
-            origin: self.region.start.to_vec(),
-            initial: None,
-            frame: if exact { self.store.tile_frame() } else { 0 },
-            staging,
-            commit: 0,
-        };
-        program.calls_back |= self.store.calls_back();
-        let room = charged(staging);
-        let load =
-            |region: &ArrayBox| Ok(Cost { load: self.store.bytes_to_load_with(region, room)?, store: 0 });
-        let array = program.array(declaration, load)?;
+        let array = arrays::input(program, name, &self.store, &self.region, &tile)?;
         Ok(Tiles { array, axes: self.axes, ndim: self.region.ndim(), source: None })
-    }
-}
-
-/// What a result is made of, or will be.
-#[derive(Clone)]
-pub enum Target {
-    /// A new Zarr array of our own, with these tiles, or the program's.
-    New {
-        /// Shape of a tile.
-        tile: Option<Dims>,
-        /// Zarr's attributes.
-        attributes: Attributes,
-    },
-    /// An array that is there.
-    Store(Arc<dyn Store>),
-}
-
-impl Target {
-    /// Tile extents that the result asks for.
-    pub fn tile(&self) -> Option<Dims> {
-        match self {
-            Target::New { tile, .. } => tile.clone(),
-            Target::Store(store) => {
-                let info = store.info();
-                (info.layout == Layout::Tiled).then(|| info.tile.clone())
-            }
-        }
-    }
-
-    /// Declares the result, of `shape`, cut into tiles of shape `tile`.
-    pub(crate) fn declare(
-        &self,
-        program: &mut Program,
-        what: NewArray<'_>,
-        initial: Option<&Tiles>,
-    ) -> Result<Tiles> {
-        let (initial, source) = what.start(initial);
-        let NewArray { name, dtype, shape, tile, axes } = what;
-        let grid = TileGrid::new(shape, tile)?;
-        let declaration = |frame, staging, commit| Declaration {
-            name,
-            role: Role::Output,
-            dtype,
-            grid: grid.clone(),
-            origin: Vec::new(),
-            initial,
-            frame,
-            staging,
-            commit,
-        };
-        let array = match self {
-            Target::New { tile: own, attributes } => {
-                let own = own.clone().unwrap_or_else(|| tile.into());
-                let prospect = Prospect::new(shape, dtype, &own, attributes)?;
-                let exact = own.as_slice() == tile;
-                let (frame, staging) = if exact { (prospect.frame, 0) } else { (0, prospect.frame) };
-                program.array(declaration(frame, staging, prospect.commit), |region| {
-                    let bytes = prospect.grid.tiles_of(region).count() as u64 * prospect.tile;
-                    Ok(Cost { load: bytes, store: bytes })
-                })?
-            }
-            Target::Store(store) => {
-                let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
-                let (frame, staging) =
-                    if exact { (store.tile_frame(), 0) } else { (0, store.staging_of(tile)) };
-                program.array(declaration(frame, staging, store.bytes_to_commit()), |region| {
-                    let stored = store.bytes_to_store(region)?;
-                    // It is not there yet, and what is not there costs nothing: what it will cost is
-                    // what storing it does.
-                    let load = if store.info().layout == Layout::Tiled {
-                        stored
-                    } else {
-                        store.bytes_to_load(region)?
-                    };
-                    Ok(Cost { load, store: stored })
-                })?
-            }
-        };
-        Ok(Tiles { array, axes, ndim: shape.len(), source })
     }
 }
 
@@ -252,23 +150,24 @@ impl NewArray<'_> {
         }
     }
 
+    /// Declares a result.
+    pub(crate) fn output(
+        self,
+        program: &mut Program,
+        target: &Target,
+        initial: Option<&Tiles>,
+    ) -> Result<Tiles> {
+        let (initial, source) = self.start(initial);
+        let NewArray { name, dtype, shape, tile, axes } = self;
+        let array = arrays::New { name, dtype, shape, tile, initial }.output(program, target)?;
+        Ok(Tiles { array, axes, ndim: shape.len(), source })
+    }
+
     /// Declares a temporary.
     pub(crate) fn temporary(self, program: &mut Program, initial: Option<&Tiles>) -> Result<Tiles> {
         let (initial, source) = self.start(initial);
-        let grid = TileGrid::new(self.shape, self.tile)?;
-        let bytes = charged(grid.tile_elements() as usize * self.dtype.size()) as u64;
-        let declaration = Declaration {
-            name: self.name,
-            role: Role::Temporary,
-            dtype: self.dtype,
-            grid,
-            origin: Vec::new(),
-            initial,
-            frame: 0,
-            staging: 0,
-            commit: 0,
-        };
-        let array = program.array(declaration, |_| Ok(Cost { load: bytes, store: bytes }))?;
+        let NewArray { name, dtype, shape, tile, .. } = self;
+        let array = arrays::New { name, dtype, shape, tile, initial }.temporary(program)?;
         Ok(Tiles { array, axes: self.axes, ndim: self.shape.len(), source })
     }
 }

@@ -12,9 +12,10 @@ mod solve;
 mod steps;
 mod triangular;
 
+pub use crate::arrays::Target;
 pub use cholesky::cholesky;
 pub use matmul::matmul;
-pub use matrix::{Axes, Matrix, Target};
+pub use matrix::{Axes, Matrix};
 use outcrop_engine::execute::Timeline;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::predict::Speeds;
@@ -63,7 +64,8 @@ impl Job {
         let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
         let (programs, kernels): (Vec<_>, Vec<_>) =
             self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
-        let (chosen, plan) = plan::choose(runtime, programs, &stores, speeds, watch)?;
+        let programs = programs.into_iter().map(|program| (program, &stores[..])).collect();
+        let (chosen, plan) = plan::choose(runtime, programs, speeds, watch)?;
         let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");

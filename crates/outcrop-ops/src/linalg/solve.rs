@@ -2,10 +2,11 @@
 //! is a temporary, on disk only as far as memory does not hold it.
 
 use super::cholesky::{blocks, factor_steps, lower_bound, square_side};
-use super::matrix::{Axes, Matrix, NewArray, Target, Tiles};
+use super::matrix::{Axes, Matrix, NewArray, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::triangular::{self, Triangle, declare_solution, solve_steps, subtract, width};
 use super::{Job, aligned, tile_shape};
+use crate::arrays::Target;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::predict::Speeds;

@@ -198,6 +198,7 @@ impl Kernels for LinearKernels {
     // SAFETY: what the caller promises is what the kernels below ask for.
     unsafe fn run(
         &self,
+        _step: usize,
         kernel: u16,
         tiles: &[Tile<'_>],
         workspace: &mut [u8],

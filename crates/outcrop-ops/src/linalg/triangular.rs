@@ -1,10 +1,11 @@
 //! Triangular systems: a block of right-hand sides stays in memory, the triangle streams past it.
 
 use super::cholesky::square_side;
-use super::matrix::{Matrix, NewArray, Target, Tiles};
+use super::matrix::{Matrix, NewArray, Tiles};
 use super::steps::{Builder, Form, Kind};
 use super::{Job, aligned, tile_shape};
 use crate::access::canvas_on;
+use crate::arrays::Target;
 use crate::kernels::{self, Block, Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
@@ -106,7 +107,7 @@ pub(super) fn declare_solution(
     let axes = super::result_axes(shape, true);
     let tile = tile_shape(shape.len(), axes, side, width);
     let new = NewArray { name: "X", dtype: b.dtype(), shape, tile: &tile, axes };
-    let x = target.declare(&mut builder.program, new, Some(&given))?;
+    let x = new.output(&mut builder.program, target, Some(&given))?;
     Ok(builder.note(x))
 }
 

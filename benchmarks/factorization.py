@@ -1,0 +1,122 @@
+"""Non-negative factorization and logistic regression, as TilePACK's thesis has them.
+
+X of 0.5, 1, 2 and 4 GiB, 1.75 GiB of memory: a sixteenth of the thesis's sizes. Bytes are given scaled
+back up, beside those that the thesis read. NumPy reads X by memmap, Dask from Zarr, with the same
+memory.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from common import ALLOWANCE, GIB, Claim, arguments, cold, outcrop, remove
+from sides import environment
+from sides.linear import attempt, scratch
+
+options = arguments(__doc__)
+SCALE = 16
+BUDGET = 7 * GIB // 4 // (16 if options.quick else 1)
+SIZES = [0.5, 1, 2, 4]
+COLUMNS, RANK = 100, 10
+PATIENCE = 600
+JOB = str(Path(__file__).parent / "sides" / "factorization_job.py")
+
+# What the thesis read, and what is claimed: GB, by size; 4 iterations of NMF, 10 of the regression.
+NMF = {0.5: (8, 9.5), 1: (46, 19), 2: (322, 70), 4: (742, 225)}
+LOGISTIC = {0.5: (8, 8.8), 1: (16, 17.5), 2: (640, 90), 4: (1280, 420)}
+
+OURS_NMF = """
+X, W, H = (oc.open(sys.argv[1] + name) for name in ("X.npy", "W.npy", "H.npy"))
+for _ in range(int(sys.argv[2])):
+    W = W * ((X @ H.T) / (W @ H @ H.T))
+    H = H * ((W.T @ X) / (W.T @ W @ H))
+plan = None
+before = io(); start = time.perf_counter()
+oc.save({sys.argv[1] + "W.zarr": W, sys.argv[1] + "H.zarr": H}, overwrite=True)
+seconds = time.perf_counter() - start
+report(results=W.nbytes + H.nbytes)
+"""
+OURS_LOGISTIC = """
+X, y = (oc.open(sys.argv[1] + name) for name in ("X.npy", "y.npy"))
+w = oc.asarray(np.zeros(X.shape[1]))
+for _ in range(int(sys.argv[2])):
+    w = w - 1e-6 * (X.T @ (1 / (1 + oc.exp(-(X @ w))) - y))
+before = io(); start = time.perf_counter()
+oc.save({sys.argv[1] + "w.zarr": w}, overwrite=True)
+seconds = time.perf_counter() - start
+report(results=w.nbytes)
+"""
+
+
+def make(directory: Path, rows: int) -> None:
+    """Random numbers, written in parts."""
+    chance = np.random.default_rng(1)
+    part = 1 << 16
+    for name, columns in (("X", COLUMNS), ("W", RANK)):
+        new = np.lib.format.open_memmap(directory / f"{name}.npy", "w+", "f8", (rows, columns))
+        for i in range(0, rows, part):
+            new[i : i + part] = chance.random((min(part, rows - i), columns))
+        new.flush()
+        del new
+    np.save(directory / "H.npy", chance.random((RANK, COLUMNS)))
+    np.save(directory / "y.npy", (chance.random(rows) > 0.5).astype("f8"))
+
+
+claim = Claim("Factorization and regression, sizes of TilePACK's thesis by 16", options)
+python, said = environment.rivals(options.directory)
+claim.note(f"others: {said}")
+lines = []
+differences, limits = [], []
+with scratch(options, "factorization") as place:
+    for size in SIZES:
+        rows = int(size * GIB) // (8 * COLUMNS) // (16 if options.quick else 1)
+        make(place, rows)
+        limit = BUDGET + ALLOWANCE
+        for name, script, iterations, known in (
+            ("NMF", OURS_NMF, 4, NMF),
+            ("NMF", OURS_NMF, 7, None),
+            ("regression", OURS_LOGISTIC, 10, LOGISTIC),
+        ):
+            cold(place)
+            run = outcrop(limit, BUDGET, script, f"{place}/", str(iterations))
+            read = run["read"] * SCALE / 1e9 * (1e9 / GIB)
+            what = f"{name}, {iterations} iterations, X of {size:g} GiB"
+            limits.append(run["peak_rss"] / limit)
+            differences.append(run["kernel_read"] / max(run["read"], 1))
+            print(
+                f"    {what}: {run['seconds']:.1f} s, read {read:.1f} (scaled), wrote {run['written']}"
+            )
+            if known is not None and not options.quick:
+                thesis, floor = known[size]
+                claim.row(f"{what}: GB read (thesis {thesis})", [read], floor, floor, low=True)
+            claim.row(
+                f"{what}: bytes written / results",
+                [run["written"] / max(run["results"], 1 << 20)],
+                1.05,
+                1.01,
+                low=True,
+            )
+            rival = {}
+            if iterations != 7:
+                for who, executable in (("memmap", sys.executable), ("dask", str(python))):
+                    cold(place)
+                    command = [executable, JOB, who, name, f"{place}/", str(iterations)]
+                    done, why = attempt(limit, command, timeout=PATIENCE)
+                    rival[who] = done["seconds"] if done else None
+                    shown = f"{rival[who]:.1f} s" if done else why
+                    print(f"      {who}: {shown}")
+                    lines.append([what, f"{run['seconds']:.1f} s", who, shown])
+                    if done:
+                        floor = 3.0 if who == "dask" else 5.0 if size > 1.75 else 1.0
+                        claim.row(
+                            f"{what}: time of {who} / ours",
+                            [done["seconds"] / run["seconds"]],
+                            floor,
+                            floor,
+                            low=False,
+                        )
+        remove(*place.iterdir())
+claim.row("bytes read: kernel / reported", differences, 1.01, 1.001, low=True, worst=True)
+claim.row("memory used / allowed", limits, 1.0, 1.0, low=True, worst=True)
+claim.table("seconds", ["what", "ours", "who", "theirs"], lines)
+claim.save()

@@ -1,0 +1,156 @@
+//! Stored arrays, results and temporaries as arrays of a program.
+
+use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role};
+use outcrop_store::frame::charged;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::Store;
+use outcrop_store::store::tiled::{Attributes, Prospect};
+use outcrop_store::{ArrayBox, DType, Dims, Result, TileGrid};
+use std::sync::Arc;
+
+/// What a result is made of, or will be.
+#[derive(Clone)]
+pub enum Target {
+    /// A new Zarr array of our own, with these tiles, or the program's.
+    New {
+        /// Shape of a tile.
+        tile: Option<Dims>,
+        /// Zarr's attributes.
+        attributes: Attributes,
+    },
+    /// An array that is there.
+    Store(Arc<dyn Store>),
+}
+
+impl Target {
+    /// Tile extents that the result asks for.
+    pub fn tile(&self) -> Option<Dims> {
+        match self {
+            Target::New { tile, .. } => tile.clone(),
+            Target::Store(store) => {
+                let info = store.info();
+                (info.layout == Layout::Tiled).then(|| info.tile.clone())
+            }
+        }
+    }
+}
+
+/// Declares a box of a stored array, cut into tiles of this shape.
+///
+/// # Errors
+/// Those of the store.
+pub fn input(
+    program: &mut Program,
+    name: &str,
+    store: &Arc<dyn Store>,
+    region: &ArrayBox,
+    tile: &[u64],
+) -> Result<ArrayId> {
+    let info = store.info();
+    let exact = store.moves_whole_tiles()
+        && info.tile.as_slice() == tile
+        && region.start.iter().zip(tile).all(|(s, t)| s.is_multiple_of(*t))
+        // A box that ends inside a tile is not what the tile holds.
+        && (0..tile.len()).all(|a| region.end(a).is_multiple_of(tile[a]) || region.end(a) == info.shape[a]);
+    let staging = if exact { 0 } else { store.staging_of(tile) };
+    let declaration = Declaration {
+        name,
+        role: Role::Input,
+        dtype: info.dtype,
+        grid: TileGrid::new(&region.shape, tile)?,
+        origin: region.start.to_vec(),
+        initial: None,
+        frame: if exact { store.tile_frame() } else { 0 },
+        staging,
+        commit: 0,
+    };
+    program.calls_back |= store.calls_back();
+    let room = charged(staging);
+    program.array(declaration, |region| Ok(Cost { load: store.bytes_to_load_with(region, room)?, store: 0 }))
+}
+
+/// What a result, or a temporary, is declared with.
+pub struct New<'a> {
+    /// For people.
+    pub name: &'a str,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: &'a [u64],
+    /// Those of a tile.
+    pub tile: &'a [u64],
+    /// What its tiles hold at first.
+    pub initial: Option<ArrayId>,
+}
+
+impl New<'_> {
+    /// Declares a result.
+    ///
+    /// # Errors
+    /// Those of the store; [`outcrop_store::Error::Invalid`] where there can be no such array.
+    pub fn output(self, program: &mut Program, target: &Target) -> Result<ArrayId> {
+        let New { name, dtype, shape, tile, initial } = self;
+        let grid = TileGrid::new(shape, tile)?;
+        let declaration = |frame, staging, commit| Declaration {
+            name,
+            role: Role::Output,
+            dtype,
+            grid: grid.clone(),
+            origin: Vec::new(),
+            initial,
+            frame,
+            staging,
+            commit,
+        };
+        match target {
+            Target::New { tile: own, attributes } => {
+                let own = own.clone().unwrap_or_else(|| tile.into());
+                let prospect = Prospect::new(shape, dtype, &own, attributes)?;
+                let exact = own.as_slice() == tile;
+                let (frame, staging) = if exact { (prospect.frame, 0) } else { (0, prospect.frame) };
+                program.array(declaration(frame, staging, prospect.commit), |region| {
+                    let bytes = prospect.grid.tiles_of(region).count() as u64 * prospect.tile;
+                    Ok(Cost { load: bytes, store: bytes })
+                })
+            }
+            Target::Store(store) => {
+                let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
+                let (frame, staging) =
+                    if exact { (store.tile_frame(), 0) } else { (0, store.staging_of(tile)) };
+                program.array(declaration(frame, staging, store.bytes_to_commit()), |region| {
+                    let stored = store.bytes_to_store(region)?;
+                    // It is not there yet, and what is not there costs nothing: what it will cost is
+                    // what storing it does.
+                    let load = if store.info().layout == Layout::Tiled {
+                        stored
+                    } else {
+                        store.bytes_to_load(region)?
+                    };
+                    Ok(Cost { load, store: stored })
+                })
+            }
+        }
+    }
+
+    /// Declares a temporary.
+    ///
+    /// # Errors
+    /// [`outcrop_store::Error::Invalid`] where there are too many tiles.
+    pub fn temporary(self, program: &mut Program) -> Result<ArrayId> {
+        let New { name, dtype, shape, tile, initial } = self;
+        let grid = TileGrid::new(shape, tile)?;
+        let bytes = charged(grid.tile_elements() as usize * dtype.size()) as u64;
+        let declaration = Declaration {
+            name,
+            role: Role::Temporary,
+            dtype,
+            grid,
+            origin: Vec::new(),
+            initial,
+            frame: 0,
+            staging: 0,
+            commit: 0,
+        };
+        program.array(declaration, |_| Ok(Cost { load: bytes, store: bytes }))
+    }
+}

@@ -1,0 +1,378 @@
+//! Programs that Python makes, whose steps Python runs.
+
+use crate::block::array_at;
+use crate::convert::{box_of, dtype_of};
+use crate::errors::to_python;
+use crate::function::Raised;
+use crate::linalg::{Wish, facts_of, run_plan};
+use crate::process::runtime;
+use crate::store::{Store, run};
+use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use outcrop_engine::Runtime;
+use outcrop_engine::execute::{Kernels, Tile};
+use outcrop_engine::plan::{self, Plan};
+use outcrop_engine::program::{ArrayId, Operand, Program};
+use outcrop_ops::arrays::{self, New};
+use outcrop_ops::kernels::{self, Block};
+use outcrop_store::io::Cancel;
+use outcrop_store::{DType, Error, store};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The name of all these programs.
+const NAME: &str = "expression";
+
+/// Kinds of steps that there are names for.
+const KINDS: [&str; 5] = ["elementwise", "product", "reduce", "combine", "move"];
+
+struct Building {
+    program: Program,
+    stores: Vec<Option<Arc<dyn store::Store>>>,
+    raised: Vec<Raised>,
+}
+
+/// A program being made.
+#[pyclass(frozen)]
+pub struct Draft(Mutex<Option<Building>>);
+
+/// What Python has to know of an array: its number, and its first tile's.
+type Declared = (u16, u32);
+
+impl Draft {
+    fn declare(
+        &self,
+        py: Python<'_>,
+        store: Option<Arc<dyn store::Store>>,
+        raised: Option<Raised>,
+        make: impl FnOnce(&mut Program) -> outcrop_store::Result<ArrayId>,
+    ) -> PyResult<Declared> {
+        self.with(py, |building| {
+            let id = make(&mut building.program).map_err(|e| to_python(py, e))?;
+            building.stores.push(store);
+            building.raised.extend(raised);
+            let ndim = building.program.array_at(id).grid.shape.len();
+            Ok((id.0, building.program.tile(id, &vec![0; ndim]).0))
+        })
+    }
+
+    fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Building) -> PyResult<T>) -> PyResult<T> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = || to_python(py, Error::invalid("the program has been planned"));
+        work(held.as_mut().ok_or_else(gone)?)
+    }
+}
+
+#[pymethods]
+impl Draft {
+    /// `workspace`: bytes for each thread's steps; `beside`: bytes that they take by themselves; `frugal`: whether it
+    /// is the one that takes the least memory; `calls_back`: whether steps call functions of the user's.
+    #[new]
+    fn new(remark: String, workspace: usize, beside: usize, frugal: bool, calls_back: bool) -> Draft {
+        let mut program = Program::new(NAME);
+        program.remark = remark;
+        (program.workspace, program.beside) = (workspace, beside);
+        (program.frugal, program.calls_back) = (frugal, calls_back);
+        Draft(Mutex::new(Some(Building { program, stores: Vec::new(), raised: Vec::new() })))
+    }
+
+    /// A box of a stored array.
+    fn input(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        store: &Store,
+        start: Vec<u64>,
+        shape: Vec<u64>,
+        tile: Vec<u64>,
+    ) -> PyResult<Declared> {
+        let (_, inner) = store.inner(py)?;
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
+        let kept = Arc::clone(&inner);
+        self.declare(py, Some(inner), store.raised(), |program| {
+            arrays::input(program, name, &kept, &region, &tile)
+        })
+    }
+
+    /// A result.
+    fn output(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        target: Wish<'_>,
+        dtype: &str,
+        shape: Vec<u64>,
+        tile: Vec<u64>,
+    ) -> PyResult<Declared> {
+        let (dtype, _) = dtype_of(py, dtype)?;
+        let target = target.target(py)?;
+        let new = New { name, dtype, shape: &shape, tile: &tile, initial: None };
+        self.declare(py, None, None, |program| new.output(program, &target))
+    }
+
+    /// A temporary.
+    fn temporary(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        dtype: &str,
+        shape: Vec<u64>,
+        tile: Vec<u64>,
+    ) -> PyResult<Declared> {
+        let (dtype, _) = dtype_of(py, dtype)?;
+        let new = New { name, dtype, shape: &shape, tile: &tile, initial: None };
+        self.declare(py, None, None, |program| new.temporary(program))
+    }
+
+    /// A kind of step, by its number among the kinds, and how many seconds' work it does in a second.
+    fn kernel(&self, py: Python<'_>, kind: usize, rate: f64) -> PyResult<u16> {
+        self.with(py, |building| Ok(building.program.kernel(KINDS[kind], rate)))
+    }
+
+    /// Adds steps: of each, its kernel, how many operands it has, and its work; and all operands in a row, a tile's
+    /// number times four, plus 1 where it is written whole and 2 where it is read and written.
+    fn steps(
+        &self,
+        py: Python<'_>,
+        kernels: PyReadonlyArray1<'_, u16>,
+        counts: PyReadonlyArray1<'_, u16>,
+        work: PyReadonlyArray1<'_, f64>,
+        operands: PyReadonlyArray1<'_, u32>,
+    ) -> PyResult<()> {
+        let (kernels, counts) = (kernels.as_slice()?, counts.as_slice()?);
+        let (work, codes) = (work.as_slice()?, operands.as_slice()?);
+        let all: usize = counts.iter().map(|&c| usize::from(c)).sum();
+        if counts.len() != kernels.len() || work.len() != kernels.len() || all != codes.len() {
+            return Err(to_python(py, Error::invalid("steps that do not fit together")));
+        }
+        self.with(py, |building| {
+            let program = &mut building.program;
+            let known = |k: &u16| usize::from(*k) < program.kernels().len();
+            let there = |code: &u32| ((code >> 2) as usize) < program.tiles() && code & 3 != 3;
+            if !kernels.iter().all(known) || !codes.iter().all(there) {
+                return Err(to_python(
+                    py,
+                    Error::invalid("a step of a kind, or on a tile, that is not declared"),
+                ));
+            }
+            let mut rest = codes;
+            for ((&kernel, &count), &work) in kernels.iter().zip(counts).zip(work) {
+                let (own, others) = rest.split_at(usize::from(count));
+                rest = others;
+                let operands: Vec<Operand> = own.iter().copied().map(Operand::from_code).collect();
+                program.step(kernel, &operands, work);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A program with its schedule.
+#[pyclass(frozen)]
+pub struct ProgramPlan {
+    plan: Plan,
+    runtime: Arc<Runtime>,
+    stores: Vec<Option<Arc<dyn store::Store>>>,
+    raised: Vec<Raised>,
+    /// Which of the programs it is.
+    #[pyo3(get)]
+    chosen: usize,
+}
+
+/// Schedules programs for one job, and takes the one that is predicted to be fastest.
+#[pyfunction]
+pub fn plan_programs(py: Python<'_>, drafts: Vec<Bound<'_, Draft>>) -> PyResult<ProgramPlan> {
+    let runtime = runtime(py)?;
+    let mut programs = Vec::new();
+    let mut rest = Vec::new();
+    for draft in &drafts {
+        let taken = draft.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let gone = || to_python(py, Error::invalid("the program has been planned"));
+        let Building { program, stores, raised } = taken.ok_or_else(gone)?;
+        programs.push(program);
+        rest.push((stores, raised));
+    }
+    let (path, bytes) = programs.first().map_or_else(Default::default, |p| most_of(p, &rest[0].0));
+    let (chosen, plan) = run(py, &runtime, None, |watch| {
+        let speeds = runtime.speeds(&path, bytes);
+        let with_stores = programs.into_iter().zip(&rest).map(|(p, (stores, _))| (p, &stores[..]));
+        plan::choose(&runtime, with_stores.collect(), speeds, watch)
+    })?;
+    let (stores, raised) = rest.swap_remove(chosen);
+    Ok(ProgramPlan { plan, runtime, stores, raised, chosen })
+}
+
+/// Where most of what a program reads is, and bytes of all of it.
+fn most_of(program: &Program, stores: &[Option<Arc<dyn store::Store>>]) -> (PathBuf, u64) {
+    let sizes = stores.iter().zip(program.arrays()).filter_map(|(store, array)| {
+        let info = store.as_ref()?.info();
+        info.path.is_absolute().then(|| (info.box_bytes(&array.grid.shape), info.path.clone()))
+    });
+    let sizes: Vec<_> = sizes.collect();
+    let path = sizes.iter().max_by_key(|s| s.0).map(|s| s.1.clone()).unwrap_or_default();
+    (path, sizes.iter().map(|s| s.0).sum())
+}
+
+#[pymethods]
+impl ProgramPlan {
+    /// Everything there is to say about it.
+    #[getter]
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        facts_of(py, &self.plan, &self.runtime)
+    }
+
+    /// Runs it: `function(step, tiles, workspace)` does what a step is to do. `outputs` are the stores of the arrays
+    /// that were declared as results, by number.
+    #[pyo3(signature = (function, outputs, progress, timeline))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        outputs: Vec<(u16, PyRef<'_, Store>)>,
+        progress: Option<Py<PyAny>>,
+        timeline: Option<PathBuf>,
+    ) -> PyResult<()> {
+        let mut stores = self.stores.clone();
+        for (array, store) in &outputs {
+            stores[*array as usize] = Some(store.inner(py)?.1);
+        }
+        let kernels = PythonKernels { function, raised: Raised::default() };
+        let mut raised = self.raised.clone();
+        raised.push(Arc::clone(&kernels.raised));
+        let runtime = &self.runtime;
+        run_plan(py, runtime, progress, timeline, &raised, |timeline, watch| {
+            self.plan.run(runtime, &stores, &kernels, timeline, watch)
+        })
+    }
+}
+
+/// Steps that a Python function does.
+struct PythonKernels {
+    function: Py<PyAny>,
+    raised: Raised,
+}
+
+impl PythonKernels {
+    fn call(&self, py: Python<'_>, step: usize, tiles: &[Tile<'_>], workspace: &mut [u8]) -> PyResult<()> {
+        let mut arrays = Vec::with_capacity(tiles.len());
+        for tile in tiles {
+            let array = tile.array();
+            // SAFETY: the frame holds the tile, and nobody has the array for longer than the step, see below.
+            arrays.push(unsafe {
+                array_at(py, tile.start, &tile.region().shape, array.tile_shape(), array.dtype)?
+            });
+        }
+        let bytes = [workspace.len() as u64];
+        // SAFETY: as above.
+        let room = unsafe { array_at(py, workspace.as_mut_ptr(), &bytes, &bytes, DType::U8)? };
+        self.function.call1(py, (step, PyTuple::new(py, &arrays)?, &room))?;
+        // Frames go to other tiles now.
+        // SAFETY: they are alive.
+        let kept = arrays.iter().chain([&room]).any(|array| unsafe { ffi::Py_REFCNT(array.as_ptr()) } > 1);
+        if kept {
+            Err(to_python(py, Error::invalid("a step has kept memory that it was lent")))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Kernels for PythonKernels {
+    // SAFETY: what the caller promises is what the arrays need.
+    unsafe fn run(
+        &self,
+        step: usize,
+        _kernel: u16,
+        tiles: &[Tile<'_>],
+        workspace: &mut [u8],
+        cancel: &Cancel,
+    ) -> outcrop_store::Result<()> {
+        cancel.check()?;
+        Python::attach(|py| self.call(py, step, tiles, workspace)).map_err(|raised| {
+            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(raised);
+            Error::Interrupted
+        })
+    }
+}
+
+/// A matrix in an array's memory.
+fn block_of(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Block> {
+    let fits = array.ndim() == 2 && array.dtype().getattr("name")?.extract::<String>()? == dtype.name();
+    let size = dtype.size() as isize;
+    let whole = array.strides().iter().all(|s| s % size == 0);
+    if !fits || !whole {
+        return Err(to_python(array.py(), Error::invalid("no matrix of that element type")));
+    }
+    // SAFETY: the pointer is to a live array object; its data pointer is only read.
+    let start = unsafe { (*array.as_array_ptr()).fields.data }.cast::<u8>();
+    let (shape, strides) = (array.shape(), array.strides());
+    Ok(Block {
+        start,
+        rows: shape[0],
+        cols: shape[1],
+        row_stride: strides[0] / size,
+        col_stride: strides[1] / size,
+    })
+}
+
+struct Product {
+    dtype: DType,
+    c: Block,
+    a: kernels::Operand,
+    b: kernels::Operand,
+    accumulate: bool,
+}
+
+// SAFETY: the arrays are alive, and the caller of `multiply` uses them for nothing else meanwhile.
+unsafe impl Send for Product {}
+
+impl Product {
+    fn run(self, workspace: &mut [u8]) {
+        let Product { dtype, c, a, b, accumulate } = self;
+        // SAFETY: NumPy's shapes and strides describe valid memory; `c` is the caller's alone.
+        unsafe { kernels::gemm(dtype, c, accumulate, 1.0, a, b, workspace) };
+    }
+}
+
+/// `c = a @ b`, or `c += a @ b`, on this thread alone; matrices of one element type, `c` apart from the others.
+#[pyfunction]
+pub fn multiply(
+    py: Python<'_>,
+    c: &Bound<'_, PyUntypedArray>,
+    a: &Bound<'_, PyUntypedArray>,
+    b: &Bound<'_, PyUntypedArray>,
+    accumulate: bool,
+    workspace: &Bound<'_, PyUntypedArray>,
+) -> PyResult<()> {
+    let (dtype, _) = dtype_of(py, &c.dtype().getattr("name")?.extract::<String>()?)?;
+    let (c, a, b) = (block_of(c, dtype)?, block_of(a, dtype)?, block_of(b, dtype)?);
+    if a.cols != b.rows || (c.rows, c.cols) != (a.rows, b.cols) {
+        return Err(to_python(py, Error::invalid("matrices that do not fit")));
+    }
+    // SAFETY: as in `block_of`.
+    let start = unsafe { (*workspace.as_array_ptr()).fields.data }.cast::<u8>();
+    let room = workspace.len() * workspace.dtype().itemsize();
+    // SAFETY: the caller lends the workspace, and uses it for nothing else meanwhile.
+    let workspace = unsafe { std::slice::from_raw_parts_mut(start, room) };
+    let product = Product { dtype, c, a: a.plain(), b: b.plain(), accumulate };
+    py.detach(|| product.run(workspace));
+    Ok(())
+}
+
+/// Bytes of workspace with which a product of such extents is fast, and bytes that it takes beside.
+#[pyfunction]
+pub fn multiply_memory(
+    py: Python<'_>,
+    dtype: &str,
+    rows: usize,
+    cols: usize,
+    depth: usize,
+) -> PyResult<(usize, usize)> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let beside =
+        if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, rows, cols, depth) } else { 0 };
+    Ok((kernels::gemm_workspace(dtype, rows, cols, depth), beside))
+}

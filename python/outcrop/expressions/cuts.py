@@ -1,0 +1,133 @@
+"""Into which tiles the arrays of an expression are cut."""
+
+import math
+from collections.abc import Sequence
+
+from outcrop._store import StoreSource
+from outcrop.expressions.axes import Axes, Tiling
+from outcrop.expressions.nodes import Leaf, Node, Scan
+from outcrop.views import NewAxis
+
+__all__ = ["cut", "sizes"]
+
+_SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
+"""Bytes of tiles that are tried, at most."""
+
+_BLOCK = 4096
+"""Bytes of a block of the disk."""
+
+
+def sizes(budget: int) -> list[int]:
+    """Bytes of tiles to try: the first with which it can be done.
+
+    Neither threads nor the speed of the disk decide: tiles are seen in the last bits of sums.
+    """
+    return [n for n in _SIZES if n * 12 <= budget] or [_SIZES[-1]]
+
+
+def cut(
+    nodes: Sequence[Node], wanted: Sequence[tuple[Node, tuple[int, ...] | None]], nbytes: int
+) -> Tiling:
+    """Cut what is too large for a tile.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        All that there is, operands first.
+    wanted : sequence of tuple
+        What is stored, with the shape of its tiles where that is given.
+    nbytes : int
+        Of a tile, at most.
+    """
+    axes = Axes(nodes)
+    tiling = Tiling(axes)
+    cuts = tiling.cuts
+
+    def shorten(line: int, extent: int) -> None:
+        if extent < tiling.extent(line):
+            cuts[line] = max(extent, 1)
+
+    # Tiles that there are, and those of results, which are stored whole.
+    natural: dict[int, int] = {}
+    fixed: set[int] = set()
+    for node, tile in wanted:
+        if tile is not None:
+            for line, extent in zip(axes.of(node), tile, strict=True):
+                natural.setdefault(line, extent)
+                fixed.add(line)
+    stored = [
+        n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource) and n.size
+    ]
+    for leaf in sorted(stored, key=lambda n: -n.nbytes):
+        if leaf.source.layout != "tiled" or leaf.nbytes <= nbytes:
+            continue
+        for axis, line in enumerate(axes.of(leaf)):
+            source = leaf.view.axes[axis]
+            if not isinstance(source, NewAxis):
+                natural.setdefault(
+                    line, max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
+                )
+    # Rows of a file that are whole blocks of the disk together.
+    blocks: dict[int, int] = {}
+    for leaf in sorted(stored, key=lambda n: -n.nbytes):
+        if leaf.source.layout == "row-major" and leaf.ndim and leaf.view.is_box:
+            row = leaf.nbytes // leaf.shape[0]
+            blocks.setdefault(axes.of(leaf)[0], _BLOCK // math.gcd(row, _BLOCK))
+    for node in sorted(nodes, key=lambda n: -n.nbytes):
+        while tiling.tile_bytes(node) > nbytes:
+            lines = axes.of(node)
+            chosen = _which(node, lines, tiling, natural, fixed)
+            if chosen is None:
+                break
+            line = chosen
+            excess = tiling.tile_bytes(node) / nbytes
+            extent = max(int(tiling.extent(line) / excess), 1)
+            whole = natural.get(line)
+            if whole is not None and extent >= whole:
+                extent = extent // whole * whole
+            elif whole is not None and tiling.extent(line) > whole:
+                # A tile is read whole, however little of it is of use: other lines first.
+                extent = whole
+            together = blocks.get(line, 1)
+            if whole is None and extent >= together:
+                extent = extent // together * together
+            shorten(line, extent)
+    tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
+    return tiling
+
+
+def _which(
+    node: Node,
+    lines: Sequence[int],
+    tiling: Tiling,
+    natural: dict[int, int],
+    fixed: set[int],
+) -> int | None:
+    """The line to be cut (further), None where there is none."""
+    scan = node.axis if isinstance(node, Scan) else None
+    open_lines = [
+        (axis, line)
+        for axis, line in enumerate(lines)
+        if tiling.extent(line) > (natural[line] if line in fixed else 1)
+    ]
+    if not open_lines:
+        return None
+
+    def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, int]:
+        axis, line = item
+        below = tiling.extent(line) <= natural.get(line, 0)
+        return (below, axis == scan, line not in tiling.cuts, _slowness(node, axis))
+
+    return min(open_lines, key=rank)[1]
+
+
+def _slowness(node: Node, axis: int) -> int:
+    """How fast an axis is on disk: 0 for the slowest."""
+    if isinstance(node, Leaf):
+        source = node.view.axes[axis]
+        if isinstance(source, NewAxis):
+            return len(node.view.selectors)
+        if node.source.layout == "column-major":
+            return len(node.view.selectors) - source
+        return source
+    return axis

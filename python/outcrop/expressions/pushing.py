@@ -1,0 +1,176 @@
+"""Views of expressions: what is selected is selected from the operands, as far down as it goes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Select
+from outcrop.views import NewAxis, Span, View
+
+__all__ = ["composed", "viewed"]
+
+
+def composed(inner: View, outer: View) -> View:
+    """The view of a view."""
+    selectors = list(inner.selectors)
+    targets: list[int | NewAxis | None] = []
+    for target, chosen in zip(inner.axes, outer.selectors, strict=True):
+        if isinstance(target, NewAxis):
+            targets.append(NewAxis(chosen.length) if isinstance(chosen, Span) else None)
+            continue
+        span = selectors[target]
+        assert isinstance(span, Span)
+        if isinstance(chosen, Span):
+            selectors[target] = span.part(chosen.start, chosen.length, chosen.step)
+            targets.append(target)
+        else:
+            selectors[target] = span.start + span.step * chosen
+            targets.append(None)
+    axes: list[int | NewAxis] = []
+    for axis in outer.axes:
+        found = axis if isinstance(axis, NewAxis) else targets[axis]
+        assert found is not None
+        axes.append(found)
+    return View(inner.source_shape, tuple(selectors), tuple(axes))
+
+
+def viewed(node: Node, view: View) -> Node:
+    """The node of a view of another one."""
+    if view.is_whole:
+        return node
+    # Depth first, without recursion: what is asked of operands comes before their consumers.
+    made: dict[tuple[int, View], Node] = {}
+    stack = [(node, view)]
+    while stack:
+        at, wish = stack[-1]
+        key = (id(at), wish)
+        if key in made:
+            stack.pop()
+            continue
+        wishes = _wishes(at, wish)
+        missing = [w for w in wishes if (id(w[0]), w[1]) not in made]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        made[key] = _made(at, wish, [made[id(o), w] for o, w in wishes])
+    return made[id(node), view]
+
+
+def _wishes(node: Node, view: View) -> list[tuple[Node, View]]:
+    """Which views of its operands a view of a node is made of."""
+    if view.is_whole:
+        return []
+    match node:
+        case Map():
+            return [(o, _broadcast(o, node, view)) for o in node.operands]
+        case Reduce():
+            return [(node.operands[0], _unreduced(node, view))]
+        case Contract():
+            return [(o, v) for o, v in zip(node.operands, _factors(node, view)[0], strict=True)]
+    return []
+
+
+def _made(node: Node, view: View, operands: Sequence[Node]) -> Node:
+    if view.is_whole:
+        return node
+    match node:
+        case Leaf():
+            return leaf_of(node.source, composed(node.view, view))
+        case Map():
+            # One operand may be an argument twice.
+            given = iter(operands)
+            arguments: list[Any] = [
+                next(given) if isinstance(a, Node) else a for a in node.arguments
+            ]
+            return Map.of(node.function, arguments, node.dtype, view.shape)
+        case Reduce():
+            kept = len(view.axes)
+            axes = range(kept, kept + len(node.axes))
+            return Reduce.of(node.reduction, operands[0], axes, node.output)
+        case Contract():
+            _, labels, result = _factors(node, view)
+            return Contract.of(operands[0], operands[1], labels, result)
+        case Select():
+            return viewed_later(node.operands[0], composed(node.view, view))
+    return viewed_later(node, view)
+
+
+def viewed_later(node: Node, view: View) -> Node:
+    """A view of what has to be computed, or is stored, first."""
+    return node if view.is_whole else Select.of(node, view)
+
+
+def leaf_of(source: Any, view: View) -> Node:
+    """The node of a view of a source. What is stored is not read backwards, but turned later."""
+    from outcrop._store import StoreSource
+
+    spans = [s for s in view.selectors if isinstance(s, Span)]
+    if not isinstance(source, StoreSource) or all(s.step > 0 for s in spans):
+        return Leaf.of(source, view)
+    forward = tuple(
+        Span(s.low, -s.step, s.length) if isinstance(s, Span) and s.step < 0 else s
+        for s in view.selectors
+    )
+    straight = Leaf.of(source, View(view.source_shape, forward, view.axes))
+    key = tuple(
+        slice(None, None, -1 if view.span(axis).step < 0 else 1) for axis in range(len(view.axes))
+    )
+    return Select.of(straight, View.whole(straight.shape).index(key))
+
+
+def _broadcast(operand: Node, node: Node, view: View) -> View:
+    """The view of an operand that broadcasts to a node, for a view of the node."""
+    missing = node.ndim - operand.ndim
+    selectors: list[int | Span] = []
+    for axis, n in enumerate(operand.shape):
+        chosen = view.selectors[axis + missing]
+        if n == 1 and node.shape[axis + missing] != 1:
+            chosen = Span(0, 1, 1) if isinstance(chosen, Span) else 0
+        selectors.append(chosen)
+    axes = tuple(
+        NewAxis() if isinstance(axis, NewAxis) or axis < missing else axis - missing
+        for axis in view.axes
+    )
+    return View(operand.shape, tuple(selectors), axes)
+
+
+def _unreduced(node: Reduce, view: View) -> View:
+    """The view of what is reduced, with the axes that it is reduced over at the end."""
+    (operand,) = node.operands
+    kept = [axis for axis in range(operand.ndim) if axis not in node.axes]
+    selectors: list[int | Span] = [Span(0, 1, n) for n in operand.shape]
+    for axis, chosen in zip(kept, view.selectors, strict=True):
+        selectors[axis] = chosen
+    axes = tuple(axis if isinstance(axis, NewAxis) else kept[axis] for axis in view.axes)
+    return View(operand.shape, tuple(selectors), (*axes, *node.axes))
+
+
+def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], str]:
+    """The views of the factors, and their labels and the result's, for a view of a product."""
+    chosen = dict(zip(node.result, view.selectors, strict=True))
+    unused = (chr(c) for c in range(ord("a"), 0x10000) if chr(c) not in "".join(node.labels))
+    result, new = [], []
+    for axis in view.axes:
+        label = next(unused) if isinstance(axis, NewAxis) else node.result[axis]
+        result.append(label)
+        if isinstance(axis, NewAxis):
+            new.append((label, axis))
+    views, labels = [], []
+    for i, (operand, own) in enumerate(zip(node.operands, node.labels, strict=True)):
+        selectors = tuple(
+            chosen.get(label, Span(0, 1, n)) for label, n in zip(own, operand.shape, strict=True)
+        )
+        axes: list[int | NewAxis] = []
+        kept = ""
+        for axis, (label, s) in enumerate(zip(own, selectors, strict=True)):
+            if isinstance(s, Span):
+                axes.append(axis)
+                kept += label
+        if i == 0:
+            # Axes of length 1 are the first factor's.
+            for label, made in new:
+                axes.append(made)
+                kept += label
+        views.append(View(operand.shape, selectors, tuple(axes)))
+        labels.append(kept)
+    return views, (labels[0], labels[1]), "".join(result)

@@ -1,0 +1,155 @@
+"""Planning and running expressions."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._sizes import format_bytes
+from outcrop.config import memory_budget
+from outcrop.errors import BudgetError
+from outcrop.expressions.cuts import cut, sizes
+from outcrop.expressions.drawing import drawn
+from outcrop.expressions.functions import Copy
+from outcrop.expressions.lower import Lowered, Wanted
+from outcrop.expressions.nodes import (
+    Alias,
+    Gather,
+    Leaf,
+    Map,
+    Node,
+    Reduce,
+    ancestors,
+)
+from outcrop.expressions.rules import rewritten
+
+__all__ = ["Planned", "plan"]
+
+Progress = Callable[[int, int], None]
+
+
+class Planned:
+    """A plan for several results.
+
+    Attributes
+    ----------
+    facts : dict
+        Everything there is to say about it.
+    """
+
+    def __init__(self, lowered: Lowered, plan: _native.ProgramPlan) -> None:
+        self._lowered, self._plan = lowered, plan
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return self._plan.facts
+
+    def passes(self) -> list[dict[str, Any]]:
+        """What each pass reads, computes and keeps."""
+        return self._lowered.passes()
+
+    def picture(self) -> str:
+        """What is made of what, as SVG."""
+        facts = self.facts
+        traffic = [(a["bytes_read"], a["bytes_written"]) for a in facts["arrays"]]
+        items, edges = self._lowered.picture(traffic)
+        title = (
+            f"{facts['remark']}, reads {format_bytes(facts['bytes_read'])}, writes "
+            f"{format_bytes(facts['bytes_written'])}"
+        )
+        return drawn(title, items, edges)
+
+    def tile(self, i: int) -> tuple[int, ...]:
+        """The shape of the tiles of a result."""
+        want = self._lowered.wanted[i]
+        return self._lowered.tiling.tile(want.node)
+
+    def run(
+        self,
+        outputs: Sequence[_native.Store],
+        progress: Progress | None = None,
+        timeline: str | None = None,
+    ) -> None:
+        """Compute the results to their stores, and commit these."""
+        lowered, errors = self._lowered, np.geterr()
+
+        def step(number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+            # Warnings are what the caller has asked for, whichever thread computes.
+            with np.errstate(**errors):
+                lowered.run(number, tiles, workspace)
+
+        numbered = list(zip(lowered.outputs, outputs, strict=True))
+        self._plan.run(step, numbered, progress, timeline)
+
+
+def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
+    """Plan several results.
+
+    Each is a node with a store, or with the tile (or None) and attributes of an array to be.
+    """
+    roots = rewritten([node for node, _ in wanted])
+    given = [
+        Wanted(Map.of(Copy(), [node], node.dtype) if isinstance(node, Leaf) else node, target)
+        for node, (_, target) in zip(roots, wanted, strict=True)
+    ]
+    nodes = _with_siblings(ancestors(w.node for w in given))
+    tiles = [(w.node, _tile(w.target)) for w in given]
+    error: BudgetError | None = None
+    cuts: dict[int, int] | None = None
+    for nbytes in sizes(memory_budget()):
+        lowered = _lowered(given, nodes, tiles, nbytes)
+        if lowered.tiling.cuts == cuts:
+            continue
+        cuts = lowered.tiling.cuts
+        try:
+            return Planned(lowered, _native.plan_programs([lowered.draft]))
+        except BudgetError as caught:
+            error = caught
+    assert error is not None
+    raise error
+
+
+def _tile(target: Any) -> tuple[int, ...] | None:
+    if isinstance(target, tuple):
+        return None if target[0] is None else tuple(target[0])
+    return tuple(target.tile) if target.layout == "tiled" else None
+
+
+def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
+    """With all the numbers that make up results of reductions."""
+    found: list[Node] = []
+    seen: set[int] = set()
+    for node in nodes:
+        family: Sequence[Node] = node.family() if isinstance(node, Reduce) else (node,)
+        for one in family:
+            if id(one) not in seen:
+                seen.add(id(one))
+                found.append(one)
+    return found
+
+
+def _lowered(
+    wanted: Sequence[Wanted],
+    nodes: Sequence[Node],
+    tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
+    nbytes: int,
+) -> Lowered:
+    """The program with tiles of so many bytes, at most."""
+    while True:
+        tiling = cut(nodes, tiles, nbytes)
+        made: dict[int, Node] = {}
+        for node in nodes:
+            operands = [made[id(o)] for o in node.operands]
+            mixed = () if isinstance(node, Gather) else tiling.axes.mixed(node, tiling)
+            for i in mixed:
+                operands[i] = Alias.of(operands[i])
+            changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
+            made[id(node)] = node.with_operands(operands) if changed else node
+        roots = [made[id(w.node)] for w in wanted]
+        if all(a is w.node for a, w in zip(roots, wanted, strict=True)):
+            return Lowered(wanted, tiling, nodes)
+        wanted = [Wanted(root, w.target) for root, w in zip(roots, wanted, strict=True)]
+        tiles = [(root, tile) for root, (_, tile) in zip(roots, tiles, strict=True)]
+        nodes = _with_siblings(ancestors(roots))

@@ -1,0 +1,136 @@
+"""Several results of one plan."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from outcrop import _native
+from outcrop._checks import StrPath, check_path
+from outcrop._lazy import Progress
+from outcrop._save import create_store
+from outcrop._store import StoreSource
+from outcrop.array import Array
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
+from outcrop.expressions.run import plan
+from outcrop.formats import check_format, family_of, format_of
+from outcrop.views import View
+
+__all__ = ["save"]
+
+
+def save(
+    arrays: Mapping[StrPath, Array],
+    /,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[StrPath, Array]:
+    """Compute several arrays by one plan, and write each to its own path.
+
+    What they have in common is computed once, and read once.
+
+    Parameters
+    ----------
+    arrays : mapping
+        From paths to arrays. The suffix gives the format, as for `Array.save`.
+    overwrite : bool
+        Whether to replace arrays that stand there.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
+
+    Returns
+    -------
+    dict
+        The results by the same paths, opened for reading.
+
+    Raises
+    ------
+    ArrayExistsError, StorageFullError, BudgetError
+        As for `Array.save`. No result is left behind, unless the failure is that of making the
+        last of them visible.
+
+    Examples
+    --------
+    >>> A = oc.fromfunction(lambda i, j: i + 2 * j, (200, 100), "float64").save("data.zarr")
+    >>> done = oc.save({"mean.npy": A.mean(0), "centered.zarr": A - A.mean(0)})
+    >>> done["mean.npy"][3].compute()
+    array(105.5)
+    """
+    if not isinstance(arrays, Mapping):
+        raise InvalidTypeError(
+            f"save takes a mapping of paths to arrays, not {type(arrays).__name__}"
+        )
+    names = {path: check_path(path) for path in arrays}
+    for path, array in arrays.items():
+        if not isinstance(array, Array):
+            raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
+    if len(set(names.values())) != len(names):
+        raise InvalidArgumentError("two results have the same path")
+    if not arrays:
+        return {}
+    nodes = [node_of(array) for array in arrays.values()]
+    for name, node in zip(names.values(), nodes, strict=True):
+        ExpressionSource(node).check_target(name)
+    made: dict[int, _native.Store] = {}
+    try:
+        with _native.Operation():
+            nodes = resolved(nodes)
+            targets: list[Any] = []
+            formats = [check_format(format_of(name)) for name in names.values()]
+            for i, (name, node, format) in enumerate(
+                zip(names.values(), nodes, formats, strict=True)
+            ):
+                if format == "zarr":
+                    targets.append((None, "{}"))
+                else:
+                    made[i] = _create(name, node, None, format, overwrite)
+                    targets.append(made[i])
+            planned = plan(list(zip(nodes, targets, strict=True)))
+            for i, (name, node, format) in enumerate(
+                zip(names.values(), nodes, formats, strict=True)
+            ):
+                if format == "zarr":
+                    made[i] = _create(name, node, planned.tile(i), format, overwrite)
+            stores = [made[i] for i in range(len(nodes))]
+            planned.run(stores, progress)
+    except BaseException:
+        for store in made.values():
+            with suppress(Exception):
+                store.abort()
+        made.clear()
+        raise
+    return {
+        path: _opened(store, name, format)
+        for (path, name), store, format in zip(names.items(), stores, formats, strict=True)
+    }
+
+
+def _create(
+    name: str, node: Any, tile: tuple[int, ...] | None, format: str, overwrite: bool
+) -> _native.Store:
+    return create_store(
+        name,
+        node.shape,
+        node.dtype,
+        tile=tile,
+        format=format,
+        order="C",
+        codecs=None,
+        zarr_format=3,
+        attributes=None,
+        overwrite=overwrite,
+    )
+
+
+def _opened(store: _native.Store, name: str, format: str) -> Array:
+    if format == "zarr":
+        source = StoreSource(_native.reopen(store), "r")
+    elif family := family_of(format):
+        source = StoreSource(family.open(name, "r", 0), "r")
+    elif format == "raw":
+        opened = _native.open(name, "r", format, store.shape, store.dtype, 0, "C")
+        source = StoreSource(opened, "r")
+    else:
+        source = StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
+    return Array(source, View.whole(source.shape))

@@ -1,0 +1,156 @@
+"""Sums of products, views, joins, and expressions in several passes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+RNG = np.random.default_rng(3)
+
+
+def test_matrices_and_vectors(desk: Any) -> None:
+    plain, other = RNG.standard_normal((3000, 30)), RNG.standard_normal((30, 20))
+    array, right = desk.put(plain, "npy"), desk.put(other, "npy")
+    vector = RNG.standard_normal(30)
+    desk.check((array + 1) @ right, (plain + 1) @ other)
+    desk.check((array + 1) @ vector, (plain + 1) @ vector)
+    desk.check(vector @ (array - 1).T, (plain - 1) @ vector)
+    desk.check((array * 2).T @ (array + 1), (plain * 2).T @ (plain + 1))
+    desk.check((array * 2).T @ (array * 2), (plain * 2).T @ (plain * 2))
+    desk.check(((array * 2) @ right).T, ((plain * 2) @ other).T)
+    desk.check(((array * 2) @ right)[::7, 3], ((plain * 2) @ other)[::7, 3])
+    whole = RNG.integers(-5, 5, (900, 40))
+    desk.check((desk.put(whole) + 1).T @ whole, (whole + 1).T @ whole)
+    logical = whole > 0
+    desk.check(desk.put(logical).T @ ~desk.put(logical), logical.T @ ~logical)
+    assert float((desk.put(vector) * 2) @ vector) == pytest.approx(float(2 * vector @ vector))
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    ["ij,jk->ik", "ij,ik->jk", "ij,ij->i", "ij,j->", "ij->j", "ij,k->ijk", "ij,jk,kl->il"],
+)
+def test_einsum(desk: Any, subscripts: str) -> None:
+    extents = {"i": 400, "j": 30, "k": 17, "l": 9}
+    if subscripts in ("ij,ik->jk", "ij,ij->i"):
+        extents["i"] = 3000
+    groups = subscripts.partition("->")[0].split(",")
+    plain = [RNG.standard_normal([extents[c] for c in group]) for group in groups]
+    arrays = [desk.put(values, "npy") + 0 for values in plain]
+    desk.check(oc.einsum(subscripts, *arrays), np.einsum(subscripts, *plain))
+
+
+def test_tensordot_and_their_like(desk: Any) -> None:
+    plain, other = RNG.standard_normal((50, 12, 30)), RNG.standard_normal((12, 30, 8))
+    array, right = desk.put(plain), desk.put(other)
+    desk.check(oc.tensordot(array, right), np.tensordot(plain, other))
+    desk.check(
+        oc.tensordot(array, right, axes=([1], [0])), np.tensordot(plain, other, axes=([1], [0]))
+    )
+    desk.check(oc.vecdot(array, array), (plain * plain).sum(-1))
+    desk.check(oc.outer(array[:, 0, 0], right[0, :, 0]), np.outer(plain[:, 0, 0], other[0, :, 0]))
+    with pytest.raises(oc.InvalidArgumentError):
+        oc.einsum("ij,jk", array, right)
+
+
+def test_views_of_what_is_not_computed(desk: Any) -> None:
+    plain = RNG.standard_normal((300, 41, 7))
+    array = desk.put(plain)
+    lazy, expected = np.exp(array) - array.mean(0), np.exp(plain) - plain.mean(0)
+    total, sums = lazy.cumsum(0), expected.cumsum(0)
+    for key in (
+        np.s_[5:250:3], np.s_[..., 2], np.s_[::-1, 3], np.s_[:, None, 4:9], np.s_[7, 8, 3],
+        np.s_[-1, ::-2], np.s_[0:0],
+    ):  # fmt: skip
+        desk.check(lazy[key], expected[key])
+        desk.check(lazy[key] * 2, expected[key] * 2)
+        desk.check(total[key] + 1, sums[key] + 1)
+    for key in (np.s_[5:250:3], np.s_[..., 2], np.s_[::-1, 3:9]):
+        desk.check(lazy.transpose(2, 0, 1).T[key] + 0, expected.transpose(2, 0, 1).T[key] + 0)
+        desk.check(lazy.sum(1)[key] + 0, expected.sum(1)[key] + 0)
+        desk.check(lazy.argmax(1)[key] + 0, expected.argmax(1)[key] + 0)
+    desk.check(lazy[1:] - lazy[:-1], expected[1:] - expected[:-1])
+    desk.check(lazy + lazy[::-1], expected + expected[::-1])
+
+
+def test_joins_and_choices(desk: Any) -> None:
+    plain, other = RNG.standard_normal((200, 31)), RNG.standard_normal((123, 31))
+    a, b = desk.put(plain), desk.put(other, "npy")
+    desk.check(oc.concat([a, np.exp(b), a[:5]]), np.concatenate([plain, np.exp(other), plain[:5]]))
+    desk.check(np.concatenate([a, a], 1).sum(0), np.concatenate([plain, plain], 1).sum(0))
+    desk.check(oc.stack([a, a * 2], axis=1), np.stack([plain, plain * 2], axis=1))
+    chosen = RNG.integers(-200, 200, 77)
+    desk.check(oc.take(a, chosen, axis=0), plain[chosen])
+    desk.check(np.take(np.exp(a), [3, 4, 5, 0], axis=1), np.exp(plain)[:, [3, 4, 5, 0]])
+    desk.check(oc.broadcast_to(a.mean(0), (50, 31)), np.broadcast_to(plain.mean(0), (50, 31)))
+    desk.check(oc.squeeze(a[:, :1] + 1, axis=1), plain[:, 0] + 1)
+
+
+def test_a_square_matrix_with_itself(desk: Any) -> None:
+    """Its two axes are cut alike, and run apart."""
+    plain = RNG.standard_normal((300, 300))
+    array = desk.put(plain)
+    desk.check(array + array.T, plain + plain.T)
+    desk.check((array + array.T).sum(0) - array.sum(1), (plain + plain.T).sum(0) - plain.sum(1))
+    lazy = np.exp(array) + 1
+    desk.check(lazy * lazy.T, (np.exp(plain) + 1) * (np.exp(plain).T + 1))
+    scaled = array.cumsum(0)
+    desk.check(scaled + scaled.T, plain.cumsum(0) + plain.cumsum(0).T)
+
+
+def nmf(X: Any, W: Any, H: Any, iterations: int) -> tuple[Any, Any]:
+    for _ in range(iterations):
+        W = W * ((X @ H.T) / (W @ H @ H.T))
+        H = H * ((W.T @ X) / (W.T @ W @ H))
+    return W, H
+
+
+def test_a_factorization(desk: Any, tmp_path: Path) -> None:
+    plain = RNG.random((20_000, 40))
+    w, h = RNG.random((20_000, 5)), RNG.random((5, 40))
+    X, W, H = desk.put(plain, "npy"), desk.put(w, "npy"), desk.put(h, "npy")
+    W, H = nmf(X, W, H, 3)
+    expected = nmf(plain, w, h, 3)
+    desk.check(W, expected[0])
+    desk.check(H, expected[1])
+    with oc.config(memory="4MiB"):
+        plan = oc.plan(H)
+        oc.save({tmp_path / "W.zarr": W, tmp_path / "H.npy": H})
+        run = oc.last_run()
+    assert run is not None
+    # One pass over X for each iteration, of which a part stays in memory; W stays there.
+    assert plan.bytes_read < 3 * plain.nbytes + 2 * w.nbytes
+    assert run.bytes_written < 1.2 * w.nbytes
+    np.testing.assert_allclose(np.load(tmp_path / "H.npy"), expected[1], rtol=1e-10)
+    np.testing.assert_allclose(oc.open(tmp_path / "W.zarr").compute(), expected[0], rtol=1e-10)
+
+
+def test_a_regression(desk: Any) -> None:
+    plain = RNG.standard_normal((20_000, 20))
+    late = (RNG.random(20_000) > 0.5).astype(float)
+    X, y = desk.put(plain, "npy"), desk.put(late, "npy")
+    w: Any = oc.asarray(np.zeros(20))
+    expected = np.zeros(20)
+    for _ in range(4):
+        w = w - 1e-4 * (X.T @ (1 / (1 + oc.exp(-(X @ w))) - y))
+        expected = expected - 1e-4 * (plain.T @ (1 / (1 + np.exp(-(plain @ expected))) - late))
+    plan = oc.plan(w)
+    # A few blocks are shared by tiles.
+    assert plan.bytes_read <= 4.2 * (plain.nbytes + late.nbytes)
+    assert plan.bytes_written <= 65536
+    desk.check(w, expected)
+
+
+def test_results_do_not_depend_on_threads(desk: Any) -> None:
+    plain = RNG.standard_normal((9000, 23)).astype("float32")
+    array = desk.put(plain, "npy")
+    lazy = (np.exp(array) / array.std(0)).sum(0) @ (array.T @ array)
+    found = []
+    for threads in (1, 2, 4):
+        with oc.config(memory="2MiB", threads=threads):
+            fresh = lazy + 0
+            found.append(fresh.compute().tobytes())
+    assert found[0] == found[1] == found[2]
