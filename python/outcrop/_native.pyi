@@ -197,6 +197,7 @@ class Draft:
         start: Sequence[int],
         shape: Sequence[int],
         tile: Sequence[int],
+        room: int,  # bytes of staging memory that a load may have
     ) -> tuple[int, int]: ...
     def output(
         self,

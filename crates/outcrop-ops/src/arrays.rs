@@ -35,7 +35,8 @@ impl Target {
     }
 }
 
-/// Declares a box of a stored array, cut into tiles of this shape.
+/// Declares a box of a stored array, cut into tiles of this shape. Where tiles pass through staging memory, they do in
+/// as long pieces as the store would like, if those have at most `room` bytes.
 ///
 /// # Errors
 /// Those of the store.
@@ -45,6 +46,7 @@ pub fn input(
     store: &Arc<dyn Store>,
     region: &ArrayBox,
     tile: &[u64],
+    room: usize,
 ) -> Result<ArrayId> {
     let info = store.info();
     let exact = store.moves_whole_tiles()
@@ -52,7 +54,8 @@ pub fn input(
         && region.start.iter().zip(tile).all(|(s, t)| s.is_multiple_of(*t))
         // A box that ends inside a tile is not what the tile holds.
         && (0..tile.len()).all(|a| region.end(a).is_multiple_of(tile[a]) || region.end(a) == info.shape[a]);
-    let staging = if exact { 0 } else { store.staging_of(tile) };
+    let liked = store.staging(false).wanted.min(room);
+    let staging = if exact { 0 } else { store.staging_of(tile).max(liked) };
     let declaration = Declaration {
         name,
         role: Role::Input,

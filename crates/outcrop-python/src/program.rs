@@ -78,7 +78,8 @@ impl Draft {
         Draft(Mutex::new(Some(Building { program, stores: Vec::new(), raised: Vec::new() })))
     }
 
-    /// A box of a stored array.
+    /// A box of a stored array; `room` are bytes of staging memory that a load may have.
+    #[allow(clippy::too_many_arguments, reason = "what an array is, once")]
     fn input(
         &self,
         py: Python<'_>,
@@ -87,13 +88,14 @@ impl Draft {
         start: Vec<u64>,
         shape: Vec<u64>,
         tile: Vec<u64>,
+        room: usize,
     ) -> PyResult<Declared> {
         let (_, inner) = store.inner(py)?;
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let kept = Arc::clone(&inner);
         self.declare(py, Some(inner), store.raised(), |program| {
-            arrays::input(program, name, &kept, &region, &tile)
+            arrays::input(program, name, &kept, &region, &tile, room)
         })
     }
 

@@ -21,6 +21,7 @@ from outcrop import _native
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
+from outcrop.config import memory_budget
 from outcrop.errors import OutcropError, UnsupportedError
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.drawing import Edge, Item
@@ -37,6 +38,9 @@ _ELEMENTWISE, _PRODUCT, _REDUCE, _COMBINE, _MOVE = range(5)
 
 _CHEAP = 12
 """Operations on an element that are rather done again than their results kept for a later pass."""
+
+_STAGING = 64
+"""What part of the budget a load may have to bring elements in order."""
 
 _GIGAFLOPS = 40e9
 """Operations in a second of products on one thread, roughly."""
@@ -381,7 +385,9 @@ class Lowered:
         for axis, source in enumerate(view.axes):
             if not isinstance(source, NewAxis):
                 extents[source] = max(tile[axis] * view.span(axis).step, 1)
-        number, first = self.draft.input(node.name, node.source.store, start, shape, extents)
+        number, first = self.draft.input(
+            node.name, node.source.store, start, shape, extents, memory_budget() // _STAGING
+        )
         return _Stored(number, first, _counts(shape, extents))
 
     # -- steps --------------------------------------------------------------------------------
