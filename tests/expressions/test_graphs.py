@@ -54,6 +54,8 @@ BINARY = [
 
 @settings(
     max_examples=60,
+    # The same ones each time: how near to zero a difference comes is a matter of luck.
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -91,6 +93,7 @@ def test_any_graph(desk: Any, data: st.DataObject) -> None:
             made = got.compute()
     assert (whole.shape, whole.dtype) == (expected.shape, expected.dtype)
     precision = 1e-3 if any(p.dtype == np.float32 for _, p in pool[6:]) else 1e-8
-    scale = float(np.nanmax(np.abs(expected.astype("float64")), initial=1e-6))
+    finite = np.abs(expected[np.isfinite(expected)].astype("float64"))
+    scale = float(finite.max(initial=1e-6))
     for result in (whole, made):
         np.testing.assert_allclose(result, expected, rtol=precision, atol=precision * scale)
