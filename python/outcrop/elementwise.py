@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.array import Array
-
 _NAMES = [
     "abs",
     "acos",
@@ -109,5 +107,4 @@ def _function(name: str) -> Callable[..., Any]:
 
 _made = {name: _function(name) for name in _NAMES}
 globals().update(_made)
-__all__ = [*_made, "Array"]
-__all__.remove("Array")
+__all__ = list(_made)
