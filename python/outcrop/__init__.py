@@ -13,7 +13,25 @@ array([0., 1., 1., 1., 2.])
 
 from importlib import metadata as _metadata
 
-from outcrop import constants, elementwise, linalg, manipulation, products, random, statistical
+# First of all: loading the others takes the time in which a person may press Ctrl-C.
+from outcrop import _starting  # noqa: F401
+
+# isort: split
+from outcrop import (
+    along,
+    arrangement,
+    constants,
+    elementwise,
+    linalg,
+    manipulation,
+    products,
+    random,
+    searching,
+    selection,
+    statistical,
+)
+from outcrop.along import *  # noqa: F403
+from outcrop.arrangement import *  # noqa: F403
 from outcrop.array import Array
 from outcrop.config import Config, config
 from outcrop.constants import *  # noqa: F403
@@ -28,6 +46,7 @@ from outcrop.errors import (
     BudgetError,
     ClosedArrayError,
     CorruptArrayError,
+    DivisionByZeroError,
     ForkedProcessError,
     InvalidArgumentError,
     InvalidTypeError,
@@ -46,6 +65,8 @@ from outcrop.plan import ExpressionPlan, MovementPlan, Plan, plan
 from outcrop.products import *  # noqa: F403
 from outcrop.reorganize import flip, permute_dims, rotate, transpose
 from outcrop.report import Run, last_run
+from outcrop.searching import *  # noqa: F403
+from outcrop.selection import *  # noqa: F403
 from outcrop.statistical import *  # noqa: F403
 
 try:
@@ -63,6 +84,7 @@ __all__ = [
     "ClosedArrayError",
     "Config",
     "CorruptArrayError",
+    "DivisionByZeroError",
     "ExpressionPlan",
     "ForkedProcessError",
     "InvalidArgumentError",
@@ -94,9 +116,13 @@ __all__ = [
     "rotate",
     "save",
     "transpose",
+    *along.__all__,
+    *arrangement.__all__,
     *constants.__all__,
     *elementwise.__all__,
     *manipulation.__all__,
     *products.__all__,
+    *searching.__all__,
+    *selection.__all__,
     *statistical.__all__,
 ]

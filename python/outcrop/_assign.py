@@ -45,6 +45,7 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
     trim = _trim(value.shape, view.shape)
     source, source_view = value._source, value._view
     source.check_open()
+    source.settle(target, view)
     source_view = source_view.index((0,) * (value.ndim - len(trim)))
     borrowed = source.borrow(source_view)
     if borrowed is not None:

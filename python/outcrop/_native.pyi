@@ -236,12 +236,15 @@ class ProgramPlan:
 
 def plan_programs(drafts: Sequence[Draft]) -> ProgramPlan: ...
 def multiply(
+    dtype: str,
     c: NDArray[Any],
     a: NDArray[Any],
     b: NDArray[Any],
     accumulate: bool,
+    half: bool,
     workspace: NDArray[np.uint8],
 ) -> None: ...
+def mirror(dtype: str, c: NDArray[Any]) -> None: ...
 def multiply_memory(dtype: str, rows: int, cols: int, depth: int) -> tuple[int, int]: ...
 def copy_box(
     source: Store,

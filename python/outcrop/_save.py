@@ -1,41 +1,48 @@
 """Writing an array of any kind to disk."""
 
+import errno
 import json
 import math
 import os
 import shutil
 import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
 from outcrop import _native
+from outcrop._beside import check_replaced
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._lazy import ComputedSource, Progress
 from outcrop._sizes import format_bytes
-from outcrop._source import Source, filler
+from outcrop._source import Source, filler, fitting_tile
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured, scratch_directory
 from outcrop.errors import (
+    ArrayNotFoundError,
     BudgetError,
     InvalidArgumentError,
     InvalidTypeError,
     OutcropWarning,
+    StorageError,
 )
-from outcrop.formats import check_format, family_of, format_of
+from outcrop.formats import check_format, family_of, format_of, turned_orientation
 from outcrop.views import View
 
-__all__ = ["carried", "create_store", "part_of", "save", "sketch"]
+__all__ = ["carried", "create_store", "naming_tiles", "part_of", "reopened", "save", "sketch"]
 
 _LONG_RUN = 64 << 10
 """Bytes that are written to a new file in one go without much loss."""
 
 _NPY_METADATA = 4096
 """Bytes in front of the elements of a .npy file: they begin at a block's edge."""
+
+_STAGED = ".outcrop-new"
+"""In the name under which a new array is built."""
 
 _WRITING = 0.5e9
 """Bytes in a second, for sharing out a progress bar."""
@@ -72,30 +79,55 @@ def create_store(
         for option, value in given.items():
             if value:
                 raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
-    if family:
-        ensure_configured()
-        return family.create(name, format, shape, dtype, attributes or {}, bool(overwrite))
-    listed = expand_codecs(codecs, dtype, zarr_format)
     ensure_configured()
-    return _native.create(
-        name,
-        format,
-        shape,
-        dtype.name,
-        check_tile(tile, shape),
-        order,
-        None if listed is None else _json(listed, "codecs"),
-        zarr_format,
-        _json(dict(attributes or {}), "attributes"),
-        bool(overwrite),
-    )
+    if family:
+        with _naming_target(name):
+            return family.create(name, format, shape, dtype, attributes or {}, bool(overwrite))
+    listed = expand_codecs(codecs, dtype, zarr_format)
+    tiled = _tile(tile, shape, dtype, format)
+    with _naming_target(name):
+        return _native.create(
+            name,
+            format,
+            shape,
+            dtype.name,
+            tiled,
+            order,
+            None if listed is None else _json(listed, "codecs"),
+            zarr_format,
+            _json(dict(attributes or {}), "attributes"),
+            bool(overwrite),
+        )
+
+
+@contextmanager
+def _naming_target(path: str) -> Iterator[None]:
+    """Say of a target that cannot be made where it was to be, and why."""
+    parent = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(parent):
+        given = os.path.dirname(path) or os.curdir
+        raise ArrayNotFoundError(
+            f"{path}: cannot be made: the directory {given} does not exist", errno=errno.ENOENT
+        )
+    try:
+        yield
+    except (ArrayNotFoundError, StorageError) as error:
+        # A person has not asked for the name under which it is built.
+        if error.errno is None or _STAGED not in str(error):
+            raise
+        reason = os.strerror(error.errno)
+        raise type(error)(
+            f"{path}: cannot be made in the directory {parent}: {reason}", errno=error.errno
+        ) from None
 
 
 def carried(source: Source, view: View, format: str) -> dict[str, Any]:
     """Those attributes of a source that go with a view of it that is saved."""
     attributes = source.attributes
-    if not view.is_box:
-        # How to show pixels that lie otherwise now.
+    # How to show pixels that lie otherwise now.
+    if (orientation := turned_orientation(attributes, view)) is not None:
+        attributes["orientation"] = orientation
+    elif not view.is_box:
         attributes.pop("orientation", None)
     family = family_of(format)
     if family is None:
@@ -120,9 +152,16 @@ def sketch(
     offset = _NPY_METADATA if format == "npy" else 0
     if family := family_of(format):
         offset = family.offset(path, format, shape, dtype, attributes or {})
-    return _native.sketch(
-        path, format, shape, dtype.name, check_tile(tile, shape), check_order(order), offset
-    )
+    tiled = _tile(tile, shape, dtype, format)
+    return _native.sketch(path, format, shape, dtype.name, tiled, check_order(order), offset)
+
+
+def _tile(
+    tile: ShapeLike | None, shape: tuple[int, ...], dtype: np.dtype[Any], format: str
+) -> tuple[int, ...] | None:
+    """The tile that is wanted, or one that fits memory; None where there are no tiles."""
+    checked = check_tile(tile, shape)
+    return fitting_tile(shape, dtype) if checked is None and format == "zarr" else checked
 
 
 def _json(value: Any, name: str) -> str:
@@ -150,13 +189,14 @@ def save(
     name = check_path(path)
     format = check_format(format or format_of(name))
     source, view = source.narrowed(view)
-    family = family_of(format)
     attributes = carried(source, view, format)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     base = source.base
     if isinstance(base, ComputedSource):
         base.check_target(name)
+    elif isinstance(base, StoreSource) and overwrite:
+        check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource)
     with _native.Operation() if together else nullcontext():
@@ -197,20 +237,43 @@ def save(
             # The traceback keeps this frame; it must not keep the files.
             del target
             raise
+    return reopened(target, name, format, order)
+
+
+def reopened(target: _native.Store, path: str, format: str, order: str = "C") -> StoreSource:
+    """What has been written and committed, for reading."""
     if target.format == "zarr":
-        return StoreSource(_native.reopen(target), "r")
-    if family:
-        return StoreSource(family.open(name, "r", 0), "r")
-    if format != "raw":
-        return StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
-    return StoreSource(_native.open(name, "r", format, view.shape, source.dtype.str, 0, order), "r")
+        store = _native.reopen(target)
+    elif family := family_of(format):
+        store = family.open(path, "r", 0)
+    elif format == "raw":
+        dtype = np.dtype(target.dtype).str
+        store = _native.open(path, "r", format, target.shape, dtype, 0, order)
+    else:
+        store = _native.open(path, "r", format, None, None, 0, "C")
+    return StoreSource(store, "r", path=path)
 
 
 def _move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
-    if isinstance(source, StoreSource) and view.turn is not None:
-        _native.copy_box(source.store, *view.box, view.turn, target, progress)
-    else:
-        _native.fill(target, filler(source, view), progress)
+    with naming_tiles(target):
+        if isinstance(source, StoreSource) and view.turn is not None:
+            _native.copy_box(source.store, *view.box, view.turn, target, progress)
+        else:
+            _native.fill(target, filler(source, view), progress)
+
+
+@contextmanager
+def naming_tiles(target: _native.Store) -> Iterator[None]:
+    """Say of memory that is too small for a tiled array that other tiles may need less."""
+    try:
+        yield
+    except BudgetError as error:
+        if target.layout != "tiled" or math.prod(target.tile) == 1:
+            raise
+        tile = "x".join(map(str, target.tile))
+        raise BudgetError(
+            f"{error}; or smaller tiles for the result (tile= or --tile) than {tile}"
+        ) from None
 
 
 def _plan(source: ComputedSource, tile: tuple[int, ...] | None) -> _native.Plan | None:

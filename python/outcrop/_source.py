@@ -1,5 +1,6 @@
 """What an array can be a view of: memory, a function, or (in `_store`) an array on disk."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -23,10 +24,14 @@ __all__ = [
     "assign",
     "default_tile",
     "filler",
+    "fitting_tile",
 ]
 
 _FUNCTION_BYTES = 16 << 20
 """The most bytes of a value that a function is asked for at once."""
+
+_LEAST_TILE = 16 << 10
+"""Bytes of a tile that is not made smaller for lack of memory."""
 
 
 class Source(ABC):
@@ -93,6 +98,9 @@ class Source(ABC):
         """A source of no more than a view needs, where that is less work, and its view."""
         return self, view
 
+    def settle(self, target: "Source", view: View) -> None:
+        """Before a view of a target is written piece by piece: read what that would change."""
+
     # Only what is on disk has a life of its own.
 
     def check_open(self) -> None:
@@ -129,6 +137,16 @@ def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...
     # Of half precision there are only results that something else is made of.
     name = "uint16" if dtype == np.float16 else dtype.name
     return tuple(_native.default_tile(shape, name))
+
+
+def fitting_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The tile for a new array: the default, or less where several of it would not fit memory."""
+    tile = list(default_tile(shape, dtype))
+    limit = max(piece_limit(), _LEAST_TILE)
+    while math.prod(tile) * dtype.itemsize > limit:
+        longest = tile.index(max(tile))
+        tile[longest] = -(-tile[longest] // 2)
+    return tuple(tile)
 
 
 def assign(target: NDArray[Any], value: NDArray[Any]) -> None:
@@ -259,6 +277,9 @@ class ConjugateSource(Source):
 
     def same_elements(self, other: Source) -> bool:
         return self is other or self.source.same_elements(other)
+
+    def settle(self, target: Source, view: View) -> None:
+        self.source.settle(target, view)
 
     def check_open(self) -> None:
         self.source.check_open()

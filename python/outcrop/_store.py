@@ -41,7 +41,15 @@ _BATCH = 1024
 class StoreSource(Source):
     """An array on disk. Facts are kept, so that a closed array can still say what it was."""
 
-    def __init__(self, store: _native.Store, mode: str) -> None:
+    def __init__(
+        self,
+        store: _native.Store,
+        mode: str,
+        *,
+        path: str | None = None,
+        offset: int = 0,
+        page: int = 0,
+    ) -> None:
         self._store: _native.Store | None = store
         self._process = os.getpid()
         self._committed = store.committed
@@ -51,7 +59,12 @@ class StoreSource(Source):
         self.tile = tuple(store.tile)
         self.layout = store.layout
         self.format = store.format
-        self.path = Path(store.path)
+        # The compiled core gives names that are no text with other characters in them.
+        self.path = Path(store.path if path is None else path)
+        self.offset = offset
+        """Of a raw file, bytes before the first element."""
+        self.page = page
+        """Of a TIFF file, which of its images."""
         self.writable = store.writable
         self.read_only_reason = (
             f"it was opened with mode {mode!r}; oc.open({store.path!r}, 'r+') allows writing"

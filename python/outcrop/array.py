@@ -1,6 +1,7 @@
 """The array that a user holds."""
 
 import html
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,7 @@ from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
 from outcrop._save import save
+from outcrop._shaping import Shaping
 from outcrop._sizes import format_bytes
 from outcrop._source import ConjugateSource, Source
 from outcrop.config import memory_budget, piece_limit
@@ -23,19 +25,43 @@ from outcrop.errors import (
     InvalidArgumentError,
     InvalidTypeError,
 )
-from outcrop.views import NewAxis, View
+from outcrop.views import NewAxis, View, is_array
 
 __all__ = ["Array"]
 
 _T = TypeVar("_T")
 
 
-class Array(np.lib.mixins.NDArrayOperatorsMixin):
+def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's, which comes back by ``__array_function__``, as a method."""
+
+    def method(self: "Array", *args: Any, **options: Any) -> Any:
+        return function(self, *args, **options)
+
+    _, *rest = inspect.signature(function).parameters.values()
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__signature__ = inspect.Signature([own, *rest])  # type: ignore[attr-defined]
+    method.__name__ = function.__name__
+    method.__qualname__ = f"Array.{function.__name__}"
+    method.__doc__ = f"See `numpy.{function.__name__}`, whose arguments it takes; it is lazy."
+    return method
+
+
+def _names_elements(key: Any) -> bool:
+    """Whether there is an array in a key."""
+    return any(map(is_array, key)) if isinstance(key, tuple) else is_array(key)
+
+
+class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     """An n-dimensional array that need not fit in memory.
 
     Made by `open`, `create`, `fromfunction` and `asarray`, not directly. Indexing gives another
     `Array`, a view, and reads nothing; `compute`, `numpy.asarray`, `tiles` and `save` read.
     Assignment to a key writes to disk.
+
+    One item of a key may be an array of integers, or a mask of one axis. A mask that is an `Array`
+    is computed at once, because it decides on the shape; the indices, 8 bytes each, have to fit in
+    an eighth of the memory budget.
 
     An array that `create` made, and changes to one that `open` gave in mode ``"r+"``, become
     visible to others when the array is closed: by `close`, at the end of its ``with``, when
@@ -218,9 +244,19 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
     # -- selecting and assigning -------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> "Array":
+        if _names_elements(key):
+            # Imported late: expressions are arrays themselves.
+            from outcrop.expressions import indexing
+
+            return indexing.selected(self, key)
         return Array(self._source, self._view.index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if _names_elements(key):
+            from outcrop.expressions import indexing
+
+            indexing.assign(self, key, value)
+            return
         view = self._view.index(key)
         if isinstance(value, Array):
             assign_array(self._source, view, value)
@@ -533,101 +569,19 @@ class Array(np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- reductions --------------------------------------------------------------------------
 
-    def sum(
-        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
-    ) -> "Array":
-        """See `outcrop.sum`."""
-        from outcrop import statistical
-
-        return statistical.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(
-        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
-    ) -> "Array":
-        """See `outcrop.prod`."""
-        from outcrop import statistical
-
-        return statistical.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(
-        self, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool = False
-    ) -> "Array":
-        """See `outcrop.mean`."""
-        from outcrop import statistical
-
-        return statistical.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def var(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-    ) -> "Array":
-        """See `outcrop.var`; `ddof` is its ``correction``."""
-        from outcrop import statistical
-
-        return statistical.var(self, axis=axis, dtype=dtype, correction=ddof, keepdims=keepdims)
-
-    def std(
-        self,
-        axis: Any = None,
-        dtype: DTypeLike | None = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-    ) -> "Array":
-        """See `outcrop.std`; `ddof` is its ``correction``."""
-        from outcrop import statistical
-
-        return statistical.std(self, axis=axis, dtype=dtype, correction=ddof, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.min`."""
-        from outcrop import statistical
-
-        return statistical.min(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.max`."""
-        from outcrop import statistical
-
-        return statistical.max(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.any`."""
-        from outcrop import statistical
-
-        return statistical.any(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.all`."""
-        from outcrop import statistical
-
-        return statistical.all(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.argmin`."""
-        from outcrop import statistical
-
-        return statistical.argmin(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> "Array":
-        """See `outcrop.argmax`."""
-        from outcrop import statistical
-
-        return statistical.argmax(self, axis=axis, keepdims=keepdims)
-
-    def cumsum(self, axis: int | None = None, dtype: DTypeLike | None = None) -> "Array":
-        """See `outcrop.cumulative_sum`."""
-        from outcrop import statistical
-
-        return statistical.cumulative_sum(self, axis=axis, dtype=dtype)
-
-    def cumprod(self, axis: int | None = None, dtype: DTypeLike | None = None) -> "Array":
-        """See `outcrop.cumulative_prod`."""
-        from outcrop import statistical
-
-        return statistical.cumulative_prod(self, axis=axis, dtype=dtype)
+    sum = _as_method(np.sum)
+    prod = _as_method(np.prod)
+    mean = _as_method(np.mean)
+    var = _as_method(np.var)
+    std = _as_method(np.std)
+    min = _as_method(np.min)
+    max = _as_method(np.max)
+    any = _as_method(np.any)
+    all = _as_method(np.all)
+    argmin = _as_method(np.argmin)
+    argmax = _as_method(np.argmax)
+    cumsum = _as_method(np.cumsum)
+    cumprod = _as_method(np.cumprod)
 
     # -- for people --------------------------------------------------------------------------
 

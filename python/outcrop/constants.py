@@ -11,7 +11,7 @@ from outcrop._checks import ShapeLike, check_dtype, check_shape
 from outcrop._source import MemorySource
 from outcrop.array import Array
 from outcrop.creation import fromfunction
-from outcrop.errors import InvalidArgumentError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.views import View
 
 __all__ = [
@@ -97,7 +97,9 @@ def arange(
     count = max(math.ceil((end - first) / step), 0)
     kind = np.result_type(type(first), type(end), type(step)) if dtype is None else np.dtype(dtype)
     if kind.kind == "b":
-        kind = np.dtype(np.int64)
+        if dtype is not None and count > 2:
+            raise InvalidTypeError("there are no more than two truth values")
+        kind = kind if dtype is not None else np.dtype(np.int64)
     return fromfunction(lambda i: (first + i * step).astype(kind), count, kind)
 
 

@@ -25,6 +25,7 @@ from outcrop.array import Array
 from outcrop.config import ensure_configured
 from outcrop.errors import (
     ArrayNotFoundError,
+    CorruptArrayError,
     InvalidArgumentError,
     InvalidTypeError,
     UnsupportedError,
@@ -62,7 +63,7 @@ def open(
     mode : {"r", "r+"}
         For reading, or for reading and writing. Changes become visible at `Array.close`.
     shape : int or sequence of int, optional
-        Raw files only, and needed there: extents along each axis.
+        Raw files only, and needed there: extents along each axis. The file may be longer.
     dtype : dtype_like, optional
         Raw files only, and needed there. May be big-endian; elements are native in memory.
     offset : int
@@ -122,7 +123,7 @@ def open(
     if isinstance(page, bool) or not isinstance(page, int | np.integer) or page < 0:
         raise InvalidArgumentError(f"page must be an integer from 0 on, got {page!r}")
     order = check_order(order)
-    if format is None and _looks_raw(name, described=shape is not None or dtype is not None):
+    if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
     ensure_configured()
     if format != "raw":
@@ -131,6 +132,8 @@ def open(
                 f"{name}: shape=, dtype=, offset= and order= describe raw files; this one says "
                 "itself what it is (format='raw' reads it as bare elements)"
             )
+        if os.path.isfile(name) and os.path.getsize(name) == 0:
+            raise CorruptArrayError(f"{name}: the file is empty")
         family = family_of(format or recognised(name))
         if family:
             store = family.open(name, mode, int(page))
@@ -140,12 +143,13 @@ def open(
             raise InvalidArgumentError(f"{name}: page= is for TIFF files")
         else:
             store = _native.open(name, mode, format, None, None, 0, "C")
-        return Array(StoreSource(store, mode))
+        return Array(StoreSource(store, mode, path=name, page=int(page)))
     if page:
         raise InvalidArgumentError(f"{name}: page= is for TIFF files")
     if shape is None or dtype is None:
+        missing = [word for word, given in (("shape=", shape), ("dtype=", dtype)) if given is None]
         raise InvalidArgumentError(
-            f"{name}: {_what_a_raw_file_needs(name, shape, dtype)}, such as "
+            f"{name}: {says_nothing(name)}; pass {' and '.join(missing)}, such as "
             f"oc.open({name!r}, shape=(rows, columns), dtype='float32')"
         )
     kind = check_dtype(dtype, swapped=True)
@@ -153,24 +157,22 @@ def open(
     if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
         raise InvalidArgumentError(f"offset must be a number of bytes, got {offset!r}")
     store = _native.open(name, mode, format, extents, kind.str, int(offset), order)
-    return Array(StoreSource(store, mode))
+    return Array(StoreSource(store, mode, path=name, offset=int(offset)))
 
 
-def _looks_raw(name: str, *, described: bool) -> bool:
+def looks_raw(name: str, *, described: bool) -> bool:
+    """Whether what stands at a path is taken for a raw file, if no format is given."""
     if format_of(name) == "raw":
         return not os.path.isdir(name)
     return described and not is_self_described(name) and os.path.isfile(name)
 
 
-def _what_a_raw_file_needs(name: str, shape: object, dtype: object) -> str:
+def says_nothing(name: str) -> str:
+    """What is wrong with a raw file that nobody describes."""
     if not os.path.exists(name):
         # Said first: advice on how to describe a file that is not there helps nobody.
         raise ArrayNotFoundError(f"{name}: there is no array here")
-    missing = [word for word, given in (("shape=", shape), ("dtype=", dtype)) if given is None]
-    bytes_there = Path(name).stat().st_size
-    return (
-        f"a raw file ({bytes_there} bytes) does not say what it holds; pass {' and '.join(missing)}"
-    )
+    return f"a raw file ({Path(name).stat().st_size} bytes) does not say what it holds"
 
 
 def create(
@@ -204,7 +206,7 @@ def create(
         complex128; in native byte order.
     tile : int or sequence of int, optional
         Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
-        about 8 MiB, square in the two largest dimensions.
+        about 8 MiB, or an eighth of a small memory budget, square in the two largest dimensions.
     format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
         Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
         ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
@@ -221,7 +223,9 @@ def create(
         Zarr: what to keep beside the array, as JSON. PGM, PPM, PAM: ``maxval``, and for PAM
         ``tupltype``. TIFF: ``photometric``, ``planarconfig`` (``"separate"`` for an array of
         shape ``(samples, height, width)``), ``extrasamples``, ``resolution`` (two numbers),
-        ``resolutionunit`` and ``orientation``, with the names of the package ``tifffile``.
+        ``resolutionunit`` and ``orientation``, with the names of the package ``tifffile``; and
+        the texts ``description``, ``documentname``, ``pagename``, ``make``, ``model``,
+        ``datetime``, ``artist``, ``hostcomputer`` and ``copyright``.
     overwrite : bool
         Whether to replace an array that stands there. It stays until the new one is closed.
 

@@ -17,6 +17,7 @@ __all__ = [
     "BudgetError",
     "ClosedArrayError",
     "CorruptArrayError",
+    "DivisionByZeroError",
     "ForkedProcessError",
     "InvalidArgumentError",
     "InvalidTypeError",
@@ -99,6 +100,10 @@ class InvalidArgumentError(OutcropError, ValueError):
 
 class InvalidTypeError(OutcropError, TypeError):
     """An argument is of the wrong type."""
+
+
+class DivisionByZeroError(OutcropError, ZeroDivisionError):
+    """Weights add up to zero."""
 
 
 class BoxIndexError(OutcropError, IndexError):

@@ -28,8 +28,18 @@ from outcrop._lazy import Computation, ComputedSource, Operand, Target
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.products import outer, stacked_matmul, tensordot, vecdot
 
-__all__ = ["cholesky", "matmul", "solve", "solve_triangular"]
+__all__ = [
+    "cholesky",
+    "matmul",
+    "matrix_transpose",
+    "outer",
+    "solve",
+    "solve_triangular",
+    "tensordot",
+    "vecdot",
+]
 
 
 class _Matmul(Computation):
@@ -114,6 +124,17 @@ def _right_hand_sides(b: Array, dtype: np.dtype[Any]) -> Operand:
     return Operand(b, dtype, 0, 1 if b.ndim == 2 else None)
 
 
+def matrix_transpose(x: Array, /) -> Array:
+    """Give a view with the last two axes exchanged: a stack of matrices, each transposed.
+
+    Examples
+    --------
+    >>> oc.linalg.matrix_transpose(oc.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
+    return asarray(x).mT
+
+
 def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
     """Multiply two matrices, or a matrix and a vector.
 
@@ -122,22 +143,20 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
 
     Parameters
     ----------
-    x1 : array_like, shape (m, k) or (k,)
-        The left factor.
-    x2 : array_like, shape (k, n) or (k,)
-        The right factor.
+    x1 : array_like, shape (..., m, k) or (k,)
+        The left factor, or a stack of them.
+    x2 : array_like, shape (..., k, n) or (k,)
+        The right factor, or a stack of them. The other axes broadcast.
 
     Returns
     -------
-    Array, shape (m, n), (m,), (n,) or ()
+    Array, shape (..., m, n), (..., m), (..., n) or ()
         The product, lazy. Its dtype is NumPy's promotion of those of the factors.
 
     Raises
     ------
     InvalidArgumentError
         Shapes do not match, or a factor has no axis.
-    UnsupportedError
-        A factor has more than two axes.
 
     Notes
     -----
@@ -160,16 +179,14 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
                 "matmul: Input operand does not have enough dimensions (a scalar is multiplied "
                 "with *, not @)"
             )
-        if x.ndim > 2:
-            raise UnsupportedError(
-                f"matmul of an array of shape {x.shape} is not supported in this version: "
-                "operands have one or two axes; select matrices (A[i]) and multiply those"
-            )
-    if a.shape[-1] != b.shape[0]:
+    depth = b.shape[max(b.ndim - 2, 0)]
+    if a.shape[-1] != depth:
         raise InvalidArgumentError(
             f"matmul: shapes {a.shape} and {b.shape} do not match: {a.shape[-1]} (axis "
-            f"{a.ndim - 1} of the first) != {b.shape[0]} (axis 0 of the second)"
+            f"{a.ndim - 1} of the first) != {depth} (axis {max(b.ndim - 2, 0)} of the second)"
         )
+    if max(a.ndim, b.ndim) > 2:
+        return stacked_matmul(a, b)
     return Array(ComputedSource(_Matmul(a, b)))
 
 

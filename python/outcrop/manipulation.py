@@ -9,10 +9,11 @@ from numpy.typing import DTypeLike
 
 from outcrop.array import Array
 from outcrop.creation import asarray
-from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
+from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.arrays import argument, array_of, node_of
 from outcrop.expressions.functions import Call, Choose, Copy
-from outcrop.expressions.nodes import Join, Map, Node, Take
+from outcrop.expressions.gathers import Join
+from outcrop.expressions.nodes import Map, Node
 from outcrop.expressions.reducing import axes_of, cast, expanded
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "map",
     "squeeze",
     "stack",
-    "take",
     "where",
 ]
 
@@ -56,8 +56,12 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     given = [argument(x) for x in (condition, x1, x2)]
     kinds = [a.dtype if isinstance(a, Node) else a for a in given[1:]]
     dtype = np.result_type(*kinds)
-    nodes = [a if isinstance(a, Node) else argument(np.asarray(a)) for a in given[:1]]
-    return array_of(Map.of(Choose(), [*nodes, *given[1:]], dtype))
+    # Numbers that do not fit are refused here, and not when elements are chosen.
+    mask, *values = (
+        a if isinstance(a, Node) else argument(np.asarray(a, kind))
+        for a, kind in zip(given, (None, dtype, dtype), strict=True)
+    )
+    return array_of(Map.of(Choose(), [mask, *values], dtype))
 
 
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
@@ -165,31 +169,6 @@ def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
     if not fits:
         raise InvalidArgumentError(f"an array of shape {node.shape} does not broadcast to {wanted}")
     return array_of(Map.of(Copy(), [node], node.dtype, wanted))
-
-
-def take(x: Array, indices: Any, /, *, axis: int | None = None) -> Array:
-    """Select elements at indices along an axis, as `numpy.take` does.
-
-    Examples
-    --------
-    >>> oc.take(oc.asarray([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).compute()
-    array([[3, 1],
-           [6, 4]])
-    """
-    node = _node(x)
-    if axis is None:
-        if node.ndim != 1:
-            raise InvalidArgumentError("axis is needed for arrays of several axes")
-        axis = 0
-    (along,) = axes_of(node.ndim, axis)
-    wanted = np.asarray(indices)
-    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-        raise InvalidTypeError("indices must be a one-dimensional array of integers")
-    wanted = wanted.astype(np.int64)
-    extent = node.shape[along]
-    if wanted.size and not (-extent <= wanted.min() and wanted.max() < extent):
-        raise BoxIndexError(f"an index is out of bounds for axis {along} with size {extent}")
-    return array_of(Take.of(node, np.where(wanted < 0, wanted + extent, wanted), along))
 
 
 def map(function: Callable[..., Any], /, *arrays: Any, dtype: DTypeLike | None = None) -> Array:

@@ -9,7 +9,7 @@ from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
-from outcrop._save import carried, sketch
+from outcrop._save import carried, naming_tiles, sketch
 from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
@@ -17,6 +17,7 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedEr
 from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.run import Planned
 from outcrop.formats import check_format, format_of
+from outcrop.views import View
 
 __all__ = ["ExpressionPlan", "MovementPlan", "Plan", "plan"]
 
@@ -184,6 +185,11 @@ class MovementPlan(Plan):
 
     Made by `plan` for arrays that are only moved. `flops` and `compute_seconds` are 0, and
     `lower_bound` is one pass over the array.
+
+    Attributes
+    ----------
+    movement : str
+        What a person calls it: copy, transpose, rotate or flip.
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -196,6 +202,7 @@ class MovementPlan(Plan):
                 **facts,
             }
         )
+        self.movement: str = facts["movement"]
 
     def explain(self) -> str:
         """Say in how many passes it will be moved, in pieces of which size, and why.
@@ -208,7 +215,7 @@ class MovementPlan(Plan):
         facts = self._facts
         passes = facts["passes"]
         count = "one pass" if len(passes) == 1 else f"{len(passes)} passes"
-        lines = [f"{self.operation}: {format_bytes(facts['nbytes'])} in {count}"]
+        lines = [f"{self.movement}: {format_bytes(facts['nbytes'])} in {count}"]
         for number, one in enumerate(passes, 1):
             lines.append(f"  pass {number}: {one['remark']}")
             lines.append(
@@ -339,7 +346,8 @@ def _movement(
         order=order,
         attributes=carried(source, view, format),
     )
-    facts = _native.plan_copy(source.store, *view.box, view.turn, store)
+    with naming_tiles(store):
+        facts = _native.plan_copy(source.store, *view.box, view.turn, store)
     bridge = None
     if via is not None:
         bridge = _native.plan_copy(source.store, *view.box, None, bridge_sketch(source, view, via))
@@ -349,11 +357,27 @@ def _movement(
         facts["measured"] = facts["measured"] and bridge["measured"]
     facts |= {
         "operation": "copy" if view.is_box else "transpose",
+        "movement": _movement_name(view),
         "nbytes": x.nbytes,
         "bridge": bridge,
         "via": None if via is None else check_path(via),
     }
     return MovementPlan(facts)
+
+
+def _movement_name(view: View) -> str:
+    """What a person calls a movement."""
+    if view.is_box:
+        return "copy"
+    assert view.turn is not None
+    axes, backwards = view.turn
+    moved = [axis for axis, own in enumerate(axes) if axis != own]
+    if not moved:
+        return "flip"
+    # A quarter turn reverses one of the two axes that it exchanges.
+    reversed_ones = [axis for axis, is_reversed in enumerate(backwards) if is_reversed]
+    quarter = len(moved) == 2 and len(reversed_ones) == 1 and reversed_ones[0] in moved
+    return "rotate" if quarter else "transpose"
 
 
 def _counted(names: Sequence[str]) -> str:

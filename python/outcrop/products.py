@@ -1,22 +1,24 @@
 """Sums of products: `einsum`, `tensordot`, `vecdot` and `outer`, as NumPy has them."""
 
-import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from outcrop.arrangement import moveaxis
 from outcrop.array import Array
 from outcrop.constants import zeros
 from outcrop.creation import asarray
-from outcrop.errors import InvalidArgumentError, UnsupportedError
-from outcrop.expressions.arrays import array_of, node_of
+from outcrop.errors import InvalidArgumentError
+from outcrop.expressions.arrays import SHORT, array_of, node_of
 from outcrop.expressions.functions import Apply
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce
 from outcrop.expressions.pushing import viewed
 from outcrop.expressions.reducing import axes_of, cast
 from outcrop.expressions.reductions import UfuncReduction
+from outcrop.expressions.subscripts import letters, parsed
+from outcrop.manipulation import stack
 from outcrop.views import View
 
 __all__ = ["einsum", "outer", "tensordot", "vecdot"]
@@ -31,8 +33,9 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     ----------
     subscripts : str
         Such as ``"ij,jk->ik"``: a letter for each axis of each operand, and for those of the
-        result. No operand has a letter twice. Without ``->``, the result has the letters that occur
-        once, in alphabetical order.
+        result. ``...`` stands for axes that broadcast. No operand has a letter twice. Without
+        ``->``, the result has the axes of ``...``, and the letters that occur once, in alphabetical
+        order.
     *operands : Array or numpy.ndarray
         As many as there are groups of letters.
 
@@ -41,6 +44,13 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     Array
         Not computed yet.
 
+    Raises
+    ------
+    InvalidArgumentError
+        The subscripts make no sense, or not for these shapes.
+    UnsupportedError
+        An operand has a letter twice.
+
     Examples
     --------
     >>> A = oc.fromfunction(lambda i, j: i + j, (3, 4), "float64")
@@ -48,18 +58,21 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     (3, 3)
     """
     nodes = [node_of(x if isinstance(x, Array) else asarray(x)) for x in operands]
-    inputs, result = _parsed(subscripts, nodes)
+    if not nodes:
+        raise InvalidArgumentError("einsum: no operands")
+    inputs, result = parsed(subscripts, [node.shape for node in nodes])
+    extents = _extents(inputs, nodes)
     dtype = np.result_type(*(node.dtype for node in nodes))
     if any(node.size == 0 for node in nodes):
-        extents: dict[str, int] = {}
-        for own, node in zip(inputs, nodes, strict=True):
-            extents |= dict(zip(own, node.shape, strict=True))
         return zeros(tuple(extents[c] for c in result), dtype=dtype)
-    terms = [(cast(node, dtype), labels) for node, labels in zip(nodes, inputs, strict=True)]
+    terms = [
+        _unrepeated(cast(node, dtype), labels, extents)
+        for node, labels in zip(nodes, inputs, strict=True)
+    ]
     terms = [_summed_alone(i, terms, result) for i in range(len(terms))]
     path = np.einsum_path(
-        subscripts.replace(" ", ""),
-        *(np.broadcast_to(np.float64(0), node.shape) for node in nodes),
+        f"{','.join(labels for _, labels in terms)}->{result}",
+        *(np.broadcast_to(np.float64(0), node.shape) for node, _ in terms),
         optimize="optimal" if len(nodes) < 7 else "greedy",
     )[0][1:]
     for step in path:
@@ -70,44 +83,29 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
             rest = {c for _, labels in (*terms, *taken[k + 2 :]) for c in labels} | set(result)
             term = _pair(term, other, rest)
         terms.append(term)
-    node, labels = terms[0]
-    if len(terms) > 1:
-        raise AssertionError("a path that does not end")
+    ((node, labels),) = terms
     order = tuple(labels.index(c) for c in result)
     return array_of(viewed(node, View.whole(node.shape).transpose(order)))
 
 
-def _parsed(subscripts: str, nodes: Sequence[Node]) -> tuple[list[str], str]:
-    text = subscripts.replace(" ", "")
-    if "." in text:
-        raise UnsupportedError("einsum with '...' is not supported in this version")
-    given, arrow, result = text.partition("->")
-    inputs = given.split(",")
-    if len(inputs) != len(nodes) or not nodes:
-        raise InvalidArgumentError(
-            f"einsum: {len(inputs)} groups of letters for {len(nodes)} operands"
-        )
-    letters = "".join(inputs)
-    if not arrow:
-        result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+def _extents(inputs: Sequence[str], nodes: Sequence[Node]) -> dict[str, int]:
+    """How many indices each label has: an axis of one element is repeated."""
     extents: dict[str, int] = {}
     for labels, node in zip(inputs, nodes, strict=True):
-        if not (labels.isalpha() or not labels) or len(labels) != node.ndim:
-            raise InvalidArgumentError(
-                f"einsum: {labels!r} does not name the axes of an array of shape {node.shape}"
-            )
-        if len(set(labels)) != len(labels):
-            raise UnsupportedError(
-                f"einsum: {labels!r} names an axis twice, which is not supported in this version"
-            )
         for label, n in zip(labels, node.shape, strict=True):
-            if extents.setdefault(label, n) != n:
-                raise InvalidArgumentError(
-                    f"einsum: axis {label!r} has {extents[label]} elements, and {n}"
-                )
-    if len(set(result)) != len(result) or not set(result) <= set(letters):
-        raise InvalidArgumentError(f"einsum: no result can have the axes {result!r}")
-    return inputs, result
+            known = extents.get(label, 1)
+            if 1 not in (n, known) and n != known:
+                raise InvalidArgumentError(f"einsum: axis {label!r} has {known} elements, and {n}")
+            extents[label] = n if known == 1 else known
+    return extents
+
+
+def _unrepeated(node: Node, labels: str, extents: dict[str, int]) -> tuple[Node, str]:
+    """An operand without the axes of one element that others have more of."""
+    alone = [n == 1 and extents[c] != 1 for c, n in zip(labels, node.shape, strict=True)]
+    key = tuple(0 if drop else slice(None) for drop in alone)
+    kept = "".join(c for c, drop in zip(labels, alone, strict=True) if not drop)
+    return viewed(node, View.whole(node.shape).index(key)), kept
 
 
 def _summed_alone(i: int, terms: Sequence[tuple[Node, str]], result: str) -> tuple[Node, str]:
@@ -133,16 +131,77 @@ def _pair(one: tuple[Node, str], other: tuple[Node, str], kept: set[str]) -> tup
     batch = [c for c in left if c in right and c in kept]
     rows = [c for c in left if c not in right]
     cols = [c for c in right if c not in left]
-    result = "".join((*batch, *rows, *cols))
-    if any(c in left and c in right and c not in kept for c in left):
+    summed = [c for c in left if c in right and c not in kept]
+    if summed and (rows or cols):
+        result = "".join((*batch, *rows, *cols))
+        if len(summed) == len(rows) == len(cols) == 1:
+            extents = dict(zip(left + right, a.shape + b.shape, strict=True))
+            if min(extents[c] for c in (*rows, *cols, *summed)) > SHORT:
+                first = _ordered(a, left, (*batch, *rows, *summed))
+                second = _ordered(b, right, (*batch, *summed, *cols))
+                return _one_by_one(first, second), result
         return Contract.of(a, b, (left, right), result), result
-    # Nothing is summed over: a product of elements.
+    # No product of matrices: one of elements, which may be summed over.
+    every = "".join((*batch, *summed, *rows, *cols))
     views = []
     for node, labels in ((a, left), (b, right)):
-        order = View.whole(node.shape).transpose([labels.index(c) for c in result if c in labels])
-        key = tuple(slice(None) if c in labels else None for c in result)
+        order = View.whole(node.shape).transpose([labels.index(c) for c in every if c in labels])
+        key = tuple(slice(None) if c in labels else None for c in every)
         views.append(viewed(node, order.index(key)))
-    return Map.of(Apply(np.multiply), views, a.dtype), result
+    return _reduced(Map.of(Apply(np.multiply), views, a.dtype), every, kept)
+
+
+def _ordered(node: Node, labels: str, order: Sequence[str]) -> Array:
+    return array_of(node).transpose([labels.index(c) for c in order])
+
+
+def _one_by_one(a: Array, b: Array) -> Node:
+    """Products of large matrices, each of which is computed by itself."""
+    # Imported late: matrices are multiplied by the names of this module, too.
+    from outcrop.linalg import matmul
+
+    if a.ndim == 2:
+        return node_of(matmul(a, b))
+    return node_of(stack([array_of(_one_by_one(x, y)) for x, y in zip(a, b, strict=True)]))
+
+
+def stacked_matmul(a: Array, b: Array) -> Array:
+    """Multiply stacks of matrices, which broadcast; a vector is a matrix for all of them."""
+    left = "k" if a.ndim == 1 else "...mk"
+    right = "k" if b.ndim == 1 else "...kn"
+    result = f"...{'m' * (a.ndim > 1)}{'n' * (b.ndim > 1)}"
+    return einsum(f"{left},{right}->{result}", a, b)
+
+
+def dot(a: Any, b: Any, /) -> Array:
+    """Multiply as `numpy.dot` does.
+
+    Examples
+    --------
+    >>> oc.products.dot(oc.asarray([1, 2]), oc.asarray([3, 4])).compute()
+    array(11)
+    """
+    one, other = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
+    if not (one.ndim and other.ndim):
+        return array_of(node_of(np.multiply(one, other)))  # type: ignore[arg-type]
+    if max(one.ndim, other.ndim) <= 2:
+        product: Array = one @ other
+        return product
+    return tensordot(one, other, axes=(-1, max(other.ndim - 2, 0)))
+
+
+def inner(a: Any, b: Any, /) -> Array:
+    """Sum products over the last axes, as `numpy.inner` does.
+
+    Examples
+    --------
+    >>> oc.products.inner(oc.asarray([[1, 2], [3, 4]]), oc.asarray([5, 6])).compute()
+    array([17, 39])
+    """
+    one, other = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
+    if not (one.ndim and other.ndim):
+        return array_of(node_of(np.multiply(one, other)))  # type: ignore[arg-type]
+    return tensordot(one, other, axes=(-1, -1))
 
 
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
@@ -165,22 +224,21 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
         pairs = (axes_of(a.ndim, left), axes_of(b.ndim, right))
     if len(pairs[0]) != len(pairs[1]):
         raise InvalidArgumentError("shape-mismatch for sum")
-    letters = (chr(c) for c in itertools.count(ord("a")))
-    first = [next(letters) for _ in range(a.ndim)]
-    second = [next(letters) for _ in range(b.ndim)]
+    labels = letters(a.ndim + b.ndim, "")
+    first, second = labels[: a.ndim], labels[a.ndim :]
     for i, j in zip(*pairs, strict=True):
         if a.shape[i] != b.shape[j]:
             raise InvalidArgumentError("shape-mismatch for sum")
         second[j] = first[i]
     summed = {first[i] for i in pairs[0]}
     result = [c for c in (*first, *second) if c not in summed]
-    if a.ndim + b.ndim > 26:
-        raise UnsupportedError("tensordot of so many axes is not supported in this version")
     return einsum(f"{''.join(first)},{''.join(second)}->{''.join(result)}", a, b)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """Sum products of the conjugates of `x1` with `x2` along an axis, as `numpy.vecdot` does.
+
+    The other axes broadcast.
 
     Examples
     --------
@@ -189,8 +247,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     array([ 5., 25.])
     """
     a, b = (x if isinstance(x, Array) else asarray(x) for x in (x1, x2))
+    (one,), (other,) = axes_of(a.ndim, axis), axes_of(b.ndim, axis)
+    if a.shape[one] != b.shape[other]:
+        raise InvalidArgumentError(
+            f"vecdot: shapes {a.shape} and {b.shape} do not match along axis {axis}"
+        )
     given = np.conjugate(a) if a.dtype.kind == "c" else a
-    result: Array = (given * b).sum(axis, dtype=np.result_type(a.dtype, b.dtype))
+    product = moveaxis(given, one, -1) * moveaxis(b, other, -1)
+    result: Array = product.sum(-1, dtype=np.result_type(a.dtype, b.dtype))
     return result
 
 

@@ -9,15 +9,17 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from outcrop import _native
+from outcrop._beside import check_replaced
 from outcrop._bridge import bridged
 from outcrop._checks import ShapeLike, StrPath, check_path
 from outcrop._codecs import Codecs
 from outcrop._lazy import Progress
 from outcrop._save import carried, create_store, part_of
+from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.creation import open
 from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
-from outcrop.formats import check_format, format_of
+from outcrop.formats import check_format, format_of, picture_axes
 
 __all__ = [
     "deliver",
@@ -116,7 +118,8 @@ def transpose(
     target_order : {"C", "F"}
         npy and raw only: whether the result is row-major or column-major.
     overwrite : bool
-        Whether to replace an array that stands at `target`, which may be `x` itself.
+        Whether to replace an array that stands at `target`. That may be the file of `x` itself,
+        unless it holds more than `x`, such as further images.
     codecs : str or sequence of mapping, optional
         Zarr only: how tiles are stored, as for `Array.save`. Default: not compressed.
     via : str or os.PathLike, optional
@@ -136,6 +139,9 @@ def transpose(
         There is no array at `x`, it is shorter than it should be, or of an unknown kind.
     ArrayExistsError
         Something stands at `target`, and `overwrite` is False.
+    UnsupportedError
+        The file of `x` is to be replaced, and holds more than `x`; the result's format cannot
+        hold it.
     StorageFullError
         There is no room for the result. This is found before anything moves.
     BudgetError
@@ -345,9 +351,7 @@ def _picture_axes(array: Array) -> tuple[int, int] | None:
     """Rows and columns of a picture, wherever a view has them; None where it has not both."""
     if array.format not in ("pgm", "ppm", "pam", "tiff"):
         return None
-    stored = array._view.source_shape
-    planar = len(stored) == 3 and array.attributes.get("planarconfig") == "separate"
-    pixel = (1, 2) if planar else (0, 1)
+    pixel = picture_axes(array.attributes, len(array._view.source_shape))
     found = [i for i, axis in enumerate(array._view.axes) if axis in pixel]
     return (found[0], found[1]) if len(found) == 2 else None
 
@@ -445,6 +449,8 @@ def _check_target(
     """Find out what stands in the way of the result before anything is copied to another disk."""
     name = check_path(target)
     format = check_format(format or format_of(name))
+    if overwrite and isinstance(turned._source, StoreSource):
+        check_replaced(turned._source, name)
     create_store(
         name,
         turned.shape,

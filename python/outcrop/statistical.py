@@ -1,29 +1,31 @@
-"""Reductions and running sums, by the names of the Python array API standard."""
+"""Reductions, by the names of the Python array API standard, and NumPy's."""
 
-import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop._families import By, array_like, member_of
 from outcrop.array import Array
-from outcrop.creation import asarray
-from outcrop.errors import InvalidArgumentError
-from outcrop.expressions import reducing
+from outcrop.expressions import averaging, reducing
 
 __all__ = [
     "all",
     "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
+    "average",
     "max",
     "mean",
     "min",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanprod",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "prod",
+    "ptp",
     "std",
     "sum",
     "var",
@@ -32,11 +34,11 @@ __all__ = [
 Axis = int | Sequence[int] | None
 
 
-def _array(x: Any) -> Array:
-    return x if isinstance(x, Array) else asarray(x)
+# -- sums and products -----------------------------------------------------------------------------
 
 
-def sum(
+def _total(
+    by: By,
     x: Array,
     /,
     *,
@@ -46,10 +48,9 @@ def sum(
     initial: Any = None,
     where: Any = True,
 ) -> Array:
-    """Sum the elements over axes, as `numpy.sum` does.
+    """Parts of the array are combined by NumPy, and their results two by two.
 
-    Parts of the array are summed by NumPy, and their sums two by two, so that rounding errors stay
-    as small as those of pairwise summation.
+    So rounding errors stay as small as those of pairwise summation.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def sum(
     keepdims : bool
         Whether the axes stay, with length 1.
     initial : number, optional
-        What is added to each sum.
+        What each result begins with.
     where : Array of bool, optional
         Which elements count; broadcasts to `x`.
 
@@ -71,120 +72,271 @@ def sum(
     Array
         Not computed yet.
 
-    Examples
-    --------
+    Raises
+    ------
+    BoxIndexError, InvalidArgumentError, InvalidTypeError
+        Where NumPy raises `IndexError`, `ValueError` or `TypeError`.
+    """
+    return reducing.reduced(by.ufunc, by.given(x), axis, dtype, keepdims, initial, where)
+
+
+sum = member_of(
+    _total,
+    By(np.add),
+    "sum",
+    "Sum the elements over axes, as `numpy.sum` does.",
+    """
     >>> A = oc.fromfunction(lambda i, j: i + j, (1000, 1000), "int64")
     >>> int(oc.sum(A))
     999000000
+    """,
+)
+
+prod = member_of(
+    _total,
+    By(np.multiply),
+    "prod",
+    "Multiply the elements over axes, as `numpy.prod` does.",
     """
-    return reducing.reduced(np.add, _array(x), axis, dtype, None, keepdims, initial, where)
+    >>> oc.prod(oc.asarray([[1, 2], [3, 4]]), axis=0).compute()
+    array([3, 8])
+    """,
+)
+
+nansum = member_of(
+    _total,
+    By(np.add, 0),
+    "nansum",
+    "Sum the elements that are not NaN over axes, as `numpy.nansum` does.",
+    """
+    >>> float(oc.nansum(oc.asarray([1, np.nan, 3])))
+    4.0
+    """,
+)
+
+nanprod = member_of(
+    _total,
+    By(np.multiply, 1),
+    "nanprod",
+    "Multiply the elements that are not NaN over axes, as `numpy.nanprod` does.",
+    """
+    >>> float(oc.nanprod(oc.asarray([2, np.nan, 3])))
+    6.0
+    """,
+)
 
 
-def prod(
+# -- extremes --------------------------------------------------------------------------------------
+
+
+def _extreme(
+    ufunc: np.ufunc,
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Complex numbers are compared by their real parts, then by their imaginary ones.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+    initial : number, optional
+        A further candidate, and the result of no elements.
+    where : Array of bool, optional
+        Which elements count; broadcasts to `x`, and needs `initial`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Of no elements, without `initial`.
+    """
+    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, initial, where)
+
+
+def _extreme_of_numbers(
+    ufunc: np.ufunc,
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Of nothing but NaN, it is NaN, with a `RuntimeWarning`; arguments as for `max`."""
+    found = _extreme(ufunc, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
+    return reducing.warned_of_nan(found, "All-NaN slice encountered")
+
+
+max = member_of(
+    _extreme,
+    np.maximum,
+    "max",
+    "Find the largest elements over axes, NaN where there is one, as `numpy.max` does.",
+    """
+    >>> oc.max(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
+    array([7, 4])
+    """,
+)
+
+min = member_of(
+    _extreme,
+    np.minimum,
+    "min",
+    "Find the smallest elements over axes, NaN where there is one, as `numpy.min` does.",
+    """
+    >>> oc.min(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
+    array([1, 3])
+    """,
+)
+
+nanmax = member_of(
+    _extreme_of_numbers,
+    np.fmax,
+    "nanmax",
+    "Find the largest elements over axes but for NaN, as `numpy.nanmax` does.",
+    """
+    >>> float(oc.nanmax(oc.asarray([1, np.nan, 3])))
+    3.0
+    """,
+)
+
+nanmin = member_of(
+    _extreme_of_numbers,
+    np.fmin,
+    "nanmin",
+    "Find the smallest elements over axes but for NaN, as `numpy.nanmin` does.",
+    """
+    >>> float(oc.nanmin(oc.asarray([1, np.nan, 3])))
+    1.0
+    """,
+)
+
+
+def ptp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Find the ranges of the elements over axes, largest less smallest, as `numpy.ptp` does.
+
+    Examples
+    --------
+    >>> oc.ptp(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
+    array([6, 1])
+    """
+    found: Any = max(x, axis=axis, keepdims=keepdims)
+    result: Array = found - min(x, axis=axis, keepdims=keepdims)
+    return result
+
+
+# -- truth -----------------------------------------------------------------------------------------
+
+
+def _truth(
+    ufunc: np.ufunc, x: Array, /, *, axis: Axis = None, keepdims: bool = False, where: Any = True
+) -> Array:
+    """What is not zero is true, NaN as well; arguments as for `sum`."""
+    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, None, where)
+
+
+any = member_of(
+    _truth,
+    np.logical_or,
+    "any",
+    "Tell whether an element over axes is true, as `numpy.any` does.",
+    """
+    >>> bool(oc.any(oc.asarray([0, 3, 0])))
+    True
+    """,
+)
+
+all = member_of(
+    _truth,
+    np.logical_and,
+    "all",
+    "Tell whether all elements over axes are true, as `numpy.all` does.",
+    """
+    >>> bool(oc.all(oc.asarray([0, 3, 0])))
+    False
+    """,
+)
+
+
+# -- means and deviations --------------------------------------------------------------------------
+
+
+def _mean(
+    skips_nan: bool,
     x: Array,
     /,
     *,
     axis: Axis = None,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
-    initial: Any = None,
     where: Any = True,
 ) -> Array:
-    """Multiply the elements over axes, as `numpy.prod` does; arguments as for `sum`.
+    """The mean of nothing is NaN, with a `RuntimeWarning`.
 
-    Examples
-    --------
-    >>> oc.prod(oc.asarray([[1, 2], [3, 4]]), axis=0).compute()
-    array([3, 8])
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    dtype : dtype, optional
+        Of the result. Default: float64 of integers and booleans, else the array's own.
+    keepdims, where
+        As for `sum`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
     """
-    return reducing.reduced(np.multiply, _array(x), axis, dtype, None, keepdims, initial, where)
+    return averaging.mean(array_like(x), axis, dtype, keepdims, where, skips_nan)
 
 
-def max(
-    x: Array,
-    /,
-    *,
-    axis: Axis = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Array:
-    """Find the largest elements over axes, NaN where there is one, as `numpy.max` does.
-
-    Examples
-    --------
-    >>> oc.max(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
-    array([7, 4])
+mean = member_of(
+    _mean,
+    False,
+    "mean",
+    "Average the elements over axes, as `numpy.mean` does.",
     """
-    return reducing.reduced(np.maximum, _array(x), axis, None, None, keepdims, initial, where)
-
-
-def min(
-    x: Array,
-    /,
-    *,
-    axis: Axis = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Any = True,
-) -> Array:
-    """Find the smallest elements over axes, NaN where there is one, as `numpy.min` does.
-
-    Examples
-    --------
-    >>> oc.min(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
-    array([1, 3])
-    """
-    return reducing.reduced(np.minimum, _array(x), axis, None, None, keepdims, initial, where)
-
-
-def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False, where: Any = True) -> Array:
-    """Tell whether an element over axes is true, as `numpy.any` does.
-
-    Examples
-    --------
-    >>> bool(oc.any(oc.asarray([0, 3, 0])))
-    True
-    """
-    return reducing.reduced(np.logical_or, _array(x), axis, None, None, keepdims, None, where)
-
-
-def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False, where: Any = True) -> Array:
-    """Tell whether all elements over axes are true, as `numpy.all` does.
-
-    Examples
-    --------
-    >>> bool(oc.all(oc.asarray([0, 3, 0])))
-    False
-    """
-    return reducing.reduced(np.logical_and, _array(x), axis, None, None, keepdims, None, where)
-
-
-def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
-    """Count the elements over axes that are not zero.
-
-    Examples
-    --------
-    >>> int(oc.count_nonzero(oc.asarray([0, 3, 0])))
-    1
-    """
-    return reducing.reduced(np.add, _array(x).astype(bool), axis, np.intp, None, keepdims)
-
-
-def mean(
-    x: Array, /, *, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Array:
-    """Average the elements over axes, as `numpy.mean` does.
-
-    Examples
-    --------
     >>> float(oc.mean(oc.asarray([1, 2, 6])))
     3.0
+    """,
+)
+
+nanmean = member_of(
+    _mean,
+    True,
+    "nanmean",
+    "Average the elements that are not NaN over axes, as `numpy.nanmean` does.",
     """
-    return reducing.mean(_array(x), axis, dtype, keepdims)
+    >>> float(oc.nanmean(oc.asarray([1, np.nan, 2])))
+    1.5
+    """,
+)
 
 
-def var(
+class _Spread(NamedTuple):
+    root: bool
+    skips_nan: bool
+
+
+def _spread(
+    of: _Spread,
     x: Array,
     /,
     *,
@@ -192,8 +344,9 @@ def var(
     correction: float = 0,
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
+    where: Any = True,
 ) -> Array:
-    """Compute variances over axes, as `numpy.var` does, in one pass over the array.
+    """It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
 
     Parameters
     ----------
@@ -202,108 +355,109 @@ def var(
     axis : int or sequence of int, optional
         Which axes. Default: all.
     correction : float
-        What the number of elements is lessened by: NumPy's ``ddof``.
-    dtype, keepdims
+        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
+        there is a `RuntimeWarning`.
+    dtype : dtype, optional
+        In which means are computed. Default: float64 of integers and booleans, else the array's.
+    keepdims, where
         As for `sum`.
 
     Returns
     -------
     Array
-        Not computed yet.
+        Of real numbers, not computed yet.
+    """
+    return averaging.variance(
+        array_like(x), axis, dtype, correction, keepdims, where, of.root, of.skips_nan
+    )
 
-    Examples
-    --------
+
+var = member_of(
+    _spread,
+    _Spread(root=False, skips_nan=False),
+    "var",
+    "Compute variances over axes, as `numpy.var` does.",
+    """
     >>> float(oc.var(oc.asarray([1, 2, 6]), correction=1))
     7.0
+    """,
+)
+
+std = member_of(
+    _spread,
+    _Spread(root=True, skips_nan=False),
+    "std",
+    "Compute standard deviations over axes, as `numpy.std` does.",
     """
-    return reducing.variance(_array(x), axis, dtype, correction, keepdims)
+    >>> float(oc.std(oc.asarray([1.0, 3.0])))
+    1.0
+    """,
+)
+
+nanvar = member_of(
+    _spread,
+    _Spread(root=False, skips_nan=True),
+    "nanvar",
+    "Compute variances of what is not NaN over axes, as `numpy.nanvar` does.",
+    """
+    >>> float(oc.nanvar(oc.asarray([1, 2, np.nan, 6]), correction=1))
+    7.0
+    """,
+)
+
+nanstd = member_of(
+    _spread,
+    _Spread(root=True, skips_nan=True),
+    "nanstd",
+    "Compute standard deviations of what is not NaN over axes, as `numpy.nanstd` does.",
+    """
+    >>> float(oc.nanstd(oc.asarray([1, np.nan, 3.0])))
+    1.0
+    """,
+)
 
 
-def std(
+def average(
     x: Array,
     /,
     *,
     axis: Axis = None,
-    correction: float = 0,
-    dtype: DTypeLike | None = None,
+    weights: Any = None,
+    returned: bool = False,
     keepdims: bool = False,
-) -> Array:
-    """Compute standard deviations over axes; arguments as for `var`.
+) -> Any:
+    """Average the elements over axes by weights, as `numpy.average` does.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    weights : Array or numpy.ndarray, optional
+        Of the shape of `x`, or with the lengths of `axis`. Default: all equal.
+    returned : bool
+        Whether to return the sums of the weights as well.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+
+    Returns
+    -------
+    Array or tuple of Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        Weights of another shape; the latter where `axis` does not say what they are along.
+    DivisionByZeroError
+        When it is computed: weights add up to zero.
 
     Examples
     --------
-    >>> float(oc.std(oc.asarray([1.0, 3.0])))
-    1.0
+    >>> float(oc.average(oc.asarray([1, 2, 6]), weights=[1, 1, 0]))
+    1.5
     """
-    return reducing.variance(_array(x), axis, dtype, correction, keepdims, root=True)
-
-
-def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Find the indices of the largest elements along an axis, the first of equal ones.
-
-    Examples
-    --------
-    >>> int(oc.argmax(oc.asarray([3, 7, 7])))
-    1
-    """
-    return reducing.arg_extreme(_array(x), axis, keepdims, least=False)
-
-
-def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Find the indices of the smallest elements along an axis, the first of equal ones.
-
-    Examples
-    --------
-    >>> int(oc.argmin(oc.asarray([3, 7, 2])))
-    2
-    """
-    return reducing.arg_extreme(_array(x), axis, keepdims, least=True)
-
-
-def _running(
-    ufunc: np.ufunc, x: Array, axis: int | None, dtype: DTypeLike | None, include_initial: bool
-) -> Array:
-    array = _array(x)
-    if include_initial:
-        raise InvalidArgumentError("include_initial=True is not supported in this version")
-    if axis is None:
-        if array.ndim != 1:
-            raise InvalidArgumentError("axis is needed for arrays of several axes")
-        axis = 0
-    return reducing.scanned(ufunc, array, operator.index(axis), dtype)
-
-
-def cumulative_sum(
-    x: Array,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Array:
-    """Sum elements up to each one along an axis, as `numpy.cumsum` does.
-
-    Examples
-    --------
-    >>> oc.cumulative_sum(oc.asarray([1, 2, 3])).compute()
-    array([1, 3, 6])
-    """
-    return _running(np.add, x, axis, dtype, include_initial)
-
-
-def cumulative_prod(
-    x: Array,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Array:
-    """Multiply elements up to each one along an axis, as `numpy.cumprod` does.
-
-    Examples
-    --------
-    >>> oc.cumulative_prod(oc.asarray([1, 2, 3])).compute()
-    array([1, 2, 6])
-    """
-    return _running(np.multiply, x, axis, dtype, include_initial)
+    own = None if weights is None else array_like(weights)
+    found = averaging.average(array_like(x), axis, own, keepdims)
+    return found if returned else found[0]

@@ -8,7 +8,7 @@ the axes, so both compose without reading anything.
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from outcrop._checks import MAX_NDIM
 from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["NewAxis", "Span", "View"]
+__all__ = ["NewAxis", "Span", "View", "is_array"]
 
 _KeyItem: TypeAlias = int | slice | EllipsisType | None
 
@@ -55,6 +55,18 @@ class Span:
     def part(self, first: int, length: int, step: int = 1) -> "Span":
         """Select from the selection."""
         return Span(self.start + self.step * first, self.step * step, length)
+
+    def within(self, low: int, high: int) -> tuple[int, int]:
+        """Which of the selected indices are at least `low` and below `high`: from which, to which.
+
+        Where there is none, the second number is not larger than the first.
+        """
+        if self.step > 0:
+            first, last = -((self.start - low) // self.step), -((self.start - high) // self.step)
+        else:
+            first = -((high - 1 - self.start) // -self.step)
+            last = (self.start - low) // -self.step + 1
+        return max(first, 0), min(last, self.length)
 
     def slice(self) -> slice:
         """The same as a slice of the axis."""
@@ -261,13 +273,15 @@ class View:
         except TypeError as error:
             raise InvalidTypeError(str(error)) from None
         if len(given) != ndim:
-            raise InvalidArgumentError("axes don't match array")
+            raise InvalidArgumentError(
+                f"axes don't match array: {tuple(given)} for an array of dimension {ndim}"
+            )
         order: list[int] = []
         for axis in given:
             if not -ndim <= axis < ndim:
                 raise BoxIndexError(f"axis {axis} is out of bounds for array of dimension {ndim}")
             if axis % ndim in order:
-                raise InvalidArgumentError("repeated axis in transpose")
+                raise InvalidArgumentError(f"repeated axis in transpose: {tuple(given)}")
             order.append(axis % ndim)
         return replace(self, axes=tuple(self.axes[axis] for axis in order))
 
@@ -280,45 +294,52 @@ class View:
 
     # -- arrays ------------------------------------------------------------------------------
 
-    def _arranged(self, array: NDArray[Any], key: Sequence[int | slice]) -> NDArray[Any]:
-        """Select with a key, an item per axis of the source, and arrange the view's axes."""
+    def arranger(self, key: Sequence[int | slice]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """What selects with a key, an item per axis of the source, and arranges the view's axes."""
         # The ellipsis makes a 0-d result an array instead of a scalar.
-        own = array[(*key, ...)]
-        if self.is_permuted:
-            own = own.transpose(self.order)
-        return self._settled(
-            own[(*(None if isinstance(a, NewAxis) else slice(None) for a in self.axes), ...)]
-        )
-
-    def _settled(self, result: NDArray[Any]) -> NDArray[Any]:
+        own = (*key, ...)
+        order = self.order if self.is_permuted else None
+        axes = (*(None if isinstance(a, NewAxis) else slice(None) for a in self.axes), ...)
         # `None` cannot make an axis of length 0.
-        return result[tuple(slice(n) for n in self.shape)] if self.size == 0 else result
+        empty = tuple(slice(n) for n in self.shape) if self.size == 0 else ()
+
+        def arrange(array: NDArray[Any]) -> NDArray[Any]:
+            selected = array[own]
+            if order is not None:
+                selected = selected.transpose(order)
+            selected = selected[axes]
+            return selected[empty] if empty else selected
+
+        return arrange
 
     def select(self, source: NDArray[Any]) -> NDArray[Any]:
         """The view of a source in memory; no copy."""
-        return self._arranged(
-            source, [s.slice() if isinstance(s, Span) else s for s in self.selectors]
+        return self.arranger([s.slice() if isinstance(s, Span) else s for s in self.selectors])(
+            source
+        )
+
+    def applier(self) -> Callable[[NDArray[Any]], NDArray[Any]]:
+        """What gives the view of the dense bounding box; no copy."""
+        return self.arranger(
+            [
+                replace(s, start=s.start - s.low).slice() if isinstance(s, Span) else 0
+                for s in self.selectors
+            ]
         )
 
     def apply(self, box: NDArray[Any]) -> NDArray[Any]:
         """The view of the dense bounding box; no copy."""
-        return self._arranged(
-            box,
-            [
-                replace(s, start=s.start - s.low).slice() if isinstance(s, Span) else 0
-                for s in self.selectors
-            ],
-        )
+        return self.applier()(box)
 
     def arrange(self, selected: NDArray[Any]) -> NDArray[Any]:
         """Put what the selectors name, one axis per axis of the source, in the view's axes."""
-        return self._arranged(
-            selected, [slice(None) if isinstance(s, Span) else 0 for s in self.selectors]
-        )
+        key = [slice(None) if isinstance(s, Span) else 0 for s in self.selectors]
+        return self.arranger(key)(selected)
 
     def unapply(self, result: NDArray[Any]) -> NDArray[Any]:
         """Invert `apply` for a dense, non-empty view: from the result to the box; no copy."""
-        own = result[tuple(0 if isinstance(a, NewAxis) else slice(None) for a in self.axes)]
+        # The ellipsis makes what is 0-d an array instead of a scalar.
+        own = result[(*(0 if isinstance(a, NewAxis) else slice(None) for a in self.axes), ...)]
         if self.is_permuted:
             order = self.order
             own = own.transpose(sorted(range(len(order)), key=order.__getitem__))
@@ -383,12 +404,16 @@ def _expanded(key: object, ndim: int) -> list[int | slice | None]:
     return result
 
 
+def is_array(item: object) -> bool:
+    """Whether an item of a key names elements one by one."""
+    is_sequence = isinstance(item, Sequence) and not isinstance(item, str | bytes)
+    return is_sequence or getattr(item, "ndim", 0) > 0
+
+
 def _item(item: Any) -> _KeyItem:
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
-    is_array = getattr(item, "ndim", 0) > 0 or getattr(item, "dtype", None) == np.bool_
-    is_sequence = isinstance(item, Sequence) and not isinstance(item, str | bytes)
-    if is_array or is_sequence or isinstance(item, bool):
+    if is_array(item) or isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_:
         raise UnsupportedError(
             f"indexing with {_kind(item)} is not supported in this version; use integers, slices, "
             "'...' and None, or select in memory: numpy.asarray(A)[key]"

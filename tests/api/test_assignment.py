@@ -168,3 +168,17 @@ def test_what_is_read_only_says_why(tmp_path: Path) -> None:
         for value in (1, oc.asarray(1)):
             with pytest.raises(oc.InvalidArgumentError, match=f"read-only.*{reason}"):
                 array[...] = value
+
+
+def test_tiles_larger_than_the_array(tmp_path: Path) -> None:
+    """What a computation leaves in memory is not taken for a tile with other rows."""
+    plain = np.arange(25.0).reshape(5, 5)
+    array = oc.asarray(plain).save(tmp_path / "b.zarr", tile=10)
+    np.testing.assert_array_equal((array + 1).compute(), plain + 1)
+    np.testing.assert_array_equal(array[2].compute(), plain[2])
+    array.close()
+    with oc.open(tmp_path / "b.zarr", mode="r+") as array:
+        array[1:3] = 7
+        plain[1:3] = 7
+        np.testing.assert_array_equal((array + 1).compute(), plain + 1)
+        np.testing.assert_array_equal(array.compute(), plain)

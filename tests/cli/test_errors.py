@@ -52,7 +52,7 @@ FAILURES = [
     (["info", "text:shape=300,dtype=f8"], "takes 2400 bytes, the file has only 5"),
     (["copy", "a.zarr", "there.zarr"], "there.zarr: exists already"),
     (["copy", "a.zarr", "none/b.zarr"], "none does not exist"),
-    (["convert", "a.zarr", "b", "--tile", "3"], "different numbers of dimensions"),
+    (["convert", "a.zarr", "b", "--tile", "3x3x3"], "different numbers of dimensions"),
     (["convert", "a.zarr", "b", "--box", "0,0,0"], "too many indices"),
     (["convert", "a.zarr", "b", "--box", "300"], "out of bounds"),
     (["convert", "a.zarr", "b", "--box", "::0"], "step"),

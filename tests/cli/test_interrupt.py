@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,3 +63,25 @@ def test_nohup(start: Run, slow: list[str], tmp_path: Path) -> None:
     process.send_signal(signal.SIGHUP)
     assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("module", ["numpy", "click"])
+def test_while_it_is_loaded(start: Run, tmp_path: Path, module: str) -> None:
+    # As if somebody pressed Ctrl-C as soon as this is looked for.
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / f"{module}.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
+    )
+    path = os.pathsep.join([str(tmp_path / "first"), os.environ.get("PYTHONPATH", "")])
+    process = start("info", "a.npy", env={"PYTHONPATH": path})
+    assert process.communicate(timeout=30) == (b"", b"outcrop: interrupted\n")
+    assert process.returncode == 130
+
+
+def test_programs_that_import_it_keep_their_own_way(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import outcrop, signal\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    for arguments in (["program.py"], ["-m", "program"]):
+        subprocess.run([sys.executable, *arguments], cwd=tmp_path, check=True)

@@ -239,9 +239,9 @@ USAGE = [
 ]
 FAILURES = [
     (["matmul", "a.zarr", "a.zarr", "c"], "(150, 90) and (150, 90) do not match"),
-    (["matmul", "cube.npy", "a.zarr", "c"], "one or two axes"),
+    (["matmul", "cube.npy", "a.zarr", "c"], "do not match"),
     (["matmul", "a.zarr", "b.npy", "v.npy"], "v.npy: exists already"),
-    (["matmul", "a.zarr", "b.npy", "c", "--tile", "3"], "different numbers of dimensions"),
+    (["matmul", "a.zarr", "b.npy", "c", "--tile", "3x3x3"], "different numbers of dimensions"),
     (["matmul", "a.zarr", "b.npy", "b.npy", "--overwrite"], "is what matmul reads"),
     (["cholesky", "a.zarr", "l"], "not square"),
     (["cholesky", "bad.zarr", "l.npy"], "not positive definite"),

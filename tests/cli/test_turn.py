@@ -151,6 +151,7 @@ def test_tiles(outcrop: Run, here: Path) -> None:
 
     assert tile() == [80, 64]
     assert tile("--tile", "50x60") == [50, 60]
+    assert tile("--tile", "70") == [70, 70]
     # It was no different from no tile.
     assert tile("--tile", "default") == [200, 300]
     assert oc.open(here / "out.zarr").attributes == {"unit": "K"}
@@ -207,6 +208,101 @@ def test_the_plan_is_that_of_the_same_command(outcrop: Run, here: Path) -> None:
     assert re.search(r"pass 1: .* of 200 x 300,|pass 1: .* of \d+ x \d+", planned)
 
 
+def test_plans_call_it_what_it_is(together: Together, here: Path) -> None:
+    commands = [
+        ["rotate", "a.ppm", "out.ppm", "180", "--plan"],
+        ["flip", "a.ppm", "out.ppm", "--plan"],
+        ["permute", "cube.npy", "out.npy", "2,0,1", "--plan"],
+    ]
+    for (verb, *_), ended in zip(commands, together(commands), strict=True):
+        assert ended[0] == 0
+        assert ended[1].startswith(f"{verb}: ")
+    A = oc.open(here / "cube.npy")
+    for view, name in ((oc.rotate(A), "rotate"), (A.T, "transpose"), (A[::-1], "flip")):
+        assert oc.plan(view).explain().startswith(f"{name}: ")
+
+
+def test_plans_see_what_stands_in_the_way(together: Together, here: Path) -> None:
+    np.save(here / "there.npy", np.arange(5))
+    (here / "two.ppm").write_bytes((here / "a.ppm").read_bytes() * 2)
+    with (here / "big.raw").open("wb") as file:
+        file.truncate(1 << 42)
+    cases = [
+        (["a.ppm", "none/o.ppm"], "none/o.ppm: the directory none does not exist"),
+        (["cube.npy", "there.npy"], "there.npy: exists already"),
+        (["two.ppm", "two.ppm", "--overwrite"], "would be lost"),
+        (["big.raw:shape=1048576x4194304,dtype=u1", "o.raw"], "are free"),
+    ]
+    found = together(["transpose", *arguments, "--plan"] for arguments, _ in cases)
+    for (_, message), (status, out, err) in zip(cases, found, strict=True):
+        assert status == 0
+        assert out.startswith("transpose: ")
+        *_, last = err.splitlines()
+        assert last.startswith("outcrop: warning: ")
+        assert message in last
+    [fine] = together([["transpose", "cube.npy", "there.npy", "--overwrite", "--plan"]])
+    assert fine[2] == ""
+
+
+def test_what_else_a_file_holds_is_remarked_on(together: Together, here: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    with tifffile.TiffWriter(here / "three.tif") as file:
+        for page in range(3):
+            file.write(PICTURE + np.uint8(page), photometric="rgb", metadata=None)
+    (here / "two.ppm").write_bytes((here / "a.ppm").read_bytes() * 2)
+    raw = "page.raw:shape=299x200,dtype=>f4"
+    cases = [
+        (["rotate", "three.tif", "1.tif", "90"], "three.tif: the file also holds 2 other pages"),
+        (["convert", "three.tif", "2.ppm"], "the first page is taken"),
+        (["copy", "two.ppm", "3.ppm"], "the file also holds further images"),
+        (["transpose", raw, "4.raw"], "also holds 800 bytes behind its elements"),
+        (["info", raw], "also holds 800 bytes behind its elements"),
+    ]
+    for (_, message), ended in zip(cases, together(c for c, _ in cases), strict=True):
+        assert ended[0] == 0
+        assert re.fullmatch(r"outcrop: warning: .*\n", ended[2])
+        assert message in ended[2]
+    part = "page.raw:shape=299x200,dtype=>f4,offset=800"
+    quiet = [
+        ["rotate", "three.tif", "5.tif", "90", "--page", "2"],
+        ["convert", "three.tif", "6.ppm", "--page", "0"],
+        ["info", "three.tif", "--page", "1"],
+        ["transpose", part, "7.raw"],
+    ]
+    assert [[status, err] for status, _, err in together(quiet)] == [[0, ""]] * 4
+    check(here / "5.tif", np.rot90(PICTURE + np.uint8(2)))
+    [lost] = together([["rotate", "three.tif", "three.tif", "90", "--overwrite", "--page", "1"]])
+    assert lost[0] == 1
+    assert "also holds 2 other pages, which would be lost" in lost[2]
+
+
+def test_a_picture_that_is_shown_turned(together: Together, here: Path) -> None:
+    pytest.importorskip("tifffile")
+    with oc.create(here / "a.tif", PICTURE.shape, "u1", attributes={"orientation": 6}) as new:
+        new[:] = PICTURE
+    to_tiff, to_ppm = together([["rotate", "a.tif", f"b.{s}", "90"] for s in ("tif", "ppm")])
+    assert to_tiff == [0, "", ""]
+    assert oc.open(here / "b.tif").attributes["orientation"] == 6
+    assert "is shown turned (TIFF orientation 6), which ppm files cannot say" in to_ppm[2]
+
+
+def test_default_tiles_fit_the_memory(together: Together, here: Path) -> None:
+    with (here / "big.raw").open("wb") as file:
+        file.truncate(6000 * 5000)
+    place = "big.raw:shape=6000x5000,dtype=u1"
+    cases = [
+        ["--memory", memory, "rotate", place, f"{memory}.zarr", "90", *plan]
+        for memory in ("1MiB", "10MiB")
+        for plan in ([], ["--plan"])
+    ]
+    for arguments, ended in zip(cases, together(cases), strict=True):
+        assert ended[0] == 0, (arguments, ended)
+    wide = ["--memory", "8MiB", "rotate", place, "o.zarr", "90", "--tile", "3000x3000"]
+    for ended in together([wide, [*wide, "--plan"]]):
+        assert ended[0] == 1
+        assert "smaller tiles for the result (tile= or --tile) than 3000x3000" in ended[2]
+
+
 MISTAKES = [
     (["rotate", "a.ppm", "out.ppm", "45"], "45 is not a multiple of 90"),
     (["rotate", "a.ppm", "out.ppm", "-45"], "-45 is not a multiple of 90"),
@@ -235,6 +331,14 @@ MISTAKES = [
     (["transpose", "cube.npy", "out.npy", "--via", "a.ppm"], "'a.ppm' is a file"),
     (["transpose", "page.raw:shape=3,4,dtype=f4", "o.npy"], "'4' is not of the form key=value"),
     (["transpose", "cube.npy", "o.raw:shape=3x4,dtype=f4"], "only what is read is described"),
+    (["transpose", "a.ppm", "-"], "arrays are files, not streams"),
+    (["transpose", "-", "out.ppm"], "arrays are files, not streams"),
+    (["transpose", "a.ppm", "out.ppm", "--page", "-1"], "-1 is not in the range"),
+    (["permute", "cube.npy", "out.npy", "0,1"], "AXES: cube.npy: axes don't match array: (0, 1)"),
+    (["permute", "cube.npy", "out.npy", "0,0,1"], "repeated axis in transpose: (0, 0, 1)"),
+    (["permute", "cube.npy", "out.npy", "0,1,3"], "cube.npy: axis 3 is out of bounds"),
+    (["flip", "cube.npy", "out.npy", "--axis", "3"], "--axis: cube.npy: axis 3 is out of bounds"),
+    (["flip", "cube.npy", "out.npy", "--axis", "0", "--axis", "0"], "2 different axes"),
 ]
 FAILURES = [
     (["transpose", "none.npy", "out.npy"], "none.npy: there is no array here"),
@@ -244,14 +348,16 @@ FAILURES = [
     (["transpose", "cube.npy", "there.npy"], "exists already"),
     (["transpose", "cube.npy", "there.npy", "--via", "fast"], "exists already"),
     (["transpose", "cube.npy", "docs.zarr", "--overwrite"], "is not an array"),
-    (["transpose", "cube.npy", "none/out.npy"], "none does not exist"),
+    (
+        ["transpose", "cube.npy", "none/out.npy"],
+        "cannot be made: the directory none does not exist",
+    ),
     (["transpose", "cube.npy", "out.pgm"], "PGM holds"),
     (["transpose", "cube.npy", "out.zarr", "--tile", "3x3"], "different numbers of dimensions"),
-    (["permute", "cube.npy", "out.npy", "0,1"], "axes don't match array"),
-    (["permute", "cube.npy", "out.npy", "0,0,1"], "repeated axis"),
-    (["permute", "cube.npy", "out.npy", "0,1,3"], "axis 3 is out of bounds"),
-    (["flip", "cube.npy", "out.npy", "--axis", "3"], "axis 3 is out of bounds"),
-    (["flip", "cube.npy", "out.npy", "--axis", "0", "--axis", "0"], "2 different axes"),
+    (["transpose", "empty.npy", "out.npy"], "empty.npy: the file is empty"),
+    (["transpose", "empty.ppm", "out.ppm"], "empty.ppm: the file is empty"),
+    (["transpose", "page.raw", "out.raw"], "page.raw:shape=1000x2000,dtype=f8 would"),
+    (["transpose", "page.raw:shape=300x200,dtype=f4,offset=1", "o.raw"], "1 missing"),
     (["rotate", "line.npy", "out.npy", "90"], "no plane to be rotated"),
     (["--memory", "1KiB", "transpose", "cube.npy", "out.npy"], "least that works"),
 ]
@@ -260,6 +366,8 @@ FAILURES = [
 def test_one_line_says_what_is_wrong(together: Together, here: Path) -> None:
     np.save(here / "line.npy", np.arange(5))
     np.save(here / "there.npy", np.arange(5))
+    for name in ("empty.npy", "empty.ppm"):
+        (here / name).touch()
     (here / "docs.zarr").mkdir()
     (here / "docs.zarr" / "letter").touch()
     before = sorted(here.rglob("*"))

@@ -56,6 +56,88 @@ def test_tensordot_and_their_like(desk: Any) -> None:
         oc.einsum("ij,jk", array, right)
 
 
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((7, 60, 20), (7, 20, 50)), ((7, 60, 20), (20, 50)), ((60, 20), (7, 20, 50)),
+        ((3, 1, 60, 20), (5, 20, 50)), ((7, 60, 20), (20,)), ((20,), (7, 20, 50)),
+        ((1, 600, 20), (4, 20, 5)), ((2, 3, 4), (2, 4, 0)), ((0, 3, 4), (4, 5)),
+        ((300, 3, 20), (20, 4)), ((2, 4000, 20), (20, 30)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_stacks_of_matrices(desk: Any, shapes: Any) -> None:
+    for dtype in ("float32", "complex128", "int32"):
+        one, other = ((RNG.standard_normal(shape) * 9).astype(dtype) for shape in shapes)
+        a, b = oc.asarray(one), oc.asarray(other)
+        if one.size and other.size:
+            a, b = desk.put(one, "npy"), desk.put(other, "npy")
+        desk.check(a @ b, one @ other)
+        desk.check((a * 2) @ b, (one * 2) @ other)
+        desk.check(np.matmul(one, b), one @ other)
+
+
+def test_stacks_that_do_not_fit() -> None:
+    for one, other in (((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 4, 5)), ((2, 3, 4), (3,))):
+        with pytest.raises(ValueError):
+            oc.zeros(one) @ oc.zeros(other)
+
+
+def test_large_matrices_of_a_stack(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each product of a pair is computed by itself."""
+    monkeypatch.setattr("outcrop.products.SHORT", 40)
+    one, other = RNG.standard_normal((3, 50, 60)), RNG.standard_normal((60, 70))
+    desk.check(desk.put(one) @ desk.put(other), one @ other)
+    two = RNG.standard_normal((3, 60, 70))
+    desk.check(desk.put(one) @ desk.put(two), one @ two)
+    desk.check(oc.einsum("ij,jk->ki", desk.put(one[0]), other), (one[0] @ other).T)
+
+
+@pytest.mark.parametrize(
+    "subscripts",
+    [
+        "...ij,...jk->...ik", "...i,...i", "i...,...j->...ij", "b...,...->b", "...,...",
+        "...ij->...ji", "...ij,jk", "ij...,jk...->ik...",
+    ],
+)  # fmt: skip
+def test_einsum_with_axes_that_broadcast(desk: Any, subscripts: str) -> None:
+    for one, other in (((6, 6, 6), (6, 6, 6)), ((1, 6, 6), (6, 6, 6)), ((6, 6), (5, 6, 6))):
+        a, b = RNG.standard_normal(one), RNG.standard_normal(other)
+        operands = (a, b) if "," in subscripts else (a,)
+        try:
+            expected = np.einsum(subscripts, *operands)
+        except ValueError:
+            with pytest.raises(ValueError):
+                oc.einsum(subscripts, *operands)
+            continue
+        desk.check(oc.einsum(subscripts, *operands) + 0, expected + 0)
+        desk.check(np.einsum(subscripts, *map(desk.put, operands), optimize=True), expected)
+    for wrong in ("ij->", "...i,->...", "ij.,jk", "i,j,k", "...i,...j->ij", "iz->"):
+        with pytest.raises(ValueError):
+            oc.einsum(wrong, oc.zeros((2, 3, 4)), oc.zeros((2, 3, 4)))
+    with pytest.raises(oc.UnsupportedError, match="twice"):
+        oc.einsum("ii", oc.zeros((3, 3)))
+
+
+def test_products_of_other_names(desk: Any) -> None:
+    plain, other = RNG.standard_normal((5, 6, 30)), RNG.standard_normal((6, 30))
+    z = plain + 1j * RNG.standard_normal(plain.shape)
+    a, b, c = desk.put(plain), desk.put(other), desk.put(z)
+    desk.check(oc.vecdot(c, b), np.vecdot(z, other))
+    desk.check(np.vecdot(c, b), np.vecdot(z, other))
+    desk.check(oc.vecdot(b, c, axis=-2), np.vecdot(other, z, axis=-2))
+    desk.check(np.dot(a, other.T), np.dot(plain, other.T))
+    desk.check(np.dot(b, plain.swapaxes(1, 2)), np.dot(other, plain.swapaxes(1, 2)))
+    desk.check(np.inner(a, b), np.inner(plain, other))
+    desk.check(np.dot(a, 2.0), plain * 2)
+    desk.check(np.outer(b, b[0]), np.outer(other, other[0]))
+    desk.check(oc.linalg.outer(b[0], b[1]), np.outer(other[0], other[1]))
+    desk.check(np.tensordot(a, b, axes=([2], [1])), np.tensordot(plain, other, axes=([2], [1])))
+    desk.check(oc.linalg.matrix_transpose(a) + 0, plain.swapaxes(1, 2))
+    with pytest.raises(ValueError, match="do not match"):
+        oc.vecdot(a, other[:, :1])
+
+
 def test_views_of_what_is_not_computed(desk: Any) -> None:
     plain = RNG.standard_normal((300, 41, 7))
     array = desk.put(plain)
@@ -128,10 +210,13 @@ def test_a_factorization(desk: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(oc.open(tmp_path / "W.zarr").compute(), expected[0], rtol=1e-10)
 
 
-def test_a_regression(desk: Any) -> None:
+@pytest.mark.parametrize("rows", [slice(None), slice(19_000)])
+def test_a_regression(desk: Any, rows: slice) -> None:
+    """A matrix and its transpose are read together, parts of stored ones as well."""
     plain = RNG.standard_normal((20_000, 20))
     late = (RNG.random(20_000) > 0.5).astype(float)
-    X, y = desk.put(plain, "npy"), desk.put(late, "npy")
+    X, y = desk.put(plain, "npy")[rows], desk.put(late, "npy")[rows]
+    plain, late = plain[rows], late[rows]
     w: Any = oc.asarray(np.zeros(20))
     expected = np.zeros(20)
     for _ in range(4):
@@ -144,6 +229,63 @@ def test_a_regression(desk: Any) -> None:
     desk.check(w, expected)
 
 
+def once(array: oc.Array, lazy: oc.Array) -> bool:
+    """Whether an array is read once, but for blocks of the disk that tiles share."""
+    return oc.plan(lazy).bytes_read < 1.2 * array.nbytes
+
+
+def test_a_shared_product_is_computed_once(desk: Any) -> None:
+    """Each update of a factorization of ``A.T @ B`` made it anew, from all of A and B.
+
+    ``A.T @ (B @ H)`` takes fewer operations than ``(A.T @ B) @ H``, but not where there are many H.
+    """
+    plain = RNG.random((4000, 24))
+    w, h = RNG.random((24, 2)), RNG.random((2, 24))
+    X = desk.put(plain, "npy")
+    found, expected = nmf(X.T @ X, w, h, 5)[0], nmf(plain.T @ plain, w, h, 5)[0]
+    assert once(X, found)
+    desk.check(found, expected, digits=1e4)
+
+
+def test_a_view_of_a_sum_is_no_other_sum(desk: Any) -> None:
+    """``b`` and ``b[None]`` were two sums, made in two passes; each step of a loop added two."""
+    plain = RNG.random((4000, 24))
+    X = desk.put(plain, "npy")
+    mean, total = X.mean(), X.sum(0)
+    lazy = np.concatenate([mean[None] + mean, (total[:, None] * total[None, :])[3], total])
+    assert once(X, lazy)
+    expected = plain.sum(0)
+    desk.check(
+        lazy, np.concatenate([[2 * plain.mean()], expected[3] * expected, expected]), digits=1e4
+    )
+    product = X.T @ (X + 1)
+    assert once(X, product.T + product)
+    desk.check(product.T + product, plain.T @ (plain + 1) + (plain + 1).T @ plain)
+
+
+def test_a_product_larger_than_a_tile(desk: Any) -> None:
+    """Cut like an array to be moved, it took its factors from the disk once for each part."""
+    plain = RNG.random((4000, 68))
+    X = desk.put(plain, "npy")
+    assert 68 * 68 * 8 > 32 << 10
+    assert once(X, X.T @ X / len(X))
+    desk.check(X.T @ X / len(X), plain.T @ plain / len(plain))
+    normal, expected = X - X.mean(0), plain - plain.mean(0)
+    plan = oc.plan(normal.T @ normal)
+    assert plan.bytes_read < 2.2 * X.nbytes
+    assert plan.bytes_written < 0.1 * X.nbytes
+    desk.check(normal.T @ normal, expected.T @ expected)
+
+
+def test_rows_of_several_tiles(desk: Any) -> None:
+    """A product with the matrix and one with its transpose are of one pass, if rows fit."""
+    plain = RNG.random((4000, 120))
+    X = desk.put(plain, tile=(40, 64))
+    r = X.T @ np.tanh(X @ np.ones(120))
+    assert oc.plan(r).bytes_read < 1.5 * X.nbytes  # files of tiles are longer than tiles
+    desk.check(r, plain.T @ np.tanh(plain @ np.ones(120)))
+
+
 def test_results_do_not_depend_on_threads(desk: Any) -> None:
     plain = RNG.standard_normal((9000, 23)).astype("float32")
     array = desk.put(plain, "npy")
@@ -154,3 +296,16 @@ def test_results_do_not_depend_on_threads(desk: Any) -> None:
             fresh = lazy + 0
             found.append(fresh.compute().tobytes())
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+def test_a_matrix_times_itself(desk: Any, dtype: str) -> None:
+    """Half of a symmetric product is computed, and the other half is there, too."""
+    plain = np.random.default_rng(4).integers(-5, 6, (3001, 131)).astype(dtype)
+    array = desk.put(plain, "npy")
+    with oc.config(memory="3MiB"):
+        desk.check(array.T @ array, plain.T @ plain)
+        desk.check((array + 1).T @ (array + 1), (plain + 1).T @ (plain + 1))
+        desk.check(array[:90] @ array[:90].T, plain[:90] @ plain[:90].T)
+        desk.check(array.conj().T @ array, plain.conj().T @ plain)
+        desk.check(oc.einsum("ki,kj->ji", array, array), plain.T @ plain)

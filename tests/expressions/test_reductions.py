@@ -19,7 +19,7 @@ def values(dtype: str) -> Any:
     return (real + (1j * RNG.standard_normal(SHAPE) if dtype[0] == "c" else 0)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex128"])
 @pytest.mark.parametrize("axis", AXES, ids=str)
 def test_of_every_kind(desk: Any, dtype: str, axis: Any) -> None:
     plain = values(dtype)
@@ -75,8 +75,8 @@ def test_options(desk: Any) -> None:
     for axis, error in ((3, IndexError), ((0, 0), ValueError), (1.5, TypeError)):
         with pytest.raises(error):
             array.sum(axis)
-    with pytest.raises(oc.InvalidArgumentError, match="no meaning"):
-        np.subtract.reduce(array)
+    with pytest.raises(oc.InvalidArgumentError, match="not reorderable"):
+        np.subtract.reduce(array, axis=None)
 
 
 def test_of_nothing(desk: Any) -> None:

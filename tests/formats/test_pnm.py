@@ -182,7 +182,7 @@ def test_options_of_other_formats(tmp_path: Path) -> None:
         (b"P4\n4 3\n" + bytes(3), oc.UnsupportedError, "packs eight pixels"),
         (b"P3\n1 1\n255\n1 2 3\n", oc.UnsupportedError, "decimal digits"),
         (b"GIF89a", oc.CorruptArrayError, "not a PGM, PPM or PAM"),
-        (b"", oc.CorruptArrayError, "not a PGM, PPM or PAM"),
+        (b"", oc.CorruptArrayError, "the file is empty"),
     ],
 )
 def test_damaged_and_foreign_files(

@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +31,15 @@ def image(shape: tuple[int, ...], dtype: str = "uint8") -> NDArray[Any]:
     if np.dtype(dtype).kind in "ui":
         return rng.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
     return rng.standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory where that can be, as a sync costs nothing there."""
+    shared = Path("/dev/shm")
+    place = shared if os.access(shared, os.W_OK) else tmp_path
+    with TemporaryDirectory(dir=place, prefix="outcrop-test-") as name:
+        yield Path(name)
 
 
 def written(path: Path, plain: NDArray[Any], **options: Any) -> Path:
@@ -132,7 +142,7 @@ def test_attributes_survive(tmp_path: Path) -> None:
         assert page.tags.valueof(274) == 6
     assert array.save(tmp_path / "b.tif").attributes == attributes
     gray = array[..., 0].save(tmp_path / "c.tif").attributes
-    assert gray == {"photometric": "minisblack"}
+    assert gray == {"photometric": "minisblack", "orientation": 6}
     rgb = array[:10, :, :3].save(tmp_path / "d.tif").attributes
     assert rgb["resolution"] == [300.0, 118.5]
     assert "extrasamples" not in rgb
@@ -140,6 +150,7 @@ def test_attributes_survive(tmp_path: Path) -> None:
         "photometric": "rgb",
         "planarconfig": "contig",
         "extrasamples": ["unassalpha"],
+        "orientation": 6,
     }
 
 
@@ -387,7 +398,7 @@ def test_without_tifffile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         lambda: oc.open(tmp_path / "a.tif"),
         lambda: oc.create(tmp_path / "a.tif", (2, 2), "uint8"),
     ):
-        with pytest.raises(oc.UnsupportedError, match=r"pip install 'outcrop\[tiff\]'"):
+        with pytest.raises(oc.UnsupportedError, match="pip install tifffile"):
             work()
 
 
@@ -461,3 +472,117 @@ def test_any_shape_out_of_core(
         saved = found.save(Path(directory) / "b.tif")
         np.testing.assert_array_equal(tifffile.imread(saved.path), plain)
         assert saved.attributes == found.attributes
+
+
+# -- what is shown ---------------------------------------------------------------------------------
+
+
+def shown(path: Path) -> NDArray[Any]:
+    """A picture as a viewer shows it."""
+    pillow = pytest.importorskip("PIL.Image")
+    from PIL import ImageOps
+
+    with pillow.open(path) as read:
+        return np.asarray(ImageOps.exif_transpose(read))
+
+
+TURNS: dict[str, Any] = {
+    "rotate": lambda a: oc.rotate(a) if isinstance(a, oc.Array) else np.rot90(a),
+    "backwards": lambda a: oc.rotate(a, angle=270) if isinstance(a, oc.Array) else np.rot90(a, 3),
+    "around": lambda a: a[::-1, ::-1],
+    "mirror": lambda a: a[:, ::-1],
+    "upside down": lambda a: a[::-1],
+    "transpose": lambda a: a.transpose(1, 0, 2),
+    "anti": lambda a: a[::-1, ::-1].transpose(1, 0, 2),
+    "as it is": lambda a: a,
+}
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_what_is_shown_is_turned_as_asked(orientation: int, memory_path: Path) -> None:
+    plain = image((5, 7, 3))
+    with oc.create(
+        memory_path / "a.tif", plain.shape, "uint8", attributes={"orientation": orientation}
+    ) as array:
+        array[:] = plain
+    before = shown(memory_path / "a.tif")
+    for name, turn in TURNS.items():
+        turned = turn(oc.open(memory_path / "a.tif")).save(memory_path / "b.tif", overwrite=True)
+        np.testing.assert_array_equal(turned.compute(), turn(plain), name)
+        np.testing.assert_array_equal(shown(memory_path / "b.tif"), turn(before), name)
+        # By way of another format that can say so, too.
+        turned.save(memory_path / "c.zarr", overwrite=True).save(
+            memory_path / "b.tif", overwrite=True
+        )
+        np.testing.assert_array_equal(shown(memory_path / "b.tif"), turn(before), name)
+    # Of every second pixel, and of one channel, the same holds.
+    for key in ((slice(None, None, -2), slice(None, None, 3)), (slice(None), slice(None), 1)):
+        oc.open(memory_path / "a.tif")[key].save(memory_path / "b.tif", overwrite=True)
+        swapped = orientation > 4
+        again = {1: 1, 2: 2, 3: 3, 4: 4, 5: 7, 6: 8, 7: 5, 8: 6}[orientation]
+        kept = oc.open(memory_path / "b.tif").attributes.get("orientation", 1)
+        is_reversed = key[0].step is not None
+        assert kept == (again if is_reversed and swapped else orientation)
+
+
+def test_plane_by_plane_shown_turned(memory_path: Path) -> None:
+    plain = image((3, 5, 7))
+    attributes = {"planarconfig": "separate", "orientation": 6}
+    with oc.create(memory_path / "a.tif", plain.shape, "uint8", attributes=attributes) as array:
+        array[:] = plain
+    turned = oc.rotate(memory_path / "a.tif", memory_path / "b.tif", 90)
+    np.testing.assert_array_equal(turned.compute(), np.rot90(plain, axes=(1, 2)))
+    # Quarter turns may change places with each other.
+    assert turned.attributes["orientation"] == 6
+    flipped = oc.flip(memory_path / "a.tif", memory_path / "c.tif", axis=2)
+    assert flipped.attributes["orientation"] == 8
+
+
+def test_texts_go_with_the_picture(memory_path: Path) -> None:
+    texts = {
+        **{"description": "Röte, 12 µm", "documentname": "sheet 7", "pagename": "p"},
+        **{"make": "M", "model": "X1", "datetime": "2024:02:29 12:00:00", "artist": "A"},
+        **{"hostcomputer": "h", "copyright": "C"},
+    }
+    plain = image((5, 7, 3))
+    with oc.create(memory_path / "a.tif", plain.shape, "uint8", attributes=texts) as array:
+        array[:] = plain
+    with tifffile.TiffFile(memory_path / "a.tif") as file:
+        tags = file.pages[0].tags
+        assert (tags[270].value, tags[306].value) == (texts["description"], texts["datetime"])
+        np.testing.assert_array_equal(file.asarray(), plain)
+    turned = oc.rotate(memory_path / "a.tif", memory_path / "b.tif", 90)
+    assert texts.items() <= turned.attributes.items()
+    part = oc.open(memory_path / "a.tif")[::2, ::2, 1].save(memory_path / "c.tif")
+    assert texts.items() <= part.attributes.items()
+    with pytest.raises(oc.InvalidArgumentError, match="artist must be a text"):
+        oc.create(memory_path / "d.tif", (2, 2), "u1", attributes={"artist": 7})
+
+
+def test_a_description_of_the_layout_does_not_outlive_it(memory_path: Path) -> None:
+    plain = image((4, 5, 7))
+    tifffile.imwrite(memory_path / "a.tif", plain, photometric="minisblack")
+    found = oc.open(memory_path / "a.tif")
+    assert "description" not in found.attributes
+    turned = found.T.save(memory_path / "b.tif")
+    np.testing.assert_array_equal(tifffile.imread(memory_path / "b.tif"), turned.compute())
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 2, 3), (7,), (), (0, 3)])
+def test_shapes_that_are_no_picture(shape: tuple[int, ...], memory_path: Path) -> None:
+    np.save(memory_path / "q.npy", np.zeros(shape))
+    with pytest.raises(oc.UnsupportedError, match="a TIFF page holds"):
+        oc.transpose(memory_path / "q.npy", memory_path / "q.tif")
+    with pytest.raises(oc.UnsupportedError, match="a TIFF page holds"):
+        oc.plan(oc.open(memory_path / "q.npy").T, memory_path / "q.tif")
+    assert not (memory_path / "q.tif").exists()
+
+
+def test_the_package_keeps_quiet(memory_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    oc.asarray(image((60, 50))).save(memory_path / "a.tif")
+    whole = (memory_path / "a.tif").read_bytes()
+    for end in (0, 5, 20, 100, len(whole) // 2, len(whole) - 1):
+        (memory_path / "b.tif").write_bytes(whole[:end])
+        with pytest.raises(oc.CorruptArrayError, match=r"b\.tif"):
+            oc.open(memory_path / "b.tif")
+    assert caplog.records == []

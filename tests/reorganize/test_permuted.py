@@ -249,3 +249,31 @@ def test_complex_conjugates(desk: Any) -> None:
     array = oc.open(desk.put("a.npy", plain))
     result = oc.transpose(array.conj(), desk.path / "out.npy")
     np.testing.assert_array_equal(desk.read(result), plain.conj().T)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_axes_that_stay_together_are_one(desk: Any, order: str) -> None:
+    """Interleaved to planar is a matrix that is transposed, whatever the shape of its planes is."""
+    plain = desk.values((60, 70, 80, 3), "uint8")
+    path = desk.path / "in.npy"
+    np.save(path, np.asarray(plain, order=order))
+    array, out = oc.open(path), desk.path / "out.npy"
+    with oc.config(memory="512KiB"):
+        for axes, backwards in (
+            ((3, 0, 1, 2), ()),
+            ((2, 3, 0, 1), (0, 1)),
+            ((1, 2, 3, 0), (3,)),
+            ((0, 1, 2, 3), (0, 1, 2, 3)),
+            ((3, 2, 0, 1), (1, 2)),
+        ):
+            turned = oc.flip(oc.permute_dims(array, axes), axis=backwards)
+            plan = oc.plan(turned, out)
+            turned.save(out, overwrite=True)
+            run = oc.last_run()
+            assert run is not None
+            assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+            expected = np.flip(plain.transpose(axes), backwards)
+            np.testing.assert_array_equal(np.load(out), expected)
+    with oc.config(memory="2MiB"):
+        plan = oc.plan(oc.permute_dims(array, (3, 0, 1, 2)), out)
+    assert plan.bytes_read <= 1.1 * plain.nbytes * len(plan._facts["passes"])

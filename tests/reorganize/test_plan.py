@@ -86,6 +86,29 @@ def test_two_passes_where_memory_is_small(desk: Any) -> None:
     np.testing.assert_array_equal(np.load(out), plain.T)
 
 
+@pytest.mark.parametrize("memory", ["10MiB", "4MiB"])
+def test_blocks_that_rows_share_are_read_once(desk: Any, memory: str) -> None:
+    plain = desk.values((90, 130003), "uint8")
+    array = oc.open(desk.put("a.raw", plain), shape=plain.shape, dtype="u1")
+    out = desk.path / "out.raw"
+    for turned, expected in (
+        (array.T, plain.T),
+        (oc.rotate(array), np.rot90(plain)),
+        (oc.rotate(array, angle=-90), np.rot90(plain, -1)),
+    ):
+        with oc.config(memory=memory):
+            plan = oc.plan(turned, out)
+            assert passes(plan) == 1
+            assert "groups of" in plan.explain()
+            # Each row ends in the block in which the next one begins: 90 blocks for each group.
+            assert plain.nbytes <= plan.bytes_read <= plain.nbytes + 12 * 4096
+            result = turned.save(out, overwrite=True)
+            desk.check_run()
+            assert oc.last_run().bytes_read == plan.bytes_read
+        np.testing.assert_array_equal(desk.read(result), expected)
+        result.close()
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "complex128"])
 @pytest.mark.parametrize("name", ["a.npy", "f.npy", "a.raw", "a.pam"])
 def test_two_passes_are_right(desk: Any, name: str, dtype: str) -> None:
@@ -158,7 +181,8 @@ def test_what_cannot_be_planned(desk: Any) -> None:
     with pytest.raises(oc.InvalidTypeError, match="plan takes an"):
         oc.plan("a.npy")  # type: ignore[arg-type]
     with oc.config(memory="256KiB"), pytest.raises(oc.BudgetError, match="least that works"):
-        oc.plan(oc.open(desk.put("b.npy", desk.values((999, 999)))).T, desk.path / "b.zarr")
+        large = oc.open(desk.put("b.npy", desk.values((999, 999)))).T
+        oc.plan(large, desk.path / "b.zarr", tile=999)
 
 
 SCRIPT = """

@@ -337,3 +337,54 @@ def test_what_is_cut_short_goes_on(desk: Any, work: str) -> None:
             with faults(rule):
                 oc.transpose(path, out, overwrite=True, **options)
             np.testing.assert_array_equal(desk.read(oc.open(out)), PLAIN.T, rule)
+
+
+def test_what_is_replaced_keeps_its_permissions(desk: Any) -> None:
+    plain = desk.values((50, 40), "uint8")
+    path = desk.put("private.npy", plain)
+    path.chmod(0o640)
+    owner = path.stat().st_uid, path.stat().st_gid
+    oc.transpose(path, path, overwrite=True)
+    assert path.stat().st_mode & 0o7777 == 0o640
+    assert (path.stat().st_uid, path.stat().st_gid) == owner
+    np.testing.assert_array_equal(np.load(path), plain.T)
+    assert desk.leftovers() == []
+
+
+def test_where_nothing_can_be_made(desk: Any) -> None:
+    values = desk.values((6, 5))
+    path = desk.put("a.npy", values)
+    for name in ("none/o.npy", "none/o.zarr", "none/o.pgm"):
+        with pytest.raises(FileNotFoundError) as missing:
+            oc.transpose(path, desk.path / name)
+        assert isinstance(missing.value, oc.OutcropError)
+        parent = desk.path / "none"
+        assert str(missing.value).endswith(f"cannot be made: the directory {parent} does not exist")
+    for name in ("/proc/o.npy", "/proc/o.zarr", "/proc/o.pgm"):
+        with pytest.raises(oc.OutcropError) as refused:
+            oc.transpose(path, name)
+        assert isinstance(refused.value, OSError)
+        assert str(refused.value).startswith(f"{name}: cannot be made in the directory /proc: ")
+
+
+def test_default_tiles_in_little_memory(desk: Any) -> None:
+    values = desk.values((1500, 1100), "int16")
+    path = desk.put("a.npy", values)
+    for work in (
+        lambda name: oc.rotate(path, name),
+        lambda name: oc.rotate(oc.open(path)).save(name),
+        lambda name: oc.rotate(path, name, via=desk.fast),
+    ):
+        name = desk.path / "out.zarr"
+        expected = oc.plan(oc.rotate(oc.open(path)), name)
+        assert expected.peak_bytes <= oc.config().memory
+        done = work(name)
+        desk.check_run()
+        np.testing.assert_array_equal(desk.read(done), np.rot90(values))
+        assert np.prod(done.tile) * 2 <= oc.config().memory // 8
+        done.close()
+        shutil.rmtree(name)
+    with pytest.raises(oc.BudgetError, match=r"smaller tiles for the result \(tile= or --tile\)"):
+        oc.rotate(path, desk.path / "out.zarr", tile=1000)
+    with pytest.raises(oc.BudgetError, match=r"smaller tiles for the result \(tile= or --tile\)"):
+        oc.plan(oc.open(path).T, desk.path / "out.zarr", tile=1000)

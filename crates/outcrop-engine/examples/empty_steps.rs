@@ -31,6 +31,7 @@ fn product(n: u64) -> Program {
             origin: Vec::new(),
             initial: None,
             frame: 0,
+            skewed: false,
             staging: 0,
             commit: 0,
         };

@@ -67,6 +67,8 @@ pub struct Array {
     pub initial: Option<ArrayId>,
     /// Bytes of the frame of a tile.
     pub frame: usize,
+    /// Whether tiles stand in their frames as far behind a block's edge as in the file.
+    pub skewed: bool,
     /// Staging memory with which a tile can be loaded and stored.
     pub staging: usize,
     /// Bytes written when the array is committed, beside its tiles.
@@ -202,6 +204,9 @@ pub struct Declaration<'a> {
     pub initial: Option<ArrayId>,
     /// Bytes of the frame of a tile; at least those of its elements.
     pub frame: usize,
+    /// Whether tiles stand in their frames as far behind a block's edge as in the file, where they are loaded
+    /// straight into them. There is room for that.
+    pub skewed: bool,
     /// Staging memory of a movement.
     pub staging: usize,
     /// Bytes of the commit.
@@ -244,6 +249,7 @@ impl Program {
             initial: what.initial,
             // What its tiles hold at first is loaded straight into their frames.
             frame: charged(what.frame.max(bytes)).max(initial_frame),
+            skewed: what.skewed,
             staging: what.staging,
             commit: what.commit,
             grid: what.grid,

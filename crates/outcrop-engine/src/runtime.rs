@@ -48,6 +48,9 @@ const LARGE: u64 = 2 << 20;
 /// The name of what makes an array visible, after which no operation is called.
 pub const COMMIT: &str = "commit";
 
+/// How often room is made for what another thread then takes first, at most.
+const MOST_RACES: usize = 1000;
+
 /// How long a run waits for memory that other runs hold.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -85,6 +88,12 @@ struct Account {
 thread_local! {
     /// Runs of this thread under way, one inside the other.
     static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether the tiles of a program's array lie in memory as those of the store do. A box at an array's edge may be a
+/// tile of both, with rows of another length.
+fn lies_as_stored(array: &crate::program::Array, store: &Arc<dyn Store>) -> bool {
+    array.tile_shape() == store.info().tile.as_slice() && !array.skewed
 }
 
 impl Runtime {
@@ -168,11 +177,12 @@ impl Runtime {
 
     /// Makes room and takes it, again where another thread was quicker in between.
     fn with_room<T>(&self, bytes: usize, purpose: &str, take: impl Fn() -> Result<T>) -> Result<T> {
-        let start = Instant::now();
+        let mut races = 0;
         loop {
+            // This may take long: as long as others compute, who will give memory back.
             self.make_room(bytes, purpose)?;
             match take() {
-                Err(Error::Budget { .. }) if start.elapsed() < PATIENCE => {}
+                Err(Error::Budget { .. }) if races < MOST_RACES => races += 1,
                 other => return other,
             }
         }
@@ -282,6 +292,9 @@ impl Runtime {
                 origin = inner;
             }
             resident.flush(self, origin)?;
+            if !lies_as_stored(array, store) {
+                continue;
+            }
             for region in resident.regions(store) {
                 let tile = program.tile_of_box(i, &region);
                 let tile = tile.filter(|&t| program.frame(t) == charged(store.tile_frame()));
@@ -330,7 +343,9 @@ impl Runtime {
     pub fn keep(&self, program: &Program, stores: &[Option<Arc<dyn Store>>], tiles: Vec<(TileId, Frame)>) {
         let mut resident = self.resident();
         for (tile, frame) in tiles {
-            if let Some(store) = &stores[program.array_of(tile).0 as usize] {
+            let array = program.array_of(tile);
+            let store = stores[array.0 as usize].as_ref();
+            if let Some(store) = store.filter(|store| lies_as_stored(program.array_at(array), store)) {
                 resident.put(store, program.stored_region(tile), frame);
             }
         }

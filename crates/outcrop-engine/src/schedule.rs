@@ -228,6 +228,10 @@ pub fn best(
     Ok(best.expect("there is a policy"))
 }
 
+/// How much larger than the memory a program's arrays may be for tiles to stay there for the next run: a small part of
+/// them saves less reading than it takes to get the memory.
+const MOST_OF_ALL: usize = 6;
+
 /// Bytes of an action in a schedule.
 pub(crate) const EVENT_BYTES: usize = size_of::<Event>();
 
@@ -435,10 +439,14 @@ impl<'a> Placing<'a> {
         }
     }
 
+    fn program_bytes(&self) -> usize {
+        (0..self.program.tiles()).map(|t| self.program.frame(TileId(t as u32))).sum()
+    }
+
     /// Of the tiles dropped last, as many as memory holds stay in it, for the next run.
     fn keep_the_last(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.events);
-        if !self.policy.knows_the_future() {
+        if !self.policy.knows_the_future() || self.program_bytes() > MOST_OF_ALL * self.capacity {
             return events;
         }
         let mut kept = vec![false; events.len()];

@@ -93,6 +93,7 @@ fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
             origin: Vec::new(),
             initial,
             frame: 8004,
+            skewed: false,
             staging: 0,
             commit: 0,
         };

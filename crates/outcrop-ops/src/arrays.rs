@@ -54,18 +54,29 @@ pub fn input(
         && region.start.iter().zip(tile).all(|(s, t)| s.is_multiple_of(*t))
         // A box that ends inside a tile is not what the tile holds.
         && (0..tile.len()).all(|a| region.end(a).is_multiple_of(tile[a]) || region.end(a) == info.shape[a]);
-    let liked = store.staging(false).wanted.min(room);
+    let grid = TileGrid::new(&region.shape, tile)?;
+    let in_store = |i: u64| {
+        let mut found = grid.tile_box(&grid.coords(i));
+        found.start.iter_mut().zip(&region.start).for_each(|(s, o)| *s += o);
+        found
+    };
+    let straight = grid.tiles() > 0 && store.loads_straight(&in_store(0));
+    let skew =
+        if straight { (0..grid.tiles()).map(|i| store.phase(&in_store(i))).max().unwrap_or(0) } else { 0 };
+    let bytes = info.box_bytes(tile) as usize;
+    let liked = if straight { 0 } else { store.staging(false).wanted.min(room) };
     let staging = if exact { 0 } else { store.staging_of(tile).max(liked) };
     let declaration = Declaration {
         name,
         role: Role::Input,
         dtype: info.dtype,
-        grid: TileGrid::new(&region.shape, tile)?,
         origin: region.start.to_vec(),
         initial: None,
-        frame: if exact { store.tile_frame() } else { 0 },
+        frame: if exact { store.tile_frame() } else { bytes + skew },
+        skewed: skew > 0,
         staging,
         commit: 0,
+        grid: grid.clone(),
     };
     program.calls_back |= store.calls_back();
     let room = charged(staging);
@@ -102,6 +113,7 @@ impl New<'_> {
             origin: Vec::new(),
             initial,
             frame,
+            skewed: false,
             staging,
             commit,
         };
@@ -151,6 +163,7 @@ impl New<'_> {
             origin: Vec::new(),
             initial,
             frame: 0,
+            skewed: false,
             staging: 0,
             commit: 0,
         };

@@ -7,10 +7,12 @@
 //! of each panel in order. Both are planned, and the one that is predicted to take the least time is taken.
 
 mod choose;
+mod fold;
 mod groups;
 mod pass;
 
 use choose::{Expected, Task};
+use fold::Folded;
 use groups::Cut;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
@@ -209,15 +211,29 @@ pub fn plan(
     target: &Arc<dyn Store>,
 ) -> Result<Movement> {
     region.check_inside(&source.info().shape)?;
-    let shown = match orientation {
-        Some(orientation) => OrientedArray::of(source, orientation.clone())?,
-        None => Arc::clone(source),
-    };
-    let region = match orientation {
-        Some(o) => o.shown(region, &source.info().shape),
-        None => region.clone(),
-    };
-    check_pair(source, shown.info(), &region, target)?;
+    let plain = Orientation::plain(region.ndim());
+    let orientation = orientation.unwrap_or(&plain);
+    let shown = OrientedArray::of(source, orientation.clone())?;
+    check_pair(source, shown.info(), &orientation.shown(region, &source.info().shape), target)?;
+    let operation = if orientation.is_plain() { "copy" } else { "transpose" };
+    match fold::folded(source, region, orientation, target) {
+        Some(Folded { source, region, orientation, target }) => {
+            plan_as_it_is(runtime, operation, &source, &region, &orientation, &target)
+        }
+        None => plan_as_it_is(runtime, operation, source, region, orientation, target),
+    }
+}
+
+fn plan_as_it_is(
+    runtime: &Runtime,
+    operation: &'static str,
+    source: &Arc<dyn Store>,
+    region: &ArrayBox,
+    orientation: &Orientation,
+    target: &Arc<dyn Store>,
+) -> Result<Movement> {
+    let shown = OrientedArray::of(source, orientation.clone())?;
+    let region = orientation.shown(region, &source.info().shape);
     let bytes = target.info().nbytes();
     let commit = target.bytes_to_commit();
     if bytes == 0 {
@@ -235,7 +251,7 @@ pub fn plan(
     let elsewhere = runtime.used_elsewhere();
     let mut job = Task {
         runtime,
-        operation: if orientation.is_some_and(|o| !o.is_plain()) { "transpose" } else { "copy" },
+        operation,
         devices: (device(source), device(target)),
         same_device: is_same_device(source, target),
         source: Arc::clone(&shown),

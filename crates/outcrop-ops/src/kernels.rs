@@ -211,6 +211,43 @@ pub unsafe fn gemm_half(
     with_float!(dtype, T => unsafe { float::multiply::<T>(Some(half), c, accumulate, alpha, a, b, workspace) })
 }
 
+/// Copies what is below the diagonal of a square block to its places above.
+///
+/// # Panics
+/// Where it is not square.
+///
+/// # Safety
+/// Every element is `itemsize` bytes (1, 2, 4, 8 or 16), valid for reads and writes, and nobody else's.
+pub unsafe fn mirror(c: Block, itemsize: usize) {
+    const SIDE: usize = 64;
+    assert_eq!(c.rows, c.cols, "a matrix that is not square has no halves");
+    let (down, right) = (c.row_stride * itemsize as isize, c.col_stride * itemsize as isize);
+    let at = |row: usize, col: usize| c.start.wrapping_offset(row as isize * down + col as isize * right);
+    for i in (0..c.rows).step_by(SIDE) {
+        let rows = SIDE.min(c.rows - i);
+        for j in (0..i).step_by(SIDE) {
+            let shape = [SIDE as u64, rows as u64];
+            // SAFETY: blocks below the diagonal share no element with those above.
+            unsafe {
+                outcrop_store::strided::copy(
+                    at(j, i),
+                    &[down, right],
+                    at(i, j),
+                    &[right, down],
+                    &shape,
+                    itemsize,
+                )
+            };
+        }
+        for row in i..i + rows {
+            for col in i..row {
+                // SAFETY: two elements of the block, one below and one above the diagonal.
+                unsafe { std::ptr::copy_nonoverlapping(at(row, col), at(col, row), itemsize) };
+            }
+        }
+    }
+}
+
 /// Solves `T X = B` for X in the place of `b`, where T is the `half` of `t`, whose other half is not read.
 ///
 /// `X T = B` is `T^T X^T = B^T`: pass both transposed, and the other half. Nothing is checked: a zero on

@@ -30,7 +30,7 @@ mod _native {
         last_run, operations_seen, status,
     };
     #[pymodule_export]
-    use super::program::{Draft, ProgramPlan, multiply, multiply_memory, plan_programs};
+    use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_programs};
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]

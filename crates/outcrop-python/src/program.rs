@@ -13,7 +13,7 @@ use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{ArrayId, Operand, Program};
 use outcrop_ops::arrays::{self, New};
-use outcrop_ops::kernels::{self, Block};
+use outcrop_ops::kernels::{self, Block, Half};
 use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
@@ -302,8 +302,9 @@ impl Kernels for PythonKernels {
 
 /// A matrix in an array's memory.
 fn block_of(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Block> {
-    let fits = array.ndim() == 2 && array.dtype().getattr("name")?.extract::<String>()? == dtype.name();
-    let size = dtype.size() as isize;
+    let (size, own) = (dtype.size() as isize, array.dtype());
+    let fits =
+        array.ndim() == 2 && own.itemsize() == dtype.size() && own.is_native_byteorder() != Some(false);
     let whole = array.strides().iter().all(|s| s % size == 0);
     if !fits || !whole {
         return Err(to_python(array.py(), Error::invalid("no matrix of that element type")));
@@ -326,6 +327,7 @@ struct Product {
     a: kernels::Operand,
     b: kernels::Operand,
     accumulate: bool,
+    half: bool,
 }
 
 // SAFETY: the arrays are alive, and the caller of `multiply` uses them for nothing else meanwhile.
@@ -333,23 +335,33 @@ unsafe impl Send for Product {}
 
 impl Product {
     fn run(self, workspace: &mut [u8]) {
-        let Product { dtype, c, a, b, accumulate } = self;
+        let Product { dtype, c, a, b, accumulate, half } = self;
         // SAFETY: NumPy's shapes and strides describe valid memory; `c` is the caller's alone.
-        unsafe { kernels::gemm(dtype, c, accumulate, 1.0, a, b, workspace) };
+        unsafe {
+            if half {
+                kernels::gemm_half(dtype, Half::Lower, c, accumulate, 1.0, a, b, workspace);
+            } else {
+                kernels::gemm(dtype, c, accumulate, 1.0, a, b, workspace);
+            }
+        }
     }
 }
 
-/// `c = a @ b`, or `c += a @ b`, on this thread alone; matrices of one element type, `c` apart from the others.
+/// `c = a @ b`, or `c += a @ b`, on this thread alone; matrices of one element type, `c` apart from the others. Of `c`,
+/// only what is on and below the diagonal where `half` is set, which is for floating types.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "a product and how it is done")]
 pub fn multiply(
     py: Python<'_>,
+    dtype: &str,
     c: &Bound<'_, PyUntypedArray>,
     a: &Bound<'_, PyUntypedArray>,
     b: &Bound<'_, PyUntypedArray>,
     accumulate: bool,
+    half: bool,
     workspace: &Bound<'_, PyUntypedArray>,
 ) -> PyResult<()> {
-    let (dtype, _) = dtype_of(py, &c.dtype().getattr("name")?.extract::<String>()?)?;
+    let (dtype, _) = dtype_of(py, dtype)?;
     let (c, a, b) = (block_of(c, dtype)?, block_of(a, dtype)?, block_of(b, dtype)?);
     if a.cols != b.rows || (c.rows, c.cols) != (a.rows, b.cols) {
         return Err(to_python(py, Error::invalid("matrices that do not fit")));
@@ -359,8 +371,24 @@ pub fn multiply(
     let room = workspace.len() * workspace.dtype().itemsize();
     // SAFETY: the caller lends the workspace, and uses it for nothing else meanwhile.
     let workspace = unsafe { std::slice::from_raw_parts_mut(start, room) };
-    let product = Product { dtype, c, a: a.plain(), b: b.plain(), accumulate };
+    if half && (c.rows != c.cols || !kernels::is_floating(dtype)) {
+        return Err(to_python(py, Error::invalid("no square matrix of floating numbers")));
+    }
+    let product = Product { dtype, c, a: a.plain(), b: b.plain(), accumulate, half };
     py.detach(|| product.run(workspace));
+    Ok(())
+}
+
+/// Copies what is below the diagonal of a square matrix to above it.
+#[pyfunction]
+pub fn mirror(py: Python<'_>, dtype: &str, c: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let block = block_of(c, dtype)?;
+    if block.rows != block.cols {
+        return Err(to_python(py, Error::invalid("no square matrix")));
+    }
+    // SAFETY: as in `multiply`.
+    unsafe { kernels::mirror(block, dtype.size()) };
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,12 +38,10 @@ const SLABBED: usize = 64 << 10;
 /// Slabs have about this size where the budget has room.
 const SLAB: usize = 16 << 20;
 
-/// An anonymous mapping, unmapped on drop; or a piece of one, whose pages are given back on drop.
+/// An anonymous mapping, or a piece of one, unmapped on drop.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
-    /// The mapping that this is a piece of.
-    slab: Option<Arc<Mapping>>,
     /// The process that has the memory; in a forked child something else may lie there.
     pid: u32,
 }
@@ -72,7 +71,6 @@ impl Mapping {
         let mapping = Mapping {
             start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"),
             len,
-            slab: None,
             pid: std::process::id(),
         };
         // SAFETY: the range is the part of our own mapping that was kept.
@@ -88,12 +86,11 @@ impl Mapping {
 
     /// `count` pieces of `len` bytes each.
     fn slab(len: usize, count: usize) -> io::Result<Vec<Mapping>> {
-        let slab = Arc::new(Mapping::new(len * count)?);
+        let slab = ManuallyDrop::new(Mapping::new(len * count)?);
         let piece = |i: usize| Mapping {
             // SAFETY: `i` is below `count`, so that the piece lies inside the slab.
             start: unsafe { slab.start.add(i * len) },
             len,
-            slab: Some(Arc::clone(&slab)),
             pid: slab.pid,
         };
         Ok((0..count).map(piece).collect())
@@ -106,15 +103,13 @@ impl Drop for Mapping {
             return;
         }
         let start = self.start.as_ptr().cast();
-        match &self.slab {
-            None => {
-                // SAFETY: the range is exactly what `new` kept, and nothing refers to it any more.
-                let _ = unsafe { munmap(start, self.len) };
-            }
-            Some(_) => {
-                // SAFETY: the range is this piece of the slab, and nothing refers to it any more.
-                let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
-            }
+        // A piece of a slab goes alone: the kernel would put memory back where it only lost its pages, as part of
+        // a huge page that a neighbour uses.
+        // SAFETY: the range is ours alone, and nothing refers to it any more.
+        if unsafe { munmap(start, self.len) }.is_err() {
+            // There are as many mappings as a process may have, and this would have made one more.
+            // SAFETY: as above.
+            let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
         }
     }
 }

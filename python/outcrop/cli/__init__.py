@@ -11,6 +11,8 @@
 import sys
 from collections.abc import Sequence
 
+from outcrop import _starting
+
 __all__ = ["main"]
 
 
@@ -26,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Loading takes a moment, in which a person may change their mind, too.
         from outcrop.cli.app import run
 
+        _starting.over()
         return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         print("outcrop: interrupted", file=sys.stderr)

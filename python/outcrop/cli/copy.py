@@ -8,11 +8,12 @@ import click
 
 from outcrop.array import Array
 from outcrop.cli.encoding import encoding_of, is_array
-from outcrop.cli.places import PLACE, Place
+from outcrop.cli.places import PLACE, Place, page_option
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import (
     check_zarr_only,
     format_of_suffix,
+    remark_orientation,
     target_format,
     undescribed,
     written,
@@ -28,7 +29,7 @@ class _Wishes:
     """What the options say of the target. What is None stays as it is, where that is possible."""
 
     format: str
-    tile: tuple[int, ...] | Literal["default"] | None = None
+    tile: tuple[int, ...] | int | Literal["default"] | None = None
     order: str | None = None
     codecs: str | None = None
     zarr_format: int | None = None
@@ -42,9 +43,10 @@ _overwrite = click.option(
 @click.command()
 @click.argument("source", metavar="SRC", type=PLACE)
 @click.argument("target", metavar="DST", type=PLACE)
+@page_option
 @_overwrite
 @pass_session
-def copy(session: Session, source: Place, target: Place, overwrite: bool) -> None:
+def copy(session: Session, source: Place, target: Place, page: int | None, overwrite: bool) -> None:
     """Copy an array as it is: same format, tiles, order, codecs.
 
     Checksums are verified on the way. DST may be a directory, which gets a copy of the same name.
@@ -52,7 +54,7 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
     little-endian order and without what stands before them.
     """
     target = undescribed(target, "DST", "SRC")
-    array = source.open()
+    array = source.open(page)
     format = _plain_format(array)
     into = Path(target.path)
     # As cp does; but a directory that has the name of an array is going to be one.
@@ -81,18 +83,20 @@ def copy(session: Session, source: Place, target: Place, overwrite: bool) -> Non
 )
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of Zarr.")
 @click.option("--box", type=BOX, help="Only this part, such as '0:100,:', as NumPy indexes.")
+@page_option
 @_overwrite
 @pass_session
 def convert(
     session: Session,
     source: Place,
     target: Place,
-    tile: tuple[int, ...] | Literal["default"] | None,
+    tile: tuple[int, ...] | int | Literal["default"] | None,
     format: str | None,
     order: str | None,
     codecs: str | None,
     zarr_format: str | None,
     box: tuple[Any, ...] | None,
+    page: int | None,
     overwrite: bool,
 ) -> None:
     """Convert between formats, tiles, orders and codecs, inside the memory budget.
@@ -111,7 +115,7 @@ def convert(
     if order and format not in ("npy", "raw"):
         what = "tiles of Zarr" if format == "zarr" else f"{format} files"
         raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
-    array = source.open()
+    array = source.open(page)
     if box is not None:
         array = array[box]
     _write(session, "converted", array, source, target, wishes, overwrite)
@@ -166,6 +170,7 @@ def _write(
     overwrite: bool,
 ) -> None:
     options = _options(array, wishes)
+    remark_orientation(source, array, wishes.format)
     with session.work(target.name) as work:
         result = array.save(
             target.path,

@@ -10,7 +10,7 @@ import click
 from outcrop._sizes import format_bytes
 from outcrop.array import Array
 from outcrop.cli.encoding import encoding_of
-from outcrop.cli.places import PLACE, Place, store_of
+from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
 
@@ -19,8 +19,9 @@ __all__ = ["info"]
 
 @click.command()
 @click.argument("places", metavar="PATH...", type=PLACE, nargs=-1, required=True)
+@page_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per array, a line each.")
-def info(places: tuple[Place, ...], as_json: bool) -> int:
+def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
     """Say what arrays are: shape, dtype, layout, size, attributes.
 
     Nothing but metadata is read. A raw file needs a description:
@@ -29,7 +30,7 @@ def info(places: tuple[Place, ...], as_json: bool) -> int:
     failed = False
     for number, place in enumerate(places):
         try:
-            facts = _facts(place.open())
+            facts = _facts(place.open(page))
         except OutcropError as error:
             # The others can still be told.
             click.echo(f"outcrop: error: {error}", err=True)

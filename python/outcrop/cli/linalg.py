@@ -184,7 +184,7 @@ def _compute(
     target: Place,
     name: str,
     *,
-    tile: tuple[int, ...] | Literal["default"] | None,
+    tile: tuple[int, ...] | int | Literal["default"] | None,
     format: str | None,
     overwrite: bool,
     only_plan: bool,

@@ -14,16 +14,24 @@ import click
 import numpy as np
 from click.shell_completion import CompletionItem
 
+from outcrop._beside import beside
 from outcrop._checks import Order, check_dtype, check_order, check_shape
 from outcrop._store import StoreSource
 from outcrop.array import Array
+from outcrop.cli.session import warn
 from outcrop.cli.values import parse_extents
+from outcrop.creation import looks_raw, says_nothing
 from outcrop.creation import open as open_array
 from outcrop.errors import InvalidArgumentError, OutcropError
 
-__all__ = ["PLACE", "Description", "Place", "store_of"]
+__all__ = ["PLACE", "Description", "Place", "page_option", "store_of"]
 
 _DESCRIBED = re.compile(r"(?P<path>.+?):(?P<description>\s*\w+\s*=.*)", re.DOTALL)
+
+_TAKEN = {"tiff": "the first page is taken"} | dict.fromkeys(
+    ("pgm", "ppm", "pam"), "the first one is taken"
+)
+"""By format, what is taken of a file that holds more than an array."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,25 @@ class Place:
     path: str
     description: Description | None = None
 
-    def open(self) -> Array:
-        """Open it for reading."""
+    def open(self, page: int | None = None) -> Array:
+        """Open it for reading, and remark on what of its file is not in it."""
+        array = self._opened(page or 0)
+        if page is None and (more := beside(store_of(array), described=True)):
+            taken = _TAKEN.get(array.format or "", "they are left out")
+            warn(f"{self.path}: the file also holds {more}; {taken}")
+        return array
+
+    def _opened(self, page: int) -> Array:
         raw = self.description
         if raw is None:
-            return open_array(self.path)
+            if looks_raw(self.path, described=False):
+                raise InvalidArgumentError(
+                    f"{self.path}: {says_nothing(self.path)}; "
+                    f"{self.path}:shape=1000x2000,dtype=f8 would"
+                )
+            return open_array(self.path, page=page)
+        if page:
+            raise InvalidArgumentError(f"{self.path}: --page is for TIFF files")
         return open_array(
             self.path,
             shape=raw.shape,
@@ -82,6 +104,8 @@ class _PlaceType(click.ParamType[Place]):
         """A path, with a description where there is one."""
         if isinstance(value, Place):
             return value
+        if value == "-":
+            self.fail("'-': arrays are files, not streams; ./- is a file of this name", param, ctx)
         match = _DESCRIBED.fullmatch(value)
         # A file may be called anything.
         if match is None or os.path.lexists(value):
@@ -99,6 +123,12 @@ class _PlaceType(click.ParamType[Place]):
 
 
 PLACE = _PlaceType()
+
+page_option = click.option(
+    "--page",
+    type=click.IntRange(0),
+    help="TIFF: which of the images in SRC, counted from 0. Default: the first.",
+)
 
 
 def _parse(text: str) -> Description:

@@ -14,7 +14,12 @@ from outcrop.cli.progress import Bar, Bytes, Scale
 from outcrop.cli.results import aligned, format_rate, format_seconds
 from outcrop.report import format_flops, last_run
 
-__all__ = ["Session", "Work", "pass_session"]
+__all__ = ["Session", "Work", "pass_session", "warn"]
+
+
+def warn(remark: str) -> None:
+    """Say in one line what a person would want to know, though the work goes on."""
+    click.echo(f"outcrop: warning: {remark}", err=True)
 
 
 @dataclass

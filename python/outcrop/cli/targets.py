@@ -1,16 +1,31 @@
 """Where results go: format by suffix or option, and how what was written is named."""
 
+import os
+import shutil
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
 import click
 
+from outcrop._beside import check_replaced
 from outcrop._checks import Order
+from outcrop._sizes import format_bytes
 from outcrop.array import Array
-from outcrop.cli.places import Description, Place
+from outcrop.cli.places import Description, Place, store_of
+from outcrop.cli.session import warn
+from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS, format_of
 
-__all__ = ["check_zarr_only", "format_of_suffix", "target_format", "undescribed", "written"]
+__all__ = [
+    "check_zarr_only",
+    "format_of_suffix",
+    "obstacles",
+    "remark_orientation",
+    "target_format",
+    "undescribed",
+    "written",
+]
 
 
 def undescribed(target: Place, name: str, model: str) -> Place:
@@ -48,6 +63,37 @@ def check_zarr_only(target: Place, format: str, options: dict[str, Any]) -> None
     """Refuse options that are for Zarr arrays where the target is none."""
     for option in [option for option, value in options.items() if value and format != "zarr"]:
         raise click.UsageError(f"{option} is for Zarr arrays, and {target.path!r} will be {format}")
+
+
+def obstacles(array: Array, target: Place, overwrite: bool) -> Iterator[str]:
+    """What would keep a result from being written, as far as can be seen without making it."""
+    path = target.path
+    parent = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(parent):
+        yield f"{path}: the directory {os.path.dirname(path)} does not exist"
+        return
+    if not os.access(parent, os.W_OK | os.X_OK):
+        yield f"{path}: no permission to write in the directory {parent}"
+    if os.path.lexists(path):
+        if not overwrite:
+            yield f"{path}: exists already, and will be replaced only with --overwrite"
+        else:
+            try:
+                check_replaced(store_of(array), path)
+            except OutcropError as error:
+                yield str(error)
+    if (free := shutil.disk_usage(parent).free) < array.nbytes:
+        yield f"{path}: needs {format_bytes(array.nbytes)}, and {format_bytes(free)} are free"
+
+
+def remark_orientation(source: Place, array: Array, format: str) -> None:
+    """Say so where a picture is shown turned, and what is made of it will not be."""
+    orientation = array.attributes.get("orientation", 1)
+    if array.format == "tiff" and orientation != 1 and format not in ("tiff", "zarr"):
+        warn(
+            f"{source.path}: is shown turned (TIFF orientation {orientation}), which {format} "
+            "files cannot say; pixels are taken as they are stored"
+        )
 
 
 def written(target: Place, result: Array, format: str) -> Place:

@@ -1,19 +1,29 @@
 """``outcrop transpose``, ``rotate``, ``flip`` and ``permute``."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import click
 
-from outcrop import _native, reorganize
+from outcrop import reorganize
+from outcrop._source import fitting_tile
 from outcrop.array import Array
-from outcrop.cli.places import PLACE, Place
-from outcrop.cli.session import Session, pass_session
-from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
+from outcrop.cli.places import PLACE, Place, page_option
+from outcrop.cli.session import Session, pass_session, warn
+from outcrop.cli.targets import (
+    check_zarr_only,
+    obstacles,
+    remark_orientation,
+    target_format,
+    undescribed,
+    written,
+)
 from outcrop.cli.values import CODECS, TILE
+from outcrop.errors import BoxIndexError, InvalidArgumentError
 from outcrop.formats import FORMATS
-from outcrop.plan import plan
+from outcrop.plan import MovementPlan, plan
 
 __all__ = ["flip", "permute", "rotate", "transpose"]
 
@@ -63,6 +73,7 @@ def _common(function: _F) -> _F:
                 help="Zarr: tile extents such as 1024x1024, or 'default'. "
                 "Where SRC is tiled, its own ones, turned, are what is taken without this.",
             ),
+            page_option,
             click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
             click.option(
                 "--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major."
@@ -75,7 +86,8 @@ def _common(function: _F) -> _F:
             click.option(
                 "--overwrite",
                 is_flag=True,
-                help="Replace what stands at DST, which may be SRC, once DST is complete.",
+                help="Replace what stands at DST, once DST is complete. It may be SRC, if that "
+                "holds nothing else, such as further pages.",
             ),
             click.option(
                 "--via",
@@ -153,7 +165,8 @@ def flip(
     """
 
     def turn(array: Array) -> Array:
-        return reorganize.flip(array, axis=axes or reorganize.plane(array))
+        with _blaming(source, "--axis"):
+            return reorganize.flip(array, axis=axes or reorganize.plane(array))
 
     _turn(session, "flipped", turn, source, target, **wishes)
 
@@ -170,9 +183,19 @@ def permute(
     """
 
     def turn(array: Array) -> Array:
-        return reorganize.permute_dims(array, axes)
+        with _blaming(source, "AXES"):
+            return reorganize.permute_dims(array, axes)
 
     _turn(session, "permuted", turn, source, target, **wishes)
+
+
+@contextmanager
+def _blaming(source: Place, argument: str) -> Iterator[None]:
+    """Say of axes that make no sense which argument they are, and for which array."""
+    try:
+        yield
+    except (BoxIndexError, InvalidArgumentError) as error:
+        raise click.BadParameter(f"{source.path}: {error}", param_hint=argument) from None
 
 
 def _turn(
@@ -182,7 +205,8 @@ def _turn(
     source: Place,
     target: Place,
     *,
-    tile: tuple[int, ...] | Literal["default"] | None,
+    tile: tuple[int, ...] | int | Literal["default"] | None,
+    page: int | None,
     format: str | None,
     order: str | None,
     codecs: str | None,
@@ -198,15 +222,22 @@ def _turn(
     if order and format not in ("npy", "raw"):
         what = "tiles of Zarr" if format == "zarr" else f"{format} files"
         raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
-    turned = turn(source.open())
+    turned = turn(source.open(page))
+    remark_orientation(source, turned, format)
     if tile == "default":
-        tile = _native.default_tile(turned.shape, turned.dtype.name)
+        tile = fitting_tile(turned.shape, turned.dtype)
     elif tile is None:
         # Said here, for the plan to be that of what is run.
         tile = reorganize.target_tile(turned, target.path, format)
     options: dict[str, Any] = {"tile": tile, "format": format, "target_order": order or "C"}
     if only_plan:
-        click.echo(plan(turned, target.path, via=via, **options).explain())
+        planned = plan(turned, target.path, via=via, **options)
+        if isinstance(planned, MovementPlan):
+            # Two flips are half a rotation; here it is known which of them was asked for.
+            planned.movement = click.get_current_context().command.name or planned.movement
+        click.echo(planned.explain())
+        for obstacle in obstacles(turned, target, overwrite):
+            warn(obstacle)
         return
     with session.work(target.name) as work:
         result = reorganize.deliver(

@@ -39,8 +39,8 @@ class _Tile(click.ParamType[Any]):
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...] | str:
-        """Extents, or the word "default"."""
+    ) -> tuple[int, ...] | int | str:
+        """Extents, one for all axes, or the word "default"."""
         if not isinstance(value, str) or value == "default":
             return value  # type: ignore[no-any-return]
         try:
@@ -49,7 +49,7 @@ class _Tile(click.ParamType[Any]):
             tile = (0,)
         if not all(tile):
             self.fail(f"{value!r} is not a tile such as 1024x1024, nor 'default'", param, ctx)
-        return tile
+        return tile[0] if len(tile) == 1 else tile
 
 
 class _Box(click.ParamType[Any]):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop._checks import check_dtype
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
 from outcrop._source import ConjugateSource, MemorySource, Source
 from outcrop.array import Array
@@ -16,22 +17,26 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.expressions.functions import Apply, ApplyWhere, Cast, Function
-from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Select, ancestors
+from outcrop.expressions.gathers import Gather
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, ancestors
 from outcrop.expressions.pushing import leaf_of, viewed
 from outcrop.expressions.run import Planned, plan
 from outcrop.views import NewAxis, View
 
 __all__ = [
+    "SHORT",
     "Expression",
     "ExpressionSource",
     "argument",
     "array_of",
+    "check_out",
     "mapped",
     "node_of",
+    "placed_in",
     "ufunc_dtypes",
 ]
 
-_SHORT = 2048
+SHORT = 2048
 """A product of matrices all of whose extents are longer is computed by itself, block by block."""
 
 
@@ -113,9 +118,22 @@ class ExpressionSource(ComputedSource):
             return MemorySource(np.empty(view.shape, self.dtype)), View.whole(view.shape)
         return ExpressionSource(viewed(self.node, view)), View.whole(view.shape)
 
+    def settle(self, target: Source, view: View) -> None:
+        if self.result is not None:
+            return
+        nodes = ancestors([self.node])
+        by_element = self._is_cheap() and not any(isinstance(n, Gather) for n in nodes)
+        for node in nodes:
+            if isinstance(node, Leaf) and node.source.same_elements(target):
+                # Only what is read where it is written, element by element, is read before.
+                alike = node.source is target and node.view == view
+                if not (alike and by_element):
+                    self.materialized()
+                    return
+
     def _is_cheap(self) -> bool:
         """Whether a part takes a part of the work."""
-        return all(isinstance(n, Map | Leaf | Select) for n in ancestors([self.node]))
+        return all(isinstance(n, Map | Leaf | Gather) for n in ancestors([self.node]))
 
 
 def resolved(nodes: Sequence[Node]) -> list[Node]:
@@ -162,7 +180,7 @@ def product(one: Array, other: Array, dtype: np.dtype[Any]) -> Node | None:
         return None
     # Rows, what is summed over, columns.
     extents = (*one.shape, *(other.shape[1:] or ()))
-    if min(extents) > _SHORT:
+    if min(extents) > SHORT:
         return None
     if 0 in extents:
         shape = (*one.shape[:-1], *(other.shape[1:] or ()))
@@ -177,8 +195,8 @@ def product(one: Array, other: Array, dtype: np.dtype[Any]) -> Node | None:
 def _factor(array: Array, labels: str) -> tuple[Node, str]:
     """A factor, and its labels: a transposed one is that by its labels, and not moved."""
     view = array._view
-    straight = view.straight()
-    if straight.is_whole and not any(isinstance(a, NewAxis) for a in view.axes):
+    if not any(isinstance(a, NewAxis) for a in view.axes):
+        straight = view.straight()
         order = [axis for axis in view.axes if isinstance(axis, int)]
         own = "".join(label for _, label in sorted(zip(order, labels, strict=True)))
         return node_of(Array(array._source, straight)), own
@@ -203,7 +221,7 @@ def argument(x: Any) -> Any:
     """What takes part in an expression: a node, or a Python number."""
     if isinstance(x, Array):
         return node_of(x)
-    if isinstance(x, bool | int | float | complex) and type(x) in (bool, int, float, complex):
+    if type(x) in (int, float, complex):
         return x
     array = np.asarray(x)
     if array.dtype.kind not in "biufc":
@@ -219,39 +237,45 @@ def mapped(function: Function, arguments: Sequence[Any], dtype: np.dtype[Any]) -
 def ufunc_dtypes(
     ufunc: np.ufunc, arguments: Sequence[Any], **options: Any
 ) -> tuple[np.dtype[Any], ...]:
-    """The types that NumPy computes in: of the operands, then of the results."""
-    kinds = [a.dtype if isinstance(a, Node) else type(a) for a in arguments]
+    """The types of the results. NumPy is asked with no elements, and complains as it does."""
+    probes = [np.empty(0, a.dtype) if isinstance(a, Node) else a for a in arguments]
     try:
-        return ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **options)
+        with np.errstate(all="ignore"):
+            made = ufunc(*probes, **options)
     except TypeError as error:
         raise InvalidTypeError(str(error)) from None
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    dtypes = tuple(result.dtype for result in (made if ufunc.nout > 1 else (made,)))
+    for dtype in dtypes:
+        if dtype.kind not in "biufc":
+            raise InvalidTypeError(f"elements of type {dtype} do not take part in expressions")
+    return dtypes
 
 
 def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What a call of a ufunc gives."""
     options = dict(kwargs)
     where = options.pop("where", True)
-    out = options.pop("out", None)
+    outs = options.pop("out", None) or (None,) * ufunc.nout
+    if not isinstance(outs, tuple):
+        outs = (outs,)
     options = {k: v for k, v in options.items() if v is not None}
     if ufunc.signature is not None:
         raise UnsupportedError(f"numpy.{ufunc.__name__} is not supported in this version")
     arguments = [argument(x) for x in inputs]
-    resolving = {k: v for k, v in options.items() if k in ("casting",)}
+    casting = options.get("casting", "same_kind")
+    resolving: dict[str, Any] = {"casting": casting}
     if "dtype" in options:
         resolving["signature"] = (None,) * ufunc.nin + (np.dtype(options["dtype"]),) * ufunc.nout
         options["dtype"] = np.dtype(options["dtype"])
-    dtypes = ufunc_dtypes(ufunc, arguments, **resolving)[ufunc.nin :]
-    try:
-        np.broadcast_shapes(*(a.shape for a in arguments if isinstance(a, Node)))
-    except ValueError as error:
-        raise InvalidArgumentError(str(error)) from None
+    dtypes = ufunc_dtypes(ufunc, arguments, **resolving)
     pairs = tuple(sorted(options.items()))
-    outs = out or (None,) * ufunc.nout
     results = [
-        _placed(_part(ufunc, i, pairs, arguments, dtype, where, outs[i]), outs[i])
-        for i, dtype in enumerate(dtypes)
+        _part(ufunc, i, pairs, arguments, dtype, where, outs[i]) for i, dtype in enumerate(dtypes)
     ]
-    return results[0] if ufunc.nout == 1 else tuple(results)
+    placed = placed_in(outs, results, casting, inputs[0])
+    return placed[0] if ufunc.nout == 1 else tuple(placed)
 
 
 def _part(
@@ -274,13 +298,71 @@ def _part(
     return array_of(Map.of(function, [mask, other, *arguments], dtype))
 
 
-def _placed(result: Array, out: Any) -> Array:
-    if out is None:
-        return result
-    if not isinstance(out, Array):
-        raise InvalidTypeError("out= must be an outcrop.Array")
-    if isinstance(out._source, ComputedSource):
-        # What is not computed cannot be changed: the name stands for the new one from now on.
-        return result.astype(out.dtype) if result.dtype != out.dtype else result
-    out[...] = result
-    return out
+def placed_in(
+    outs: Sequence[Any], results: Sequence[Array], casting: Any = "unsafe", first: Any = None
+) -> list[Any]:
+    """Results, written to what ``out=`` says, where it says something.
+
+    Parameters
+    ----------
+    outs : sequence of Array, numpy.ndarray or None
+        One for each result.
+    results : sequence of Array
+        What is written.
+    casting : str
+        Which conversions are allowed, as NumPy names them.
+    first : Array, optional
+        An operand that may be given as `out` though it is not computed yet, as ``a += b`` does:
+        the name stands for the result from then on.
+    """
+    placed: list[Any] = list(results)
+    written = []
+    for i, (out, result) in enumerate(zip(outs, results, strict=True)):
+        if out is None:
+            continue
+        check_out(out)
+        if not np.can_cast(result.dtype, out.dtype, casting):
+            raise InvalidTypeError(
+                f"elements of type {result.dtype} cannot be cast to those of out=, {out.dtype}, "
+                f"with casting rule {casting!r}"
+            )
+        if not _broadcasts(result.shape, out.shape):
+            raise InvalidArgumentError(
+                f"out= of shape {out.shape} does not take a result of shape {result.shape}"
+            )
+        if isinstance(out, Array) and isinstance(out._source, ComputedSource):
+            if out is not first:
+                raise InvalidArgumentError(
+                    "out= is not computed yet, and what is not computed cannot be changed; take "
+                    "what the function returns"
+                )
+            placed[i] = result if result.dtype == out.dtype else result.astype(out.dtype)
+            continue
+        placed[i] = out
+        if isinstance(out, np.ndarray):
+            check_dtype(out.dtype, swapped=True)
+            out = Array(MemorySource(out))
+        written.append((out, result))
+    if len(written) > 1:
+        # All are computed before the first one is written, which others may be made from.
+        for _, result in written:
+            if isinstance(result._source, ComputedSource):
+                result._source.materialized()
+    for target, result in written:
+        target[...] = result
+    return placed
+
+
+def check_out(out: Any) -> None:
+    """Raise where nothing can be written to what ``out=`` says."""
+    if not isinstance(out, Array | np.ndarray):
+        raise InvalidTypeError(
+            f"out= is an outcrop.Array or a numpy.ndarray, not {type(out).__name__}"
+        )
+
+
+def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False

@@ -4,16 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from outcrop.expressions.nodes import (
-    Contract,
-    Join,
-    Map,
-    Node,
-    Reduce,
-    Scan,
-    Select,
-    Take,
-)
+from outcrop.expressions.folding import Reshape
+from outcrop.expressions.gathers import Join, Select, Take
+from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
 from outcrop.views import NewAxis, Span
 
 __all__ = ["Axes", "Tiling"]
@@ -133,6 +126,8 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
                     and node.view.span(axis) == Span(0, 1, node.view.source_shape[source])
                 ],
             )
+        case Reshape():
+            yield node.operands[0], list(node.unchanged())
         case Join() | Take():
             for operand in node.operands:
                 yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
@@ -152,6 +147,11 @@ class Tiling:
     def count(self, line: int) -> int:
         """Of tiles along a line."""
         return max(-(-self.axes.extents[line] // self.extent(line)), 1)
+
+    def range(self, line: int, i: int) -> tuple[int, int]:
+        """The first index of a tile along a line, and the one after its last."""
+        extent = self.extent(line)
+        return i * extent, min((i + 1) * extent, self.axes.extents[line])
 
     def tile(self, node: Node) -> tuple[int, ...]:
         """The shape of a node's tiles."""

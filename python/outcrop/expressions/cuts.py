@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
-from outcrop.expressions.nodes import Leaf, Node, Scan
+from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis
 
 __all__ = ["cut", "sizes"]
@@ -13,20 +13,27 @@ __all__ = ["cut", "sizes"]
 _SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
 """Bytes of tiles that are tried, at most."""
 
+_WIDE = 24
+"""What part of the budget a tile may have that is not cut further, as that would cost passes."""
+
 _BLOCK = 4096
 """Bytes of a block of the disk."""
 
 
-def sizes(budget: int) -> list[int]:
-    """Bytes of tiles to try: the first with which it can be done.
+def sizes(budget: int) -> list[tuple[int, int]]:
+    """Bytes of tiles to try, of plain and of wide ones: the first with which it can be done.
 
     Neither threads nor the speed of the disk decide: tiles are seen in the last bits of sums.
     """
-    return [n for n in _SIZES if n * 12 <= budget] or [_SIZES[-1]]
+    plain = [n for n in _SIZES if n * 12 <= budget] or [_SIZES[-1]]
+    return [(plain[0], max(budget // _WIDE, plain[0])), *((n, n) for n in plain)]
 
 
 def cut(
-    nodes: Sequence[Node], wanted: Sequence[tuple[Node, tuple[int, ...] | None]], nbytes: int
+    nodes: Sequence[Node],
+    wanted: Sequence[tuple[Node, tuple[int, ...] | None]],
+    nbytes: int,
+    wide: int,
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -38,6 +45,10 @@ def cut(
         What is stored, with the shape of its tiles where that is given.
     nbytes : int
         Of a tile, at most.
+    wide : int
+        Of a tile that would have to be cut along a second line, at most, and of a product that is
+        smaller than its factors. Where rows are whole, sums along them and of them are made in one
+        pass; where a product is whole, its factors are read once.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -73,6 +84,11 @@ def cut(
         if leaf.source.layout == "row-major" and leaf.ndim and leaf.view.is_box:
             row = leaf.nbytes // leaf.shape[0]
             blocks.setdefault(axes.of(leaf)[0], _BLOCK // math.gcd(row, _BLOCK))
+    products = [
+        set(axes.of(node))
+        for node in nodes
+        if isinstance(node, Contract) and node.nbytes < max(o.nbytes for o in node.operands)
+    ]
     for node in sorted(nodes, key=lambda n: -n.nbytes):
         while tiling.tile_bytes(node) > nbytes:
             lines = axes.of(node)
@@ -80,6 +96,10 @@ def cut(
             if chosen is None:
                 break
             line = chosen
+            is_second = line not in cuts and any(other in cuts for other in lines)
+            is_product = any(product.issuperset(lines) for product in products)
+            if (is_second or is_product) and tiling.tile_bytes(node) <= wide:
+                break
             excess = tiling.tile_bytes(node) / nbytes
             extent = max(int(tiling.extent(line) / excess), 1)
             whole = natural.get(line)

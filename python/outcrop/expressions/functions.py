@@ -1,6 +1,7 @@
 """What an elementwise node does with the elements of its operands."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
-__all__ = ["Apply", "ApplyWhere", "Call", "Cast", "Choose", "Copy", "Function"]
+__all__ = ["Apply", "ApplyWhere", "Call", "Cast", "Choose", "Copy", "Function", "Guard"]
 
 Scalar = Any
 """A Python number, which takes part in type promotion as NumPy has it, by its kind alone."""
@@ -26,10 +27,13 @@ class Function(ABC):
         For people.
     retains : bool
         Whether it may keep the arrays that it is given.
+    seconds : float or None
+        That an element takes, of what cannot be measured by calling it.
     """
 
     name: str
     retains = False
+    seconds: float | None = None
 
     @abstractmethod
     def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
@@ -37,8 +41,8 @@ class Function(ABC):
 
 
 @dataclass(frozen=True)
-class Apply(Function):
-    """A ufunc, or one of several results of it.
+class _OfUfunc(Function):
+    """What calls a ufunc for one of its results.
 
     Attributes
     ----------
@@ -59,35 +63,28 @@ class Apply(Function):
         """The ufunc's own."""
         return self.ufunc.__name__
 
-    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
-        if self.ufunc.nout == 1:
-            self.ufunc(*operands, out=out, **dict(self.options))
-            return
+    def _call(self, out: NDArray[Any], operands: Sequence[Any], **more: Any) -> None:
         results: list[Any] = [None] * self.ufunc.nout
         results[self.output] = out
-        self.ufunc(*operands, out=tuple(results), **dict(self.options))
+        self.ufunc(*operands, out=tuple(results), **dict(self.options), **more)
 
 
 @dataclass(frozen=True)
-class ApplyWhere(Function):
+class Apply(_OfUfunc):
+    """A ufunc of the operands."""
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        self._call(out, operands)
+
+
+@dataclass(frozen=True)
+class ApplyWhere(_OfUfunc):
     """A ufunc of the operands from the third on where the first one is true, else the second."""
-
-    ufunc: np.ufunc
-    output: int = 0
-    options: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """The ufunc's own."""
-        return self.ufunc.__name__
 
     def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
         condition, other, *rest = operands
         np.copyto(out, other, casting="unsafe")
-        results: list[Any] = [None] * self.ufunc.nout
-        results[self.output] = out
-        where = np.broadcast_to(condition, out.shape)
-        self.ufunc(*rest, out=tuple(results), where=where, **dict(self.options))
+        self._call(out, rest, where=np.broadcast_to(condition, out.shape))
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,7 @@ class Cast(Function):
     name = "astype"
 
     def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
-        with np.errstate(invalid="ignore"):
-            np.copyto(out, operands[0], casting="unsafe")
+        np.copyto(out, operands[0], casting="unsafe")
 
 
 @dataclass(frozen=True)
@@ -124,11 +120,30 @@ class Choose(Function):
 
 
 @dataclass(frozen=True)
+class Guard(Function):
+    """The first operand. Where the second one is true somewhere, the caller hears of it."""
+
+    message: str
+    kind: type[Warning] | type[OutcropError] = RuntimeWarning
+    name = "guard"
+    # Measuring it would set it off.
+    seconds = 1e-9
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        np.copyto(out, operands[0])
+        if np.any(operands[1]):
+            if not issubclass(self.kind, Warning):
+                raise self.kind(self.message)
+            warnings.warn(self.message, self.kind, stacklevel=2)
+
+
+@dataclass(frozen=True)
 class Call(Function):
     """A function of the user's."""
 
     function: Callable[..., Any]
     retains = True
+    seconds = 1e-9
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -152,9 +167,9 @@ class Call(Function):
 def seconds_per_element(
     function: Function, dtype: np.dtype[Any], dtypes: Sequence[np.dtype[Any] | Scalar]
 ) -> float:
-    """Seconds that an element takes, measured at the first call; 1 ns for what is the user's."""
-    if function.retains:
-        return 1e-9
+    """Seconds that an element takes, measured at the first call where it may be called for that."""
+    if function.seconds is not None:
+        return function.seconds
     key = (function, dtype, tuple(d if isinstance(d, np.dtype) else type(d) for d in dtypes))
     try:
         known = _MEASURED.get(key)

@@ -6,37 +6,26 @@ is computed once.
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from outcrop._source import Source
+from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.functions import Function, Scalar
 from outcrop.expressions.reductions import Reduction
 from outcrop.views import View
 
-__all__ = [
-    "Alias",
-    "Contract",
-    "Gather",
-    "Join",
-    "Leaf",
-    "Map",
-    "Node",
-    "Reduce",
-    "Scan",
-    "Select",
-    "Take",
-    "ancestors",
-]
+__all__ = ["Contract", "Leaf", "Map", "Node", "Reduce", "Scan", "Shape", "ancestors", "only"]
 
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound="Node")
 _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValueDictionary()
 
 
-class Node:
+class Node(ABC):
     """An array that expressions are made of.
 
     Attributes
@@ -60,9 +49,9 @@ class Node:
         """For people."""
         return type(self).__name__.lower()
 
+    @abstractmethod
     def with_operands(self, operands: "Sequence[Node]") -> "Node":
         """The same of other operands, of the same shapes and types."""
-        raise NotImplementedError
 
     @property
     def ndim(self) -> int:
@@ -80,7 +69,7 @@ class Node:
         return self.size * self.dtype.itemsize
 
 
-def _only(key: tuple[Any, ...], node: _T) -> _T:
+def only(key: tuple[Any, ...], node: _T) -> _T:
     """The one node that this key stands for."""
     # A key names operands by their identity, which is theirs as long as the node lives.
     try:
@@ -98,13 +87,16 @@ class Leaf(Node):
     source: Source
     view: View
 
+    def with_operands(self, operands: Sequence[Node]) -> Node:
+        return self
+
     @classmethod
     def of(cls, source: Source, view: View) -> "Leaf":
         """The node of a view."""
         node = cls()
         node.source, node.view = source, view
         node.shape, node.dtype, node.operands = view.shape, source.dtype, ()
-        return _only((cls, id(source), view), node)
+        return only((cls, id(source), view), node)
 
     @property
     def name(self) -> str:
@@ -136,17 +128,23 @@ class Map(Node):
         node = cls()
         node.function, node.arguments = function, tuple(arguments)
         node.operands = tuple(a for a in arguments if isinstance(a, Node))
-        node.shape = (
-            np.broadcast_shapes(*(a.shape for a in node.operands)) if shape is None else shape
-        )
+        node.shape = _broadcast(node.operands) if shape is None else shape
         node.dtype = dtype
         # Numbers that are equal need not be the same: 1 == 1.0 == True, 0.0 == -0.0.
         names = tuple(id(a) if isinstance(a, Node) else (type(a), repr(a)) for a in node.arguments)
-        return _only((cls, function, names, node.shape, dtype), node)
+        return only((cls, function, names, node.shape, dtype), node)
 
     @property
     def name(self) -> str:
         return self.function.name
+
+
+def _broadcast(operands: Sequence[Node]) -> Shape:
+    """The shape that operands broadcast to."""
+    try:
+        return np.broadcast_shapes(*(operand.shape for operand in operands))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
 
 
 class Reduce(Node):
@@ -171,7 +169,7 @@ class Reduce(Node):
         node.operands = (operand,)
         node.shape = tuple(n for a, n in enumerate(operand.shape) if a not in node.axes)
         node.dtype = reduction.dtypes(operand.dtype)[output]
-        return _only((cls, reduction, id(operand), node.axes, output), node)
+        return only((cls, reduction, id(operand), node.axes, output), node)
 
     def family(self) -> "tuple[Reduce, ...]":
         """Give the nodes of all numbers that make up the result, this one among them."""
@@ -206,10 +204,27 @@ class Contract(Node):
         """The node of a product; both operands have its type."""
         node = cls()
         node.operands, node.labels, node.result = (one, other), labels, result
-        extents = dict(zip(labels[0] + labels[1], one.shape + other.shape, strict=True))
+        extents = node.extents
         node.shape = tuple(extents[label] for label in result)
         node.dtype = one.dtype
-        return _only((cls, id(one), id(other), labels, result), node)
+        return only((cls, id(one), id(other), labels, result), node)
+
+    @property
+    def extents(self) -> dict[str, int]:
+        """How many indices each label has."""
+        one, other = self.operands
+        return dict(zip("".join(self.labels), one.shape + other.shape, strict=True))
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether it is the product of a matrix of floating numbers with its own transpose."""
+        (one, other), (left, right) = self.operands, self.labels
+        return (
+            one is other
+            and self.dtype.kind in "fc"
+            and one.ndim == len(self.result) == 2
+            and sum(a != b for a, b in zip(left, right, strict=True)) == 1
+        )
 
     @property
     def name(self) -> str:
@@ -233,145 +248,11 @@ class Scan(Node):
         node = cls()
         node.ufunc, node.axis, node.operands = ufunc, axis, (operand,)
         node.shape, node.dtype = operand.shape, dtype
-        return _only((cls, ufunc, id(operand), axis, dtype), node)
+        return only((cls, ufunc, id(operand), axis, dtype), node)
 
     @property
     def name(self) -> str:
         return f"{self.ufunc.__name__}.accumulate"
-
-
-class Gather(Node):
-    """Elements from elsewhere in the operands, box by box."""
-
-    __slots__ = ()
-
-    def boxes(self, start: Sequence[int], shape: Sequence[int]) -> "Iterator[Piece]":
-        """Where the elements of a box of this node come from."""
-        raise NotImplementedError
-
-
-Piece = tuple[int, View, tuple[slice, ...]]
-"""An operand's number, a view of the operand, and where in the box its elements go."""
-
-
-class Select(Gather):
-    """A view of something that has to be computed first."""
-
-    __slots__ = ("view",)
-
-    view: View
-
-    def with_operands(self, operands: Sequence[Node]) -> Node:
-        return Select.of(operands[0], self.view)
-
-    @classmethod
-    def of(cls, operand: Node, view: View) -> "Select":
-        """The node of a view."""
-        node = cls()
-        node.operands, node.view = (operand,), view
-        node.shape, node.dtype = view.shape, operand.dtype
-        return _only((cls, id(operand), view), node)
-
-    def boxes(self, start: Sequence[int], shape: Sequence[int]) -> Iterator[Piece]:
-        yield 0, self.view.part(start, shape), tuple(slice(0, n) for n in shape)
-
-
-class Alias(Gather):
-    """The same elements in a place of their own, where an expression needs them cut in two ways."""
-
-    __slots__ = ()
-
-    def with_operands(self, operands: Sequence[Node]) -> Node:
-        return Alias.of(operands[0])
-
-    @classmethod
-    def of(cls, operand: Node) -> Node:
-        """A new node. What is stored, or in memory, is simply there twice."""
-        if isinstance(operand, Leaf):
-            leaf = Leaf()
-            leaf.source, leaf.view, leaf.operands = operand.source, operand.view, ()
-            leaf.shape, leaf.dtype = operand.shape, operand.dtype
-            return leaf
-        node = cls()
-        node.operands, node.shape, node.dtype = (operand,), operand.shape, operand.dtype
-        return node
-
-    def boxes(self, start: Sequence[int], shape: Sequence[int]) -> Iterator[Piece]:
-        whole = View.whole(self.shape)
-        yield 0, whole.part(start, shape), tuple(slice(0, n) for n in shape)
-
-
-class Join(Gather):
-    """Arrays one after the other along an axis."""
-
-    __slots__ = ("axis",)
-
-    axis: int
-
-    def with_operands(self, operands: Sequence[Node]) -> Node:
-        return Join.of(operands, self.axis)
-
-    @classmethod
-    def of(cls, operands: Sequence[Node], axis: int) -> "Join":
-        """The node of arrays of one type."""
-        node = cls()
-        node.operands, node.axis = tuple(operands), axis
-        extent = sum(operand.shape[axis] for operand in operands)
-        shape = list(operands[0].shape)
-        shape[axis] = extent
-        node.shape, node.dtype = tuple(shape), operands[0].dtype
-        return _only((cls, axis, *map(id, operands)), node)
-
-    @property
-    def name(self) -> str:
-        return "concatenate"
-
-    def boxes(self, start: Sequence[int], shape: Sequence[int]) -> Iterator[Piece]:
-        axis, first = self.axis, 0
-        for i, operand in enumerate(self.operands):
-            low = max(start[axis], first)
-            high = min(start[axis] + shape[axis], first + operand.shape[axis])
-            if low < high:
-                at, extents = list(start), list(shape)
-                at[axis], extents[axis] = low - first, high - low
-                to = [slice(0, n) for n in shape]
-                to[axis] = slice(low - start[axis], high - start[axis])
-                yield i, View.whole(operand.shape).part(at, extents), tuple(to)
-            first += operand.shape[axis]
-
-
-class Take(Gather):
-    """Elements at indices along an axis."""
-
-    __slots__ = ("axis", "indices")
-
-    axis: int
-    indices: np.ndarray[Any, np.dtype[np.int64]]
-
-    def with_operands(self, operands: Sequence[Node]) -> Node:
-        return Take.of(operands[0], self.indices, self.axis)
-
-    @classmethod
-    def of(cls, operand: Node, indices: Any, axis: int) -> "Take":
-        """The node of what is at non-negative indices."""
-        node = cls()
-        node.operands, node.indices, node.axis = (operand,), indices, axis
-        shape = list(operand.shape)
-        shape[axis] = len(indices)
-        node.shape, node.dtype = tuple(shape), operand.dtype
-        return node
-
-    def boxes(self, start: Sequence[int], shape: Sequence[int]) -> Iterator[Piece]:
-        axis = self.axis
-        wanted = self.indices[start[axis] : start[axis] + shape[axis]]
-        # Runs of indices that follow one another are one box.
-        breaks = np.flatnonzero(np.diff(wanted) != 1) + 1
-        for low, high in zip([0, *breaks], [*breaks, len(wanted)], strict=True):
-            at, extents = list(start), list(shape)
-            at[axis], extents[axis] = int(wanted[low]), int(high - low)
-            to = [slice(0, n) for n in shape]
-            to[axis] = slice(int(low), int(high))
-            yield 0, View.whole(self.operands[0].shape).part(at, extents), tuple(to)
 
 
 def ancestors(roots: Iterable[Node]) -> list[Node]:

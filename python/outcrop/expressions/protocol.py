@@ -1,40 +1,118 @@
 """NumPy's protocols: what its ufuncs and functions do with arrays that need not fit in memory."""
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop._lazy import ComputedSource
 from outcrop.array import Array
-from outcrop.errors import UnsupportedError
-from outcrop.expressions.arrays import ExpressionSource, applied, array_of, node_of
-from outcrop.expressions.reducing import cast, reduced, scanned
+from outcrop.creation import asarray
+from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.expressions.arrays import (
+    applied,
+    array_of,
+    check_out,
+    node_of,
+    placed_in,
+)
+from outcrop.expressions.reducing import cast, reduced, reduced_by_segments, scanned
 
 __all__ = ["astype", "function", "ufunc"]
 
 
-def ufunc(which: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+# -- ufuncs and their methods ----------------------------------------------------------------------
+
+
+def ufunc(which: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What a ufunc, or a method of it, gives for arrays."""
-    if method == "__call__":
-        if which is np.matmul and not kwargs:
-            return _product(*inputs)
-        return applied(which, inputs, kwargs)
-    if method == "reduce":
-        return reduced(which, *inputs, **{k: v for k, v in kwargs.items() if v is not None})
-    if method == "accumulate":
-        return scanned(which, *inputs, **kwargs)
-    raise UnsupportedError(
-        f"numpy.{which.__name__}.{method} on an outcrop.Array is not supported in this version"
-    )
+    return _METHODS[method](which, *inputs, **kwargs)
+
+
+def _call(which: np.ufunc, *inputs: Any, **options: Any) -> Any:
+    from outcrop.products import vecdot
+
+    if which is np.vecdot and set(options) <= {"axis"}:
+        return vecdot(*inputs, **options)
+    if which is np.matmul and not set(options) - {"out"}:
+        outs = options.get("out") or (None,)
+        return placed_in(outs, [_product(*inputs)], "same_kind", inputs[0])[0]
+    return applied(which, inputs, options)
+
+
+def _by_method(
+    method: Callable[..., Array],
+) -> Callable[..., Any]:
+    """A method that gives one array, which `out` may take."""
+
+    def call(which: np.ufunc, x: Any, *rest: Any, out: Any = None, **options: Any) -> Any:
+        def make(**more: Any) -> Array:
+            return method(which, _array(x), *rest, **{**options, **more})
+
+        return _delivered(make, out[0] if out else None, options.get("dtype") is None)
+
+    return call
+
+
+def _outer(which: np.ufunc, one: Any, other: Any, **options: Any) -> Any:
+    if which.nin != 2:
+        raise InvalidArgumentError("outer product only supported for binary functions")
+    a, b = _array(one), _array(other)
+    return applied(which, [a[(..., *(None,) * b.ndim)], b], options)
+
+
+def _at(which: np.ufunc, target: Any, indices: Any, *operands: Any) -> None:
+    memory = target
+    if isinstance(target, Array):
+        memory = target._source.borrow(target._view) if target.writable else None
+    if memory is None:
+        raise UnsupportedError(
+            f"numpy.{which.__name__}.at changes single elements in their place, which is not done "
+            "on disk; change a part in memory (part = A[key].compute(); "
+            f"numpy.{which.__name__}.at(part, ...); A[key] = part), or assign to slices"
+        )
+    which.at(memory, _loaded(indices), *map(_loaded, operands))
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": _call,
+    "accumulate": _by_method(scanned),
+    "at": _at,
+    "outer": _outer,
+    "reduce": _by_method(reduced),
+    "reduceat": _by_method(reduced_by_segments),
+}
+
+
+def _array(x: Any) -> Array:
+    return x if isinstance(x, Array) else asarray(x)
+
+
+def _delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
+    """What a function makes, in `out` where that is given."""
+    result = make()
+    if out is None:
+        return result
+    check_out(out)
+    if widens and {result.dtype.kind, out.dtype.kind} <= {"f", "c"}:
+        # NumPy computes in the type of both.
+        kind = np.promote_types(result.dtype, out.dtype)
+        result = result if kind == result.dtype else make(dtype=kind)
+    if result.shape != out.shape:
+        raise InvalidArgumentError(
+            f"out= has the shape {out.shape}, and the result has {result.shape}"
+        )
+    return placed_in([out], [result])[0]
 
 
 def _product(one: Any, other: Any) -> Array:
     from outcrop.linalg import matmul
 
     result = matmul(one, other)
-    if any(isinstance(x, Array) and isinstance(x._source, ExpressionSource) for x in (one, other)):
+    if any(isinstance(x, Array) and isinstance(x._source, ComputedSource) for x in (one, other)):
         # Part of an expression, where it is no work of its own.
         return array_of(node_of(result))
     return result
@@ -65,24 +143,62 @@ def _loaded(x: Any) -> Any:
     return x
 
 
+def _as_numpy(theirs: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ours with the arguments of NumPy's."""
+    signature, known = inspect.signature(theirs), inspect.signature(own).parameters
+    name = theirs.__name__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        options = {key: value for key, value in given.items() if value is not np._NoValue}
+        x = options.pop(next(iter(signature.parameters)))
+        out = options.pop("out", None)
+        if "ddof" in options:
+            ddof = options.pop("ddof")
+            if ddof and "correction" in options:
+                raise InvalidArgumentError("ddof and correction can't be provided simultaneously.")
+            options.setdefault("correction", ddof)
+        for key in options:
+            if key not in known:
+                raise UnsupportedError(
+                    f"numpy.{name}({key}=) of an outcrop.Array is not supported in this version"
+                )
+        widens = "dtype" in known and options.get("dtype") is None
+        return _delivered(lambda **more: own(x, **{**options, **more}), out, widens)
+
+    return call
+
+
+def _refused(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(
+            f"numpy.{theirs.__name__} of an outcrop.Array takes sorting, and is not supported in "
+            f"this version; numpy.{theirs.__name__}(A.compute()) does it in memory"
+        )
+
+    return call
+
+
+_NAMED_ALIKE = (
+    "all", "any", "argmax", "argmin", "average", "count_nonzero", "cumulative_prod",
+    "cumulative_sum", "diff", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod",
+    "ptp", "std", "sum", "trapezoid", "var",
+)  # fmt: skip
+_NAMED_OTHERWISE = {
+    "amax": "max",
+    "amin": "min",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+}
+_BY_SORTING = ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
+
+
 @cache
 def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
-    from outcrop import manipulation, reorganize, statistical
-
-    def reduction(name: str) -> Callable[..., Any]:
-        own = getattr(statistical, name)
-
-        def reduce(a: Any, axis: Any = None, **options: Any) -> Array:
-            for key in ("dtype", "out", "keepdims", "initial", "where"):
-                if options.get(key, True) is np._NoValue or options.get(key, 0) is None:
-                    options.pop(key)
-            if options.pop("out", None) is not None:
-                raise UnsupportedError(f"numpy.{name}(out=) is not supported for an outcrop.Array")
-            if "ddof" in options:
-                options["correction"] = options.pop("ddof")
-            return own(a, axis=axis, **options)  # type: ignore[no-any-return]
-
-        return reduce
+    import outcrop
+    from outcrop import manipulation, reorganize
+    from outcrop.expressions.names import names
 
     def positional(own: Callable[..., Any], *names: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
@@ -91,21 +207,17 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
 
         return call
 
+    alike = {name: name for name in _NAMED_ALIKE} | _NAMED_OTHERWISE
     found: dict[Callable[..., Any], Callable[..., Any]] = {
-        getattr(np, name): reduction(name)
-        for name in ("sum", "prod", "mean", "var", "std", "min", "max", "any", "all")
+        getattr(np, theirs): _as_numpy(getattr(np, theirs), getattr(outcrop, own))
+        for theirs, own in alike.items()
     }
+    found |= {getattr(np, name): _refused(getattr(np, name)) for name in _BY_SORTING}
     found |= {
-        np.argmin: positional(statistical.argmin, "axis"),
-        np.argmax: positional(statistical.argmax, "axis"),
-        np.count_nonzero: positional(statistical.count_nonzero, "axis"),
-        np.cumsum: positional(statistical.cumulative_sum, "axis", "dtype"),
-        np.cumprod: positional(statistical.cumulative_prod, "axis", "dtype"),
         np.where: manipulation.where,
         np.clip: manipulation.clip,
         np.concatenate: positional(manipulation.concat, "axis"),
         np.stack: positional(manipulation.stack, "axis"),
-        np.take: lambda a, indices, axis=None: manipulation.take(a, indices, axis=axis),
         np.expand_dims: positional(manipulation.expand_dims, "axis"),
         np.squeeze: positional(manipulation.squeeze, "axis"),
         np.broadcast_to: positional(manipulation.broadcast_to, "shape"),
@@ -117,4 +229,4 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.ndim: lambda a: a.ndim,
         np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     }
-    return found
+    return found | names()

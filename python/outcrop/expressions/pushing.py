@@ -3,10 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Select
+import numpy as np
+
+from outcrop._source import MemorySource
+from outcrop.expressions.folding import Fold, Reshape
+from outcrop.expressions.gathers import Join, Select, Take
+from outcrop.expressions.indices import Indices
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.views import NewAxis, Span, View
 
-__all__ = ["composed", "viewed"]
+__all__ = ["composed", "leaf_of", "refolded", "viewed"]
+
+_FEW = 16
+"""How many elements go into a sum whose results are rather moved than computed again."""
 
 
 def composed(inner: View, outer: View) -> View:
@@ -37,6 +46,8 @@ def viewed(node: Node, view: View) -> Node:
     """The node of a view of another one."""
     if view.is_whole:
         return node
+    if view.size == 0:
+        return Leaf.of(MemorySource(np.empty(view.shape, node.dtype)), View.whole(view.shape))
     # Depth first, without recursion: what is asked of operands comes before their consumers.
     made: dict[tuple[int, View], Node] = {}
     stack = [(node, view)]
@@ -58,21 +69,40 @@ def viewed(node: Node, view: View) -> Node:
 
 def _wishes(node: Node, view: View) -> list[tuple[Node, View]]:
     """Which views of its operands a view of a node is made of."""
-    if view.is_whole:
+    if view.is_whole or _is_of_few_sums(node, view):
         return []
     match node:
         case Map():
             return [(o, _broadcast(o, node, view)) for o in node.operands]
         case Reduce():
             return [(node.operands[0], _unreduced(node, view))]
+        case Scan() if _begins_alike(node, view):
+            return [(node.operands[0], view)]
         case Contract():
             return [(o, v) for o, v in zip(node.operands, _factors(node, view)[0], strict=True)]
+        case Join():
+            return _joined(node, view)
+        case Take():
+            return [(node.operands[0], _taken(node, view)[0])]
+        case Reshape():
+            return [(node.operands[0], node.narrowed(composed(node.view, view))[0])]
     return []
+
+
+def _is_of_few_sums(node: Node, view: View) -> bool:
+    """Whether it has all elements of long sums: pushed, it would be other sums, of a new pass."""
+    return (
+        isinstance(node, Reduce | Contract)
+        and view.size == node.size
+        and _FEW * node.size <= max(operand.size for operand in node.operands)
+    )
 
 
 def _made(node: Node, view: View, operands: Sequence[Node]) -> Node:
     if view.is_whole:
         return node
+    if _is_of_few_sums(node, view):
+        return viewed_later(node, view)
     match node:
         case Leaf():
             return leaf_of(node.source, composed(node.view, view))
@@ -87,9 +117,19 @@ def _made(node: Node, view: View, operands: Sequence[Node]) -> Node:
             kept = len(view.axes)
             axes = range(kept, kept + len(node.axes))
             return Reduce.of(node.reduction, operands[0], axes, node.output)
+        case Scan() if _begins_alike(node, view):
+            return Scan.of(node.ufunc, operands[0], view.axes.index(node.axis), node.dtype)
         case Contract():
             _, labels, result = _factors(node, view)
             return Contract.of(operands[0], operands[1], labels, result)
+        case Join():
+            return _rejoined(node, view, operands)
+        case Take():
+            _, indices, axis = _taken(node, view)
+            return operands[0] if indices is None else Take.of(operands[0], indices, axis)
+        case Reshape():
+            _, folds, rest = node.narrowed(composed(node.view, view))
+            return refolded(operands[0], folds, rest)
         case Select():
             return viewed_later(node.operands[0], composed(node.view, view))
     return viewed_later(node, view)
@@ -98,6 +138,15 @@ def _made(node: Node, view: View, operands: Sequence[Node]) -> Node:
 def viewed_later(node: Node, view: View) -> Node:
     """A view of what has to be computed, or is stored, first."""
     return node if view.is_whole else Select.of(node, view)
+
+
+def refolded(operand: Node, folds: Sequence[Fold], view: View) -> Node:
+    """A view of an operand that has been folded."""
+    if all(fold.is_trivial for fold in folds):
+        return viewed(operand, view)
+    if view.is_dense:
+        return Reshape.of(operand, folds, view)
+    return viewed_later(Reshape.of(operand, folds, View.whole(view.source_shape)), view)
 
 
 def leaf_of(source: Any, view: View) -> Node:
@@ -145,6 +194,12 @@ def _unreduced(node: Reduce, view: View) -> View:
     return View(operand.shape, tuple(selectors), (*axes, *node.axes))
 
 
+def _begins_alike(node: Scan, view: View) -> bool:
+    """Whether a view takes the first elements along the axis of an accumulation, or all."""
+    chosen = view.selectors[node.axis]
+    return isinstance(chosen, Span) and (chosen.start, chosen.step) == (0, 1)
+
+
 def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], str]:
     """The views of the factors, and their labels and the result's, for a view of a product."""
     chosen = dict(zip(node.result, view.selectors, strict=True))
@@ -174,3 +229,46 @@ def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], s
         views.append(View(operand.shape, selectors, tuple(axes)))
         labels.append(kept)
     return views, (labels[0], labels[1]), "".join(result)
+
+
+def _joined(node: Join, view: View) -> list[tuple[Node, View]]:
+    """The views of those operands that a view of a join has anything of, in their order in it."""
+    axis, first = node.axis, 0
+    chosen = view.selectors[axis]
+    wishes: list[tuple[Node, View]] = []
+    for operand in node.operands:
+        end = first + operand.shape[axis]
+        own: int | Span | None = None
+        if isinstance(chosen, Span):
+            low, high = chosen.within(first, end)
+            if low < high:
+                part = chosen.part(low, high - low)
+                own = Span(part.start - first, part.step, part.length)
+        elif first <= chosen < end:
+            own = chosen - first
+        if own is not None:
+            selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
+            wishes.append((operand, View(operand.shape, selectors, view.axes)))
+        first = end
+    backwards = isinstance(chosen, Span) and chosen.step < 0
+    return wishes[::-1] if backwards else wishes
+
+
+def _rejoined(node: Join, view: View, operands: Sequence[Node]) -> Node:
+    if len(operands) == 1:
+        return operands[0]
+    return Join.of(operands, view.axes.index(node.axis))
+
+
+def _taken(node: Take, view: View) -> tuple[View, Indices | None, int]:
+    """The view of the operand, the indices, if they are left, and the axis, for a view."""
+    (operand,), axis = node.operands, node.axis
+    chosen = view.selectors[axis]
+    if isinstance(chosen, Span):
+        own: int | Span = Span(0, 1, operand.shape[axis])
+        indices, place = node.indices.part(chosen), view.axes.index(axis)
+    else:
+        own = int(node.indices.between(chosen, chosen + 1)[0])
+        indices, place = None, 0
+    selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
+    return View(operand.shape, selectors, view.axes), indices, place

@@ -3,12 +3,21 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ArgExtreme", "Moments", "Reduction", "UfuncReduction"]
+__all__ = [
+    "ArgExtreme",
+    "Last",
+    "Moments",
+    "NanMoments",
+    "Reduction",
+    "UfuncReduction",
+    "is_reorderable",
+]
 
 Axes = tuple[int, ...]
 
@@ -39,6 +48,17 @@ class Reduction(ABC):
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
     ) -> None:
         """Take in the result for a part that comes later; `counts` elements went into each."""
+
+
+@cache
+def is_reorderable(ufunc: np.ufunc, dtype: np.dtype[Any]) -> bool:
+    """Whether parts may be reduced apart, and in any order."""
+    try:
+        # NumPy alone knows, and reduces nothing else over two axes.
+        ufunc.reduce(np.ones((1, 1), dtype), axis=(0, 1))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -81,6 +101,27 @@ class UfuncReduction(Reduction):
 
 
 @dataclass(frozen=True)
+class Last(Reduction):
+    """The last element along one axis: of a running sum, the whole."""
+
+    name = "last"
+
+    def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
+        return (dtype,)
+
+    def start(
+        self, block: NDArray[Any], axes: Axes, first: Sequence[int], out: Sequence[NDArray[Any]]
+    ) -> None:
+        (axis,) = axes
+        np.copyto(out[0], np.take(block, -1, axis))
+
+    def merge(
+        self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
+    ) -> None:
+        np.copyto(into[0], other[0])
+
+
+@dataclass(frozen=True)
 class Moments(Reduction):
     """Means and sums of squared deviations from them, by the formula of Chan, Golub and LeVeque.
 
@@ -94,41 +135,90 @@ class Moments(Reduction):
     name = "moments"
 
     def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
-        real = np.empty(0, self.dtype).real.dtype
-        return self.dtype, real
+        return self.dtype, np.empty(0, self.dtype).real.dtype
 
     def start(
         self, block: NDArray[Any], axes: Axes, first: Sequence[int], out: Sequence[NDArray[Any]]
     ) -> None:
         mean = np.mean(block, axis=axes, dtype=self.dtype, keepdims=True)
-        rest = np.subtract(block, mean, dtype=self.dtype)
         np.copyto(out[0], mean.reshape(out[0].shape))
-        squares = (rest * rest.conj()).real if self.dtype.kind == "c" else np.square(rest, out=rest)
-        np.sum(squares, axis=axes, out=out[1])
+        np.sum(_squared(np.subtract(block, mean, dtype=self.dtype)), axis=axes, out=out[1])
 
     def merge(
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
     ) -> None:
-        (mean, squares), (mean2, squares2), (n, m) = into, other, counts
-        if not n or not m:
-            if not n:
-                np.copyto(mean, mean2)
-                np.copyto(squares, squares2)
-            return
-        delta = mean2 - mean
-        squares += squares2
-        squares += (delta * delta.conj()).real * (n * m / (n + m))
-        mean += delta * (m / (n + m))
+        n, m = counts
+        _take_in(into, other, n, m / (n + m))
+
+
+@dataclass(frozen=True)
+class NanMoments(Moments):
+    """`Moments` of what is not NaN, and how many elements that are."""
+
+    def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
+        return *super().dtypes(dtype), np.dtype(np.intp)
+
+    def start(
+        self, block: NDArray[Any], axes: Axes, first: Sequence[int], out: Sequence[NDArray[Any]]
+    ) -> None:
+        missing = np.isnan(block)
+        count = np.sum(~missing, axis=axes, dtype=np.intp, keepdims=True)
+        rest = block.astype(self.dtype)
+        np.copyto(rest, 0, where=missing)
+        mean = np.sum(rest, axis=axes, keepdims=True) / np.maximum(count, 1)
+        mean = mean.astype(self.dtype, copy=False)
+        np.subtract(rest, mean, out=rest)
+        np.copyto(rest, 0, where=missing)
+        np.copyto(out[0], mean.reshape(out[0].shape))
+        np.sum(_squared(rest), axis=axes, out=out[1])
+        np.copyto(out[2], count.reshape(out[2].shape))
+
+    def merge(
+        self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
+    ) -> None:
+        n, m = into[2], other[2]
+        _take_in(into, other, n, m / np.maximum(n + m, 1))
+        n += m
+
+
+def _squared(given: Any) -> NDArray[Any]:
+    """Squares of absolute values, in the place of the elements where they fit there."""
+    rest = np.asarray(given)
+    if rest.dtype.kind != "c":
+        squares: NDArray[Any] = np.square(rest, out=rest)
+        return squares
+    squares = np.square(rest.real)
+    squares += np.square(rest.imag)
+    return squares
+
+
+def _take_in(
+    into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], n: Any, share: Any
+) -> None:
+    """Join moments: those of `n` elements, and others of which there are `share` of all."""
+    mean, squares = into[:2]
+    delta = other[0] - mean
+    squares += other[1]
+    squares += _squared(delta.copy()) * (n * share)
+    mean += delta * share
 
 
 @dataclass(frozen=True)
 class ArgExtreme(Reduction):
-    """The first index of the least or greatest element along one axis, NaN counting as it.
+    """The first place of the least or greatest element over axes, NaN counting as it.
 
-    The results are the element, and its index.
+    The results are the element, and its index among all, flattened.
+
+    Attributes
+    ----------
+    least : bool
+        Which of the two.
+    extents : tuple of int
+        Of the axes that are reduced over.
     """
 
     least: bool
+    extents: tuple[int, ...]
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -141,17 +231,24 @@ class ArgExtreme(Reduction):
     def start(
         self, block: NDArray[Any], axes: Axes, first: Sequence[int], out: Sequence[NDArray[Any]]
     ) -> None:
-        (axis,) = axes
         find = np.argmin if self.least else np.argmax
-        place = np.expand_dims(find(block, axis=axis), axis)
-        np.copyto(out[0], np.take_along_axis(block, place, axis).reshape(out[0].shape))
-        np.add(place.reshape(out[1].shape), first[axis], out=out[1])
+        value, index, stride = block, np.zeros((1,) * block.ndim, np.intp), 1
+        # Of the first ones along the last axis, the first one along the axis before is the first.
+        for axis, extent in zip(reversed(axes), reversed(self.extents), strict=True):
+            place = find(value, axis=axis, keepdims=True)
+            value = np.take_along_axis(value, place, axis)
+            known = index if index.size == 1 else np.take_along_axis(index, place, axis)
+            index = known + (place + first[axis]) * stride
+            stride *= extent
+        np.copyto(out[0], value.reshape(out[0].shape))
+        np.copyto(out[1], index.reshape(out[1].shape))
 
     def merge(
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
     ) -> None:
         (value, place), (value2, place2) = into, other
-        better = np.less(value2, value) if self.least else np.greater(value2, value)
+        with np.errstate(invalid="ignore"):
+            better = np.less(value2, value) if self.least else np.greater(value2, value)
         if value.dtype.kind in "fc":
             better |= np.isnan(value2)
             better &= ~np.isnan(value)

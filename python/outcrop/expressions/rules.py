@@ -1,29 +1,30 @@
 """Rewriting: other expressions for the same arrays, which are computed in less time.
 
-A rule takes a node, whose operands have been rewritten, and gives another one of the same shape and
-type, or None. New rules are added to `RULES`.
+A rule takes a node, whose operands have been rewritten, and the identities of the nodes that have
+several consumers; it gives another node of the same shape and type, or None. New rules are added to
+`RULES`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 
 from outcrop.expressions.nodes import Contract, Node, ancestors
 
 __all__ = ["RULES", "rewritten"]
 
-Rule = Callable[[Node], Node | None]
+Rule = Callable[[Node, Set[int]], Node | None]
 
 
 def _operations(node: Contract) -> int:
     """Multiplications that a product takes."""
-    extents: dict[str, int] = {}
-    for operand, labels in zip(node.operands, node.labels, strict=True):
-        extents |= dict(zip(labels, operand.shape, strict=True))
-    return math.prod(extents.values())
+    return math.prod(node.extents.values())
 
 
-def associated(node: Node) -> Node | None:
+def associated(node: Node, shared: Set[int]) -> Node | None:
     """``(A B) C`` as ``A (B C)``, and the other way round, where that takes fewer operations.
+
+    A product that has other consumers as well is there anyway, once for all of them.
 
     Of floating-point numbers and matrices only: the rounding errors of the two differ, but neither
     has the larger bound.
@@ -33,7 +34,7 @@ def associated(node: Node) -> Node | None:
     best: tuple[int, Node] | None = None
     for i in (0, 1):
         inner = node.operands[i]
-        if not isinstance(inner, Contract):
+        if not isinstance(inner, Contract) or id(inner) in shared:
             continue
         found = _turned(node, i, inner)
         if found is None:
@@ -81,7 +82,10 @@ RULES: Sequence[Rule] = (associated,)
 def rewritten(roots: Sequence[Node]) -> list[Node]:
     """The roots with every rule applied, wherever it applies, operands first."""
     made: dict[int, Node] = {}
-    for node in ancestors(roots):
+    nodes = ancestors(roots)
+    uses = Counter(id(node) for node in (*roots, *(o for n in nodes for o in n.operands)))
+    shared = {id(node) for node in nodes if uses[id(node)] > 1}
+    for node in nodes:
         now = node
         if any(made[id(o)] is not o for o in node.operands):
             now = node.with_operands([made[id(o)] for o in node.operands])
@@ -89,8 +93,10 @@ def rewritten(roots: Sequence[Node]) -> list[Node]:
         while changed:
             changed = False
             for rule in RULES:
-                found = rule(now)
+                found = rule(now, shared)
                 if found is not None:
                     now, changed = found, True
         made[id(node)] = now
+        if id(node) in shared:
+            shared.add(id(now))
     return [made[id(node)] for node in roots]

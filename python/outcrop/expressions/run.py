@@ -13,17 +13,11 @@ from outcrop.errors import BudgetError
 from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
 from outcrop.expressions.functions import Copy
-from outcrop.expressions.lower import Lowered, Wanted
-from outcrop.expressions.nodes import (
-    Alias,
-    Gather,
-    Leaf,
-    Map,
-    Node,
-    Reduce,
-    ancestors,
-)
+from outcrop.expressions.gathers import Alias, Gather
+from outcrop.expressions.lower import Lowered
+from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.rules import rewritten
+from outcrop.expressions.storage import Wanted
 
 __all__ = ["Planned", "plan"]
 
@@ -77,11 +71,29 @@ class Planned:
 
         def step(number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             # Warnings are what the caller has asked for, whichever thread computes.
-            with np.errstate(**errors):
-                lowered.run(number, tiles, workspace)
+            try:
+                with np.errstate(**errors):
+                    lowered.run(number, tiles, workspace)
+            except BaseException as error:
+                # Whoever looks at the frames of a traceback would see memory that others have now.
+                del tiles, workspace
+                _forget_frames(error)
+                raise
 
         numbered = list(zip(lowered.outputs, outputs, strict=True))
         self._plan.run(step, numbered, progress, timeline)
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Let go of the frames that an exception, and those that it came from, refer to."""
+    seen: set[int] = set()
+    rest: list[BaseException | None] = [error]
+    while rest:
+        one = rest.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            rest += [one.__cause__, one.__context__]
 
 
 def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
@@ -98,8 +110,8 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     tiles = [(w.node, _tile(w.target)) for w in given]
     error: BudgetError | None = None
     cuts: dict[int, int] | None = None
-    for nbytes in sizes(memory_budget()):
-        lowered = _lowered(given, nodes, tiles, nbytes)
+    for nbytes, wide in sizes(memory_budget()):
+        lowered = _lowered(given, nodes, tiles, nbytes, wide)
         if lowered.tiling.cuts == cuts:
             continue
         cuts = lowered.tiling.cuts
@@ -135,10 +147,11 @@ def _lowered(
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
     nbytes: int,
+    wide: int,
 ) -> Lowered:
     """The program with tiles of so many bytes, at most."""
     while True:
-        tiling = cut(nodes, tiles, nbytes)
+        tiling = cut(nodes, tiles, nbytes, wide)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

@@ -7,14 +7,12 @@ from typing import Any
 from outcrop import _native
 from outcrop._checks import StrPath, check_path
 from outcrop._lazy import Progress
-from outcrop._save import create_store
-from outcrop._store import StoreSource
+from outcrop._save import create_store, reopened
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.run import plan
-from outcrop.formats import check_format, family_of, format_of
-from outcrop.views import View
+from outcrop.formats import check_format, format_of
 
 __all__ = ["save"]
 
@@ -101,7 +99,7 @@ def save(
         made.clear()
         raise
     return {
-        path: _opened(store, name, format)
+        path: Array(reopened(store, name, format))
         for (path, name), store, format in zip(names.items(), stores, formats, strict=True)
     }
 
@@ -121,16 +119,3 @@ def _create(
         attributes=None,
         overwrite=overwrite,
     )
-
-
-def _opened(store: _native.Store, name: str, format: str) -> Array:
-    if format == "zarr":
-        source = StoreSource(_native.reopen(store), "r")
-    elif family := family_of(format):
-        source = StoreSource(family.open(name, "r", 0), "r")
-    elif format == "raw":
-        opened = _native.open(name, "r", format, store.shape, store.dtype, 0, "C")
-        source = StoreSource(opened, "r")
-    else:
-        source = StoreSource(_native.open(name, "r", format, None, None, 0, "C"), "r")
-    return Array(source, View.whole(source.shape))

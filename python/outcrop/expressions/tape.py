@@ -1,50 +1,39 @@
 """What a step does: the nodes of a group, one after the other, on strips that stay in the cache."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import MemorySource, filler
+from outcrop._source import MemorySource
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.functions import Apply
-from outcrop.expressions.nodes import Contract, Gather, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.gathering import Gathered, Ranges
+from outcrop.expressions.gathers import Gather
+from outcrop.expressions.instructions import (
+    ALIGNMENT,
+    Instruction,
+    Moment,
+    Product,
+    Value,
+    completion,
+    instruction,
+)
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 
 __all__ = ["Tape"]
 
 Array = NDArray[Any]
 
-_STRIP = 256 << 10
-"""Bytes of the largest value of a strip: with some others, it stays in a core's own cache."""
+_STRIP = 1 << 20
+"""Bytes of a strip of what is read and written, and of the largest value twice, at most: they stay
+in a core's own cache."""
 
-_ALIGNMENT = 64
-
-
-@dataclass
-class _Value:
-    """A node in a tape.
-
-    Attributes
-    ----------
-    lines : tuple of int
-        Those of its axes.
-    along : int or None
-        The axis along which strips are cut.
-    offset : int or None
-        In the workspace, of one that is neither read nor written.
-    tile : int or None
-        The number of the tile that it is read from or written to.
-    """
-
-    node: Node
-    lines: tuple[int, ...]
-    along: int | None
-    offset: int | None = None
-    tile: int | None = None
+_DEPTH = 512
+"""Indices of a strip, at least, where each is multiplied with, or added to, a large matrix."""
 
 
 class Tape:
@@ -75,31 +64,70 @@ class Tape:
         self.tiling = tiling
         self.line = cut[0] if cut else None
         self.cut = tuple(cut)
-        self.values: dict[int, _Value] = {}
+        self.inputs, self.outputs = list(inputs), list(outputs)
         self.computed = list(computed)
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
-        for node in (*inputs, *computed):
-            lines = tiling.axes.of(node)
-            along = lines.index(self.line) if self.line in lines else None
-            self.values[id(node)] = _Value(node, lines, along)
-        for i, node in enumerate((*inputs, *outputs)):
-            self.values[id(node)].tile = i
+        self.values: dict[int, Value] = {}
+        # Tiles come first, in the order in which they are given.
+        for node in (*inputs, *outputs, *computed):
+            if id(node) not in self.values:
+                lines, place = tiling.axes.of(node), len(self.values)
+                along = lines.index(self.line) if self.line in lines else None
+                self.values[id(node)] = Value(
+                    node, place, lines, along, place < len(inputs) + len(outputs)
+                )
         self.strip = self._strip()
-        self.before = [n for n in computed if not self._is_in_strips(n)]
-        self.loop = [n for n in computed if self._is_in_strips(n)]
+        borrowed = [n for n in computed if _is_in_memory(n)]
+        early = [n for n in computed if not self._is_in_strips(n) and not _is_in_memory(n)]
+        late = [n for n in computed if self._is_in_strips(n)]
         self.scans = [
             node
             for node in computed
             if isinstance(node, Scan) and tiling.axes.of(node)[node.axis] in tiling.cuts
         ]
         self.product_memory, self.beside = self._product_memory()
-        self.workspace = self._place() + self.product_memory
+        parts, end = self._place(early, late)
+        self.workspace = end + self.product_memory
+        rooms = parts, slice(end, self.workspace)
+        self._borrowed = [self.values[id(n)] for n in borrowed]
+        self._passed_early = [v for n in early if (v := self.values[id(n)]).offset is not None]
+        self._passed = [v for n in late if (v := self.values[id(n)]).offset is not None]
+        self._before = [
+            do
+            for n in early
+            if not self._is_sibling(n)
+            for do in (self._instruction(n, rooms), completion(self.values[id(n)]))
+            if do is not None
+        ]
+        self._loop = [self._instruction(n, rooms) for n in late if not self._is_sibling(n)]
+        self._after = [do for n in late if (do := completion(self.values[id(n)])) is not None]
+        looped = {id(n) for n in late} - {id(n) for n in outputs}
+        # What is there before the strips: its place, and the key of what comes before the strip's.
+        self._whole = [
+            (v.place, (slice(None),) * v.along)
+            for key, v in self.values.items()
+            if v.along is not None and key not in looped
+        ]
 
     # -- making it ---------------------------------------------------------------------------
 
+    def _instruction(self, node: Node, rooms: tuple[int, slice]) -> Instruction:
+        carry = next((i for i, scan in enumerate(self.scans) if scan is node), None)
+
+        def first(index: int) -> int:
+            """The first index of the tile in which one is, along the line of the strips."""
+            extent = self.tiling.extent(self.line) if self.line is not None else 1
+            return index // extent * extent
+
+        return instruction(self.values[id(node)], self.values, carry, self.line, first, rooms)
+
+    def _is_sibling(self, node: Node) -> bool:
+        """Whether it is computed together with another one."""
+        return isinstance(node, Reduce) and node.output > 0
+
     def _is_in_strips(self, node: Node) -> bool:
         """Whether it is computed strip by strip: it has the line, or sums over it."""
+        if _is_in_memory(node):
+            return False
         if self.values[id(node)].along is not None:
             return not isinstance(node, Gather)
         return any(
@@ -114,7 +142,12 @@ class Tape:
         if self.line is None:
             return 1
         extent = self.tiling.extent(self.line)
-        row = max(
+        row = sum(
+            self.tiling.tile_bytes(v.node) // extent
+            for v in self.values.values()
+            if v.along is not None and v.tile
+        )
+        largest = max(
             (
                 self.tiling.tile_bytes(v.node) // extent
                 for v in self.values.values()
@@ -122,24 +155,39 @@ class Tape:
             ),
             default=1,
         )
-        return max(min(_STRIP // max(row, 1), extent), 1)
+        strip = _STRIP // max(row, 2 * largest, 1)
+        if any(self._is_large(node) for node in self.computed if isinstance(node, Contract)):
+            strip = max(strip, _DEPTH)
+        return max(min(strip, extent), 1)
 
-    def _strip_shape(self, value: _Value) -> tuple[int, ...]:
+    def _is_large(self, node: Contract) -> bool:
+        """Whether a product goes over more than fits a cache for each strip."""
+        sides = (self.values[id(n)] for n in (node, *node.operands))
+        return any(v.along is None and self.tiling.tile_bytes(v.node) > _STRIP // 4 for v in sides)
+
+    def _strip_shape(self, value: Value) -> tuple[int, ...]:
         """The largest shape of a value: of a strip, or of a tile."""
         shape = list(self.tiling.tile(value.node))
         if value.along is not None and not isinstance(value.node, Gather):
             shape[value.along] = min(self.strip, shape[value.along])
         return tuple(shape)
 
-    def _place(self) -> int:
-        """Give values that are only passed on places in the workspace; its size."""
+    def _place(self, before: Sequence[Node], loop: Sequence[Node]) -> tuple[int, int]:
+        """Give values that are only passed on places in the workspace.
+
+        Where parts of sums have their place behind them, and the end of all.
+        """
         last: dict[int, int] = {}
-        order = [*self.before, *self.loop]
+        order = [*before, *loop]
         for i, node in enumerate(order):
             for operand in node.operands:
                 # What is computed before the strips is needed in all of them.
-                is_early = i >= len(self.before) and not self._is_in_strips(operand)
+                is_early = i >= len(before) and not self._is_in_strips(operand)
                 last[id(operand)] = len(order) if is_early else i
+            if isinstance(node, Reduce):
+                # The numbers that make up one result are computed at once.
+                first = id(node.family()[0])
+                last[first] = max(last.get(first, i), i)
         free: list[tuple[int, int]] = []
         end = 0
         for i, node in enumerate(order):
@@ -150,7 +198,7 @@ class Tape:
                 if id(o) in self.values and last.get(id(o)) == i
             ]
             going = [v for v in going if v.offset is not None]
-            if value.tile is None and not _is_in_memory(node):
+            if not value.tile:
                 nbytes = self._bytes(value)
                 heir = next((v for v in going if self._may_overwrite(node, v)), None)
                 if heir is not None:
@@ -169,20 +217,19 @@ class Tape:
                     going.append(value)
             free += [(self._bytes(v), v.offset) for v in going if v.offset is not None]
         # Parts of sums, before they are added.
-        self._part = end
         parts = [
             self._bytes(self.values[id(n)])
-            for n in self.loop
+            for n in loop
             if self._accumulates(n) and isinstance(n, Reduce)
         ]
-        families = max((len(n.family()) for n in self.loop if isinstance(n, Reduce)), default=0)
-        return end + families * max(parts, default=0)
+        families = max((len(n.family()) for n in loop if isinstance(n, Reduce)), default=0)
+        return end, end + families * max(parts, default=0)
 
-    def _bytes(self, value: _Value) -> int:
+    def _bytes(self, value: Value) -> int:
         nbytes = math.prod(self._strip_shape(value)) * value.node.dtype.itemsize
-        return max(-(-nbytes // _ALIGNMENT), 1) * _ALIGNMENT
+        return max(-(-nbytes // ALIGNMENT), 1) * ALIGNMENT
 
-    def _may_overwrite(self, node: Node, value: _Value) -> bool:
+    def _may_overwrite(self, node: Node, value: Value) -> bool:
         """Whether a node's value can take the place of an operand's."""
         return (
             isinstance(node, Map)
@@ -203,7 +250,7 @@ class Tape:
                         labels, self._strip_shape(self.values[id(operand)]), strict=True
                     )
                 }
-                m, n, k = _sides(node, extents)
+                m, n, k = Product(node).sides(extents)
                 own, more = _native.multiply_memory(node.dtype.name, m, n, k)
                 room, beside = max(room, own), max(beside, more)
         return room, beside
@@ -212,235 +259,70 @@ class Tape:
 
     def run(
         self,
-        ranges: dict[int, tuple[int, int]],
+        ranges: Ranges,
         tiles: Sequence[Array],
-        gathered: Sequence[tuple[Node, Any, Array]],
+        gathered: Sequence[tuple[Gathered, Array]],
         workspace: Array,
     ) -> None:
         """Do the step at these ranges of the cut lines.
 
-        `tiles` are those of inputs, outputs, and what running sums hand on; `gathered` are further
-        ones, with the node that takes elements from them, where from and where to.
+        `tiles` are those of inputs, outputs, and what running sums hand on; `gathered` says what is
+        taken from further ones.
         """
-        now: dict[int, Array] = {}
-        whole: dict[int, Array] = {}
-        own = (*self.inputs, *self.outputs)
-        for node, tile in zip(own, tiles, strict=False):
-            whole[id(node)] = tile
-            now[id(node)] = tile
-        carries = dict(zip(map(id, self.scans), tiles[len(own) :], strict=True))
-        for node in self.before:
-            if _is_in_memory(node):
-                now[id(node)] = whole[id(node)] = self._borrowed(node, ranges)
-                continue
-            out = whole.get(id(node))
-            if out is None:
-                out = self._view(self.values[id(node)], self._shape(node, ranges), workspace)
-                now[id(node)] = whole[id(node)] = out
-            if isinstance(node, Gather):
-                for taker, (source, target), tile in gathered:
-                    if taker is node:
-                        np.copyto(out[(*target, ...)], source(tile))
-            else:
-                self._compute(node, out, now, ranges, workspace, carries)
-        if self.line is None or not self.loop:
+        own = len(self.inputs) + len(self.outputs)
+        now: list[Any] = [None] * len(self.values)
+        now[:own] = tiles[:own]
+        moment = Moment(now, ranges, workspace, tiles[own:], gathered)
+        for value in self._borrowed:
+            now[value.place] = self._borrow(value, ranges)
+        self._show(self._passed_early, moment)
+        for do in self._before:
+            do(moment)
+        if self.line is None or not self._loop:
             return
         low, high = ranges[self.line]
+        wholes = [(place, prefix, now[place]) for place, prefix in self._whole]
+        count = 0
         for start in range(low, high, self.strip):
-            part = {**ranges, self.line: (start, min(start + self.strip, high))}
-            at = slice(start - low, part[self.line][1] - low)
-            for key, array in whole.items():
-                along = self.values[key].along
-                if along is not None:
-                    now[key] = array[(slice(None),) * along + (at,)]
-            for node in self.loop:
-                if _is_in_memory(node):
-                    now[id(node)] = self._borrowed(node, part)
-                    continue
-                value = self.values[id(node)]
-                out = now.get(id(node)) if value.tile is not None else None
-                if out is None:
-                    out = self._view(value, self._shape(node, part), workspace)
-                    now[id(node)] = out
-                if self._accumulates(node):
-                    counts = (start - low, part[self.line][1] - start)
-                    self._accumulate(node, out, now, part, workspace, counts)
-                else:
-                    self._compute(node, out, now, part, workspace, carries)
+            end = min(start + self.strip, high)
+            moment.ranges = {**ranges, self.line: (start, end)}
+            moment.before, moment.here = start - low, end - start
+            at = slice(start - low, end - low)
+            for place, prefix, array in wholes:
+                now[place] = array[(*prefix, at)]
+            if count != end - start:
+                # All strips have one shape, but for the last.
+                count = end - start
+                self._show(self._passed, moment)
+            for do in self._loop:
+                do(moment)
+        for do in self._after:
+            do(moment)
 
-    def _shape(self, node: Node, ranges: dict[int, tuple[int, int]]) -> tuple[int, ...]:
-        lines = self.values[id(node)].lines
+    def _show(self, values: Sequence[Value], moment: Moment) -> None:
+        """Show parts of the workspace as values."""
+        for value in values:
+            assert value.offset is not None
+            shape = self._shape(value, moment.ranges)
+            moment.now[value.place] = np.ndarray(
+                shape, value.node.dtype, moment.workspace, value.offset
+            )
+
+    def _borrow(self, value: Value, ranges: Ranges) -> Array:
+        """Elements that are in memory."""
+        leaf = value.node
+        assert isinstance(leaf, Leaf)
+        assert isinstance(leaf.source, MemorySource)
+        start = [ranges[line][0] if line in ranges else 0 for line in value.lines]
+        return leaf.view.part(start, self._shape(value, ranges)).select(leaf.source.array)
+
+    def _shape(self, value: Value, ranges: Ranges) -> tuple[int, ...]:
         extents = self.tiling.axes.extents
         return tuple(
-            ranges[line][1] - ranges[line][0] if line in ranges else extents[line] for line in lines
+            ranges[line][1] - ranges[line][0] if line in ranges else extents[line]
+            for line in value.lines
         )
-
-    def _start(self, node: Node, ranges: dict[int, tuple[int, int]]) -> tuple[int, ...]:
-        return tuple(
-            ranges[line][0] if line in ranges else 0 for line in self.values[id(node)].lines
-        )
-
-    def _borrowed(self, node: Node, ranges: dict[int, tuple[int, int]]) -> Array:
-        """Elements that are in memory."""
-        assert isinstance(node, Leaf)
-        assert isinstance(node.source, MemorySource)
-        part = node.view.part(self._start(node, ranges), self._shape(node, ranges))
-        return part.select(node.source.array)
-
-    def _view(self, value: _Value, shape: tuple[int, ...], workspace: Array) -> Array:
-        assert value.offset is not None
-        return np.ndarray(shape, value.node.dtype, workspace, value.offset)
-
-    def _compute(
-        self,
-        node: Node,
-        out: Array,
-        now: dict[int, Array],
-        ranges: dict[int, tuple[int, int]],
-        workspace: Array,
-        carries: dict[int, Array],
-    ) -> None:
-        match node:
-            case Map():
-                node.function.into(
-                    out, [now[id(a)] if isinstance(a, Node) else a for a in node.arguments]
-                )
-            case Contract():
-                self._multiply(node, out, now, False, workspace)
-            case Reduce():
-                if node.output:
-                    return
-                (operand,) = node.operands
-                outs = [self._out(n, now, ranges, workspace) for n in node.family()]
-                start = self._start(operand, ranges)
-                node.reduction.start(now[id(operand)], node.axes, start, outs)
-            case Scan():
-                self._scan(node, out, now, ranges, carries)
-            case Leaf():
-                _fill(node, self._start(node, ranges), out)
-            case _:
-                raise AssertionError(f"no step does {node.name}")
-
-    def _out(
-        self, node: Node, now: dict[int, Array], ranges: dict[int, tuple[int, int]], room: Array
-    ) -> Array:
-        value = self.values[id(node)]
-        if value.tile is None:
-            now[id(node)] = self._view(value, self._shape(node, ranges), room)
-        return now[id(node)]
-
-    def _scan(
-        self,
-        node: Scan,
-        out: Array,
-        now: dict[int, Array],
-        ranges: dict[int, tuple[int, int]],
-        carries: dict[int, Array],
-    ) -> None:
-        node.ufunc.accumulate(now[id(node.operands[0])], node.axis, node.dtype, out)
-        carry = carries.get(id(node))
-        if carry is None:
-            return
-        lines = self.values[id(node)].lines
-        line = lines[node.axis]
-        along = self.values[id(node)].along
-        if along is not None and line != self.line:
-            # The part of it that belongs to the strip.
-            assert self.line is not None
-            low, high = ranges[self.line]
-            first = low // self.tiling.extent(self.line) * self.tiling.extent(self.line)
-            axis = along - (along > node.axis)
-            carry = carry[(slice(None),) * axis + (slice(low - first, high - first),)]
-        if ranges[line][0]:
-            node.ufunc(np.expand_dims(carry, node.axis), out, out=out)
-        np.copyto(carry, np.take(out, -1, node.axis))
-
-    def _accumulate(
-        self,
-        node: Node,
-        out: Array,
-        now: dict[int, Array],
-        ranges: dict[int, tuple[int, int]],
-        workspace: Array,
-        counts: tuple[int, int],
-    ) -> None:
-        first = counts[0] == 0
-        if isinstance(node, Contract):
-            self._multiply(node, out, now, not first, workspace)
-            return
-        assert isinstance(node, Reduce)
-        if node.output:
-            return
-        (operand,) = node.operands
-        block, start = now[id(operand)], self._start(operand, ranges)
-        outs = [now[id(n)] for n in node.family()]
-        if first:
-            node.reduction.start(block, node.axes, start, outs)
-            return
-        parts, offset = [], self._part
-        for own in outs:
-            parts.append(np.ndarray(own.shape, own.dtype, workspace, offset))
-            offset += -(-own.nbytes // _ALIGNMENT) * _ALIGNMENT
-        node.reduction.start(block, node.axes, start, parts)
-        others = math.prod(block.shape[a] for a in node.axes) // max(counts[1], 1)
-        node.reduction.merge(outs, parts, (counts[0] * others, counts[1] * others))
-
-    def _multiply(
-        self, node: Contract, out: Array, now: dict[int, Array], accumulate: bool, workspace: Array
-    ) -> None:
-        room = workspace[self.workspace - self.product_memory : self.workspace]
-        one, other = (now[id(o)] for o in node.operands)
-        for c, a, b in _matrices(node, out, one, other):
-            _native.multiply(c, a, b, accumulate, room)
 
 
 def _is_in_memory(node: Node) -> bool:
     return isinstance(node, Leaf) and isinstance(node.source, MemorySource)
-
-
-def _fill(node: Leaf, start: Sequence[int], out: Array) -> None:
-    """A box of what a function gives."""
-    fill = filler(node.source, node.view)
-    if out.flags.c_contiguous:
-        fill(tuple(start), out)
-    else:
-        made = np.empty(out.shape, out.dtype)
-        fill(tuple(start), made)
-        np.copyto(out, made)
-
-
-def _sides(node: Contract, extents: dict[str, int]) -> tuple[int, int, int]:
-    """Rows, columns and depth of the products of matrices that a node is made of."""
-    one, other = node.labels
-    rows = [c for c in one if c not in other and c in node.result]
-    cols = [c for c in other if c not in one and c in node.result]
-    depth = [c for c in one if c in other and c not in node.result]
-    m, n, k = (math.prod(extents[c] for c in group) for group in (rows, cols, depth))
-    return m, n, k
-
-
-def _matrices(
-    node: Contract, out: Array, one: Array, other: Array
-) -> Iterator[tuple[Array, Array, Array]]:
-    """The products of matrices that a node is made of."""
-    left, right = node.labels
-    batch = [c for c in left if c in right and c in node.result]
-    rows = [c for c in left if c not in right and c in node.result]
-    cols = [c for c in right if c not in left and c in node.result]
-    depth = [c for c in left if c in right and c not in node.result]
-
-    def arranged(array: Array, labels: str, first: list[str], second: list[str]) -> Array:
-        order = [labels.index(c) for c in (*batch, *first, *second)]
-        turned = array.transpose(order)
-        extents = turned.shape[len(batch) :]
-        m = math.prod(extents[: len(first)])
-        n = math.prod(extents[len(first) :])
-        return turned.reshape((*turned.shape[: len(batch)], m, n))
-
-    a = arranged(one, left, rows, depth)
-    b = arranged(other, right, depth, cols)
-    c = arranged(out, node.result, rows, cols)
-    if not np.may_share_memory(c, out):
-        raise AssertionError("a product whose result does not lie as a matrix")
-    for index in np.ndindex(*a.shape[: len(batch)]):
-        yield c[index], a[index], b[index]

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from outcrop.errors import InvalidArgumentError
 from outcrop.formats._base import FileFormat
+from outcrop.formats._pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
 from outcrop.formats.tiff import TIFF
 
@@ -19,8 +20,10 @@ __all__ = [
     "family_of",
     "format_of",
     "is_self_described",
+    "picture_axes",
     "recognised",
     "same_format",
+    "turned_orientation",
 ]
 
 _FAMILIES: tuple[FileFormat, ...] = (PNM, TIFF)

@@ -62,6 +62,13 @@ class FileFormat(ABC):
         """
 
     @abstractmethod
+    def beside(self, path: str, page: int, nbytes: int) -> str | None:
+        """What a file holds besides the image at a position, of so many bytes, in words.
+
+        None where that is nothing.
+        """
+
+    @abstractmethod
     def carried(
         self,
         format: str,

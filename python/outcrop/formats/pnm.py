@@ -4,6 +4,7 @@ The compiled core parses and writes their headers (``outcrop_store::format::pnm`
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -24,6 +25,15 @@ _SAMPLES = {
     "RGB_ALPHA": 4,
 }
 """Samples per pixel of the tuple types that Netpbm defines."""
+
+_HEADER = re.compile(
+    rb"P[56](?:(?:\s|#[^\r\n]*[\r\n])+\d+){3}(?:#[^\r\n]*)?\s|P7\s(?:[^\n]*\n)*?\s*ENDHDR[^\n]*\n"
+)
+"""Of a file that the compiled core has read: no more than where it ends."""
+
+_HEADER_BYTES = 1 << 20
+_REST_BYTES = 64
+"""Bytes within which a header ends, and within which a further image begins behind another."""
 
 
 class _Pnm(FileFormat):
@@ -67,6 +77,15 @@ class _Pnm(FileFormat):
     ) -> int:
         format, text = _checked(path, format, shape, attributes)
         return _native.pnm_offset(path, format, shape, dtype.name, text)
+
+    def beside(self, path: str, page: int, nbytes: int) -> str | None:
+        with open(path, "rb") as file:
+            header = _HEADER.match(file.read(_HEADER_BYTES))
+            if header is None:
+                return None
+            file.seek(header.end() + nbytes)
+            # What follows may be nothing but blanks.
+            return "further images" if file.read(_REST_BYTES).strip() else None
 
     def carried(
         self,

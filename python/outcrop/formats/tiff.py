@@ -6,8 +6,11 @@ it lies. Tiles and scattered strips are chunks of the file, and are only read.
 """
 
 import json
+import logging
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
@@ -51,6 +54,22 @@ _UNITS = ("none", "inch", "centimeter")
 _LAYOUTS = ("contig", "separate")
 _ORIENTATION = 274
 """The tag."""
+
+_TEXTS = {
+    "description": 270,
+    "documentname": 269,
+    "pagename": 285,
+    "make": 271,
+    "model": 272,
+    "datetime": 306,
+    "artist": 315,
+    "hostcomputer": 316,
+    "copyright": 33432,
+}
+"""Tags that hold what a person or a camera has to say about a picture."""
+
+_LASTING = ("orientation", *_TEXTS)
+"""Attributes that hold for whatever part of an image."""
 
 
 class _Tiff(FileFormat):
@@ -130,14 +149,16 @@ class _Tiff(FileFormat):
     ) -> dict[str, Any]:
         kept: dict[str, Any] = {}
         channel = 0 if attributes.get("planarconfig") == "separate" else 2
-        if axes is None or (len(axes) == 3 and axes[channel] != channel):
+        keys = _ATTRIBUTES
+        if axes is None or len(axes) not in (2, 3) or (len(axes) == 3 and axes[channel] != channel):
             # Steps change the resolution; what were channels are pixels now.
-            return kept
-        row, column = [axis for axis in axes if len(axes) < 3 or axis != channel]
-        if row > column and "resolution" in attributes:
-            attributes = {**attributes, "resolution": list(attributes["resolution"])[::-1]}
+            keys = _LASTING
+        else:
+            row, column = [axis for axis in axes if len(axes) < 3 or axis != channel]
+            if row > column and "resolution" in attributes:
+                attributes = {**attributes, "resolution": list(attributes["resolution"])[::-1]}
         # Each as far as it goes with those before: a part of an image may have fewer samples.
-        for key in _ATTRIBUTES:
+        for key in keys:
             if key in attributes:
                 candidate = kept | {key: attributes[key]}
                 try:
@@ -146,6 +167,15 @@ class _Tiff(FileFormat):
                     continue
                 kept = candidate
         return kept
+
+    def beside(self, path: str, page: int, nbytes: int) -> str | None:
+        package = _package(path)
+        with _quiet(), package.TiffFile(path) as file:
+            others = len(file.pages) - 1
+            subfiles = sum(len(found.subifds or ()) for found in [file.pages[page]])
+        kinds = ((others, "other page"), (subfiles, "sub-image"))
+        found = [f"{count} {word}{'s' * (count > 1)}" for count, word in kinds if count > 0]
+        return " and ".join(found) or None
 
 
 TIFF = _Tiff()
@@ -156,9 +186,24 @@ def _package(path: str) -> Any:
         import tifffile
     except ImportError:
         raise UnsupportedError(
-            f"{path}: TIFF needs the package tifffile; pip install 'outcrop[tiff]' brings it"
+            f"{path}: TIFF needs the package tifffile; 'pip install tifffile' brings it"
         ) from None
     return tifffile
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the package logs to itself on this thread: what matters is raised as well."""
+    thread, log = threading.get_ident(), logging.getLogger("tifffile")
+
+    def is_of_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
+    log.addFilter(is_of_others)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_of_others)
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -181,7 +226,7 @@ class _Found:
 def _read(path: str, page: int) -> _Found:
     package = _package(path)
     try:
-        with package.TiffFile(path) as file:
+        with _quiet(), package.TiffFile(path) as file:
             if not len(file.pages):
                 raise CorruptArrayError(f"{path}: there is no page where the header says")
             try:
@@ -329,6 +374,13 @@ class _Page:
         orientation = page.tags.valueof(_ORIENTATION, 1)
         if orientation in range(2, 9):
             found["orientation"] = int(orientation)
+        for key, code in _TEXTS.items():
+            text = page.tags.valueof(code)
+            if isinstance(text, str) and text.strip():
+                found[key] = text
+        if page.is_shaped or page.is_ome or page.is_imagej:
+            # It says how elements lie in this very file.
+            found.pop("description", None)
         return found
 
 
@@ -345,7 +397,7 @@ _ATTRIBUTES = (
     "extrasamples",
     "resolution",
     "resolutionunit",
-    "orientation",
+    *_LASTING,
 )
 
 
@@ -418,6 +470,9 @@ class _Image:
             raise InvalidArgumentError(f"{path}: orientation is 1 to 8, got {orientation!r}")
         if orientation != 1:
             checked["orientation"] = orientation
+        for key in _TEXTS:
+            if key in attributes:
+                checked[key] = _text(attributes[key], key, path)
         return cls(shape, dtype, checked)
 
     def metadata(self, package: Any) -> tuple[int, bytes, bytes]:
@@ -433,8 +488,14 @@ class _Image:
         if "resolution" in given:
             options["resolution"] = tuple(given["resolution"])
             options["resolutionunit"] = given["resolutionunit"]
+        tags: list[tuple[int, int, int, Any, bool]] = []
         if "orientation" in given:
-            options["extratags"] = [(_ORIENTATION, 3, 1, given["orientation"], True)]
+            tags.append((_ORIENTATION, 3, 1, given["orientation"], True))
+        for key, code in _TEXTS.items():
+            if key in given:
+                text = given[key].encode() + b"\0"
+                tags.append((code, 2, len(text), text, True))
+        options["extratags"] = tags
         if "extrasamples" in given:
             options["extrasamples"] = tuple(given["extrasamples"])
         with package.TiffWriter(
@@ -480,6 +541,12 @@ def _resolution(value: Any, path: str) -> list[float]:
             f"width and height), got {value!r}"
         )
     return result
+
+
+def _text(value: Any, key: str, path: str) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise InvalidArgumentError(f"{path}: {key} must be a text, got {value!r}")
+    return value
 
 
 class _Metadata:

@@ -611,20 +611,34 @@ impl<'a> Run<'a> {
         let program = self.work.program;
         let step = program.step_at(index as usize);
         let operands = step.operands.iter().zip(memory);
-        let tiles: SmallVec<[Tile; 8]> =
-            operands.map(|(o, &start)| Tile { program, id: o.tile(), start }).collect();
+        let tiles: SmallVec<[Tile; 8]> = operands
+            .map(|(o, &frame)| Tile { program, id: o.tile(), start: self.begin(o.tile(), frame) })
+            .collect();
         // SAFETY: the step's uses of the frames are granted, writers alone.
         unsafe {
             self.work.kernels.run(index as usize, step.kernel, &tiles, workspace.bytes_mut(), &self.cancel)
         }
     }
 
+    /// Where a tile begins in its frame.
+    fn begin(&self, tile: TileId, frame: *mut u8) -> *mut u8 {
+        let program = self.work.program;
+        let id = program.array_of(tile);
+        if !program.array_at(id).skewed {
+            return frame;
+        }
+        frame.wrapping_add(self.store_of(id).phase(&program.stored_region(tile)))
+    }
+
     /// The memory of a tile, for the store of an array.
-    fn canvas(&self, tile: TileId, start: *mut u8, region: ArrayBox) -> Canvas {
+    fn canvas(&self, tile: TileId, frame: *mut u8, region: ArrayBox) -> Canvas {
         let array = self.work.program.array_at(self.work.program.array_of(tile));
-        let patch = Patch::padded(region.clone(), start, array.frame, array.tile_shape(), array.dtype.size());
+        let start = self.begin(tile, frame);
+        let lead = start as usize - frame as usize;
+        let (shape, itemsize) = (array.tile_shape(), array.dtype.size());
+        let patch = Patch::padded(region.clone(), start, array.frame - lead, shape, itemsize).behind(lead);
         // SAFETY: the frame holds the tile, and the task's use of it is granted.
-        unsafe { Canvas::new(region, array.dtype.size(), [patch]) }
+        unsafe { Canvas::new(region, itemsize, [patch]) }
     }
 
     fn store_of(&self, array: ArrayId) -> &Arc<dyn Store> {

@@ -19,6 +19,7 @@ fn array(program: &mut Program, name: &str, role: Role, tiles: u64, initial: Opt
         origin: Vec::new(),
         initial,
         frame: 0,
+        skewed: false,
         staging: 0,
         commit: 0,
     };

@@ -8,7 +8,7 @@ use outcrop_engine::device::Device;
 use outcrop_engine::measured::Measured;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
-use outcrop_store::store::Store;
+use outcrop_store::store::{Cuts, Store};
 use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,7 +85,7 @@ impl Task<'_> {
     }
 
     fn too_little(&self, group: &[u64]) -> Error {
-        let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)));
+        let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)).0);
         Error::Budget {
             purpose: "copying between these tiles".into(),
             needed: (self.elsewhere + needed) as u64,
@@ -163,33 +163,33 @@ impl Task<'_> {
         }
     }
 
-    /// Memory that a pass by these groups takes at least, roughly: of the edges of blocks, half is kept.
-    fn memory(&self, groups: &Groups, threads: &Threads) -> usize {
+    /// Memory that a pass by these groups takes, roughly: at least, and with the heads of rows where they are kept, too.
+    fn memory(&self, groups: &Groups, threads: &Threads) -> (usize, usize) {
         if groups.pieces() == 0 {
-            return 0;
+            return (0, 0);
         }
         let group = largest(groups);
         let frames = self.bare(groups.clone()).memory(&group);
-        let edges = if groups.are_beside() && self.keeps_edges(groups) {
-            self.source.extents(&self.in_source(&group.shape)).count as usize * 4096 / 2
-        } else {
-            0
-        };
-        threads.staging() + frames + edges + edges / 16
+        let cuts = self.cuts(groups).unwrap_or_default();
+        // Of a block, one half is kept.
+        let runs = self.source.extents(&self.in_source(&group.shape)).count as usize;
+        let half = |kept: u64| if kept > 0 { runs * 4096 / 2 / 16 * 17 } else { 0 };
+        let least = threads.staging() + frames + half(cuts.rests);
+        (least, least + half(cuts.heads))
     }
 
-    /// Whether a group's edges are kept for the next one, where groups lie beside one another.
-    fn keeps_edges(&self, groups: &Groups) -> bool {
-        let Cut::Blocks(blocks) = &groups.cut else { return false };
+    /// What a load unit shares with those beside it, where groups lie beside one another.
+    fn cuts(&self, groups: &Groups) -> Option<Cuts> {
+        let Cut::Blocks(blocks) = &groups.cut else { return None };
         let staging = self.threads(groups).load_staging;
-        self.source.cuts(&self.in_source(&blocks.load), staging).is_some()
+        self.source.cuts(&self.in_source(&blocks.load), staging).filter(|_| groups.are_beside())
     }
 
     /// Memory that a pass by groups of this shape takes, and its score; `None` where there is too little memory.
     fn expect(&self, group: &[u64]) -> Result<Option<(usize, f64)>> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
-        let memory = self.memory(&groups, &threads);
+        let (memory, with_heads) = self.memory(&groups, &threads);
         if memory > self.limit {
             return Ok(None);
         }
@@ -200,7 +200,8 @@ impl Task<'_> {
                 return Ok(None);
             }
         }
-        Ok(Some((memory, self.seconds(&groups).1)))
+        let heads = with_heads <= self.limit;
+        Ok(Some((if heads { with_heads } else { memory }, self.seconds(&groups, heads).1)))
     }
 
     /// Whether runs of so many bytes, in the target, of groups of this shape begin and end at the edges of blocks.
@@ -215,8 +216,8 @@ impl Task<'_> {
     }
 
     /// Seconds that a pass takes, and the score by which passes are compared: where they take the same time, the one
-    /// that leaves the disk more of it is better.
-    fn seconds(&self, groups: &Groups) -> (f64, f64) {
+    /// that leaves the disk more of it is better. `heads` says whether those of rows are kept.
+    fn seconds(&self, groups: &Groups, heads: bool) -> (f64, f64) {
         let pieces = groups.pieces();
         if pieces == 0 {
             return (0.0, 0.0);
@@ -230,12 +231,13 @@ impl Task<'_> {
         let times = |count: u64| (count as f64 * scale).ceil() as u64;
         // What a thread moves at once is at most as long.
         let (mut read, written) = (self.source.extents(&in_source), self.target.extents(&group));
-        if self.source.file_axes().is_some()
-            && read.count > 1
-            && !(groups.are_beside() && self.keeps_edges(groups))
-        {
-            // Blocks at both ends are cut.
-            read.bytes += 4096;
+        if self.source.file_axes().is_some() && read.count > 1 {
+            // Blocks at both ends are cut; at the ends of rows only, where what lies between is kept.
+            read.bytes += match self.cuts(groups) {
+                Some(cuts) if heads || cuts.heads == 0 => 0,
+                Some(_) => 4096 / groups.in_row(),
+                None => 4096,
+            };
         }
         let (load, store) = match &groups.cut {
             Cut::Blocks(blocks) => {
@@ -280,7 +282,8 @@ impl Task<'_> {
     fn pass(&self, group: &[u64]) -> Result<Expected> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
-        let seconds = self.seconds(&groups).0;
+        let heads = self.memory(&groups, &threads).1 <= self.limit;
+        let seconds = self.seconds(&groups, heads).0;
         let mut pass = Pass { threads, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
@@ -290,9 +293,9 @@ impl Task<'_> {
             _ => pass.memory(&largest(&pass.groups)),
         };
         // They were only estimated.
-        let held = pass.beside.as_ref().map_or(0, Beside::memory);
-        if threads.staging() + held + frames > self.limit {
-            pass.beside = None;
+        let fits = |beside: &Beside| threads.staging() + beside.memory() + frames <= self.limit;
+        if pass.beside.as_ref().is_some_and(|beside| !fits(beside)) {
+            pass.beside = pass.beside.map(Beside::without_heads).filter(fits);
         }
         let edges = pass.beside.as_ref().map_or(0, Beside::memory);
         // Blocks come and go one by one; other frames all together, so that there is work for three groups.

@@ -100,8 +100,12 @@ impl Groups {
 
     /// Whether a group lies beside the one before it, along the source's fastest axis.
     pub(super) fn follows(&self, piece: u64) -> bool {
-        let fastest = self.nesting.last().map_or(1, |&axis| self.grid.counts()[axis]);
-        !piece.is_multiple_of(fastest)
+        !piece.is_multiple_of(self.in_row())
+    }
+
+    /// How many groups there are along the source's fastest axis.
+    pub(super) fn in_row(&self) -> u64 {
+        self.nesting.last().map_or(1, |&axis| self.grid.counts()[axis])
     }
 
     /// Of groups with so many runs in the target each, the runs that end before those that follow them come.

@@ -35,8 +35,8 @@ pub(super) struct Pass {
 
 /// Edges that wait for the next group.
 pub(super) struct Beside {
-    /// Bytes of each load unit's edges, at most.
-    pub bytes: Vec<usize>,
+    /// Bytes of each load unit's rests of blocks, and of the heads, at most.
+    bytes: Vec<(usize, usize)>,
     waiting: Vec<(Mutex<Waiting>, Condvar)>,
 }
 
@@ -47,7 +47,7 @@ struct Waiting {
 }
 
 impl Beside {
-    pub(super) fn new(bytes: Vec<usize>) -> Beside {
+    fn new(bytes: Vec<(usize, usize)>) -> Beside {
         let nothing = || (Mutex::new(Waiting { piece: None, edges: None }), Condvar::new());
         let waiting = bytes.iter().map(|_| nothing()).collect();
         Beside { bytes, waiting }
@@ -55,19 +55,28 @@ impl Beside {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
-        charged(self.bytes.iter().sum())
+        charged(self.bytes.iter().map(|(rests, heads)| rests + heads).sum())
     }
 
     /// Takes the memory.
     fn prepare(&self, runtime: &Runtime, operation: &'static str) -> Result<()> {
         let frame = Arc::new(runtime.frame(self.memory(), operation)?);
         let mut start = 0;
-        for ((waiting, _), &bytes) in self.waiting.iter().zip(&self.bytes) {
-            let edges = Some(Edges::new(&frame, start, bytes));
+        for ((waiting, _), &(rests, heads)) in self.waiting.iter().zip(&self.bytes) {
+            let edges = Some(Edges::new(&frame, start, rests, heads));
             *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Waiting { piece: None, edges };
-            start += bytes;
+            start += rests + heads;
         }
         Ok(())
+    }
+
+    /// The same without the blocks in which rows end and begin, which are then read twice.
+    pub(super) fn without_heads(self) -> Beside {
+        Beside::new(self.bytes.into_iter().map(|(rests, _)| (rests, 0)).collect())
+    }
+
+    fn has_heads(&self) -> bool {
+        self.bytes.iter().any(|&(_, heads)| heads > 0)
     }
 
     /// Gives it back.
@@ -252,18 +261,25 @@ impl Pass {
         if units > MOST_UNITS {
             return None;
         }
-        let mut most: Vec<usize> = Vec::new();
+        let mut most: Vec<(usize, usize)> = Vec::new();
         for piece in 0..self.groups.pieces() {
             for (i, unit) in self.loads(&self.group(piece)).iter().enumerate() {
                 let staging = self.threads.load_staging;
-                let (_, left) = self.source.cuts(&self.in_source(unit), staging)?;
+                let cuts = self.source.cuts(&self.in_source(unit), staging)?;
                 if i == most.len() {
-                    most.push(0);
+                    most.push((0, 0));
                 }
-                most[i] = most[i].max(left as usize);
+                let heads = if self.has_whole_rows() { cuts.heads } else { 0 };
+                most[i] = (most[i].0.max(cuts.rests as usize), most[i].1.max(heads as usize));
             }
         }
         Some(Beside::new(most))
+    }
+
+    /// Whether the box that is copied has the source's rows from their first to their last element.
+    fn has_whole_rows(&self) -> bool {
+        let fastest = self.source.file_axes().and_then(|axes| axes.last().copied());
+        fastest.is_some_and(|axis| self.target.info().shape[axis] == self.source.info().shape[axis])
     }
 
     /// Exact bytes read and, without the commit, written.
@@ -278,8 +294,9 @@ impl Pass {
             for unit in self.loads(&group) {
                 let unit = self.in_source(&unit);
                 read += self.source.bytes_to_load_with(&unit, staging)?;
-                if self.beside.is_some() && self.groups.follows(piece) {
-                    read -= self.source.cuts(&unit, staging).map_or(0, |(begun, _)| begun);
+                if let (Some(beside), true) = (&self.beside, self.groups.follows(piece)) {
+                    let cuts = self.source.cuts(&unit, staging).unwrap_or_default();
+                    read -= cuts.begun + if beside.has_heads() { cuts.ended } else { 0 };
                 }
             }
             for unit in self.stores(&group) {

@@ -22,6 +22,8 @@ pub struct Patch {
     /// Bytes that may be overwritten from `start` on, where the block is dense or the beginning of a
     /// dense tile; else 0.
     capacity: usize,
+    /// Bytes in front of `start` that may be overwritten.
+    lead: usize,
 }
 
 /// One or more patches that together hold a box.
@@ -46,13 +48,18 @@ impl Patch {
     /// (at least those of the box; more lets a checksum land behind the data).
     pub fn dense(region: ArrayBox, start: *mut u8, capacity: usize, itemsize: usize) -> Patch {
         let strides = dense_strides(&region.shape, itemsize);
-        Patch { region, start, strides, capacity }
+        Patch { region, start, strides, capacity, lead: 0 }
     }
 
     /// A block for `region` in the memory of a whole tile: a tile at the array's edge whose rows are
     /// as long as those of any other. All of the tile's `capacity` bytes may be overwritten.
     pub fn padded(region: ArrayBox, start: *mut u8, capacity: usize, tile: &[u64], itemsize: usize) -> Patch {
-        Patch { region, start, strides: dense_strides(tile, itemsize), capacity }
+        Patch { region, start, strides: dense_strides(tile, itemsize), capacity, lead: 0 }
+    }
+
+    /// The same with `lead` bytes in front of it that may be overwritten.
+    pub fn behind(self, lead: usize) -> Patch {
+        Patch { lead, ..self }
     }
 
     /// A block that is dense with the axes in this order, slowest first. No byte beside its elements is
@@ -64,12 +71,12 @@ impl Patch {
             strides[axis] = next;
             next *= region.shape[axis].max(1) as isize;
         }
-        Patch { region, start, strides, capacity: 0 }
+        Patch { region, start, strides, capacity: 0, lead: 0 }
     }
 
     /// A block with any strides, in bytes.
     pub fn strided(region: ArrayBox, start: *mut u8, strides: Strides) -> Patch {
-        Patch { region, start, strides, capacity: 0 }
+        Patch { region, start, strides, capacity: 0, lead: 0 }
     }
 
     fn at(&self, region: &ArrayBox) -> *mut u8 {
@@ -99,6 +106,13 @@ impl Canvas {
     pub fn part(&self, region: &ArrayBox) -> Canvas {
         debug_assert!(self.region.contains(region));
         Canvas { region: region.clone(), ..self.clone() }
+    }
+
+    /// Bytes in front of a box, and from its start on, that may be overwritten: none but the box's own where it is
+    /// not the whole of a block.
+    pub fn margins(&self, region: &ArrayBox) -> (usize, usize) {
+        let patch = self.patches.iter().find(|p| p.region == *region);
+        patch.map_or((0, 0), |patch| (patch.lead, patch.capacity))
     }
 
     /// The patch that is exactly `region`, with rows as long as those of a whole tile of shape `tile`,
@@ -140,6 +154,7 @@ impl Canvas {
                 start: patch.at(&common),
                 strides: patch.strides.clone(),
                 capacity: if common == patch.region { patch.capacity } else { 0 },
+                lead: if common == patch.region { patch.lead } else { 0 },
             })
         });
         let region = self.region.intersect(outer).expect("a canvas is looked at where it has something");
@@ -160,7 +175,7 @@ impl Canvas {
                     start = start.wrapping_offset((patch.region.shape[a] as isize - 1) * stride);
                 }
             }
-            Patch { region: turned(&patch.region), start, strides, capacity: 0 }
+            Patch { region: turned(&patch.region), start, strides, capacity: 0, lead: 0 }
         });
         Canvas { region: turned(&self.region), itemsize: self.itemsize, patches: patches.collect() }
     }

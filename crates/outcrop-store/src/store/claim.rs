@@ -13,8 +13,10 @@ use crate::error::{Error, Result};
 use crate::io::disk::{Disk, parent_of, remove_tree};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,7 +70,7 @@ impl Claim {
             return Err(Error::unsupported(&target, what));
         }
         let path = target.with_file_name(staging_name(name));
-        let (lock, spare) = lock_new_directory(disk, &path)?;
+        let (lock, spare) = lock_new_directory(disk, &path, mode_beside(&target, overwrite))?;
         let claim =
             Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock), spare: Some(spare) };
         // Looked at under the lock, so that a leftover is removed even where the run that left it
@@ -126,6 +128,9 @@ impl Claim {
         };
         let replaces = self.overwrite && self.target.symlink_metadata().is_ok();
         if replaces {
+            if kind == Kind::File {
+                take_over(&self.target, &built)?;
+            }
             self.disk.exchange(&built, &self.target)?;
         } else {
             self.disk.rename(&built, &self.target, false)?;
@@ -154,6 +159,28 @@ impl Drop for Claim {
             let _ = remove_tree(&self.path);
         }
     }
+}
+
+/// The mode of a directory in which what will replace a target is built: who may not read a file may not read what is
+/// made of it.
+fn mode_beside(target: &Path, overwrite: bool) -> Mode {
+    let old = target.metadata().ok().filter(|found| overwrite && found.is_file());
+    let private = old.is_some_and(|found| found.permissions().mode() & 0o004 == 0);
+    Mode::from_raw_mode(if private { 0o700 } else { 0o777 })
+}
+
+/// Gives a file the permissions of the one that it replaces, and its owner and group where that is allowed.
+fn take_over(old: &Path, new: &Path) -> Result<()> {
+    let found = old.metadata().map_err(|e| Error::io(old, "look at", e))?;
+    if !found.is_file() {
+        return Ok(());
+    }
+    let mode = found.permissions().mode();
+    let owned = chown(new, Some(found.uid()), Some(found.gid())).is_ok();
+    // With another owner or group, what these may do is not for whom it was meant.
+    let mode = if owned { mode & 0o7777 } else { mode & 0o707 };
+    let changed = std::fs::set_permissions(new, Permissions::from_mode(mode));
+    changed.map_err(|e| Error::io(new, "set the permissions of", e))
 }
 
 /// Whether a directory is a Zarr array, of any kind that is not a group.
@@ -187,9 +214,9 @@ pub(super) fn staging_name(name: &OsStr) -> OsString {
 
 /// Makes a directory and locks it; one that is there and not locked is removed first. The second
 /// descriptor is a duplicate of the lock.
-fn lock_new_directory(disk: &Disk, path: &Path) -> Result<(OwnedFd, OwnedFd)> {
+fn lock_new_directory(disk: &Disk, path: &Path, mode: Mode) -> Result<(OwnedFd, OwnedFd)> {
     for _ in 0..100 {
-        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777)) {
+        match rustix::fs::mkdir(path, mode) {
             Ok(()) => {
                 // Another process may take it for a leftover before it is locked; then it is theirs.
                 let locked = lock_directory(path).and_then(|lock| {

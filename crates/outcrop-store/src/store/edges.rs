@@ -1,41 +1,78 @@
-//! What is left of the blocks in which a box's runs end.
+//! What is left of the blocks that two boxes share.
 //!
 //! The runs of a box end anywhere in a block, and those of the box beside it begin there. Where the boxes
-//! are loaded one after the other, the first load keeps the rest of the blocks that it cuts, and the
-//! second one does not read them again.
+//! are loaded one after the other, the first load keeps the *rests* of the blocks that it cuts, and the
+//! second one does not read them again. Likewise a row begins in the block in which the row before ends:
+//! the first box of the rows keeps the *heads* of these blocks for the last one.
 
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use std::sync::Arc;
 
-/// Memory for the rests of blocks, run after run.
+/// Bytes that a box shares with those beside it, where they are kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cuts {
+    /// That it does not read where the box before has kept its rests.
+    pub begun: u64,
+    /// Of its own rests.
+    pub rests: u64,
+    /// That it does not read, as the last box of its rows, where the first one has kept the heads.
+    pub ended: u64,
+    /// Of the heads, where it is the first box of its rows.
+    pub heads: u64,
+}
+
+/// Memory for what boxes of the same rows leave for one another.
 pub struct Edges {
+    pub(super) rests: Kept,
+    pub(super) heads: Kept,
+}
+
+impl Edges {
+    /// So many bytes for rests and for heads, `start` bytes into a frame, which nobody else uses.
+    ///
+    /// # Panics
+    /// Where they lie outside the frame.
+    pub fn new(frame: &Arc<Frame>, start: usize, rests: usize, heads: usize) -> Edges {
+        Edges { rests: Kept::new(frame, start, rests), heads: Kept::new(frame, start + rests, heads) }
+    }
+
+    /// Forgets what was kept.
+    pub fn clear(&mut self) {
+        self.rests.clear();
+        self.heads.clear();
+    }
+}
+
+/// Pieces of blocks, run after run.
+pub(super) struct Kept {
     frame: Arc<Frame>,
     start: usize,
     len: usize,
     /// Bytes that a load has kept.
     filled: usize,
-    /// Bytes that the next load has taken.
+    /// Bytes that another one has taken.
     taken: usize,
 }
 
-impl Edges {
-    /// `len` bytes of a frame, `start` bytes into it, which nobody else uses.
-    ///
-    /// # Panics
-    /// Where they lie outside the frame.
-    pub fn new(frame: &Arc<Frame>, start: usize, len: usize) -> Edges {
+impl Kept {
+    fn new(frame: &Arc<Frame>, start: usize, len: usize) -> Kept {
         assert!(start + len <= frame.len());
-        Edges { frame: Arc::clone(frame), start, len, filled: 0, taken: 0 }
+        Kept { frame: Arc::clone(frame), start, len, filled: 0, taken: 0 }
+    }
+
+    /// Whether there is memory for any.
+    pub(super) fn has_room(&self) -> bool {
+        self.len > 0
     }
 
     /// Whether a load has kept something.
-    pub fn are_filled(&self) -> bool {
+    pub(super) fn are_filled(&self) -> bool {
         self.filled > 0
     }
 
     /// Forgets what was kept.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.filled, self.taken) = (0, 0);
     }
 

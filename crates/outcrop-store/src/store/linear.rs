@@ -16,7 +16,7 @@ pub use panels::Panels;
 
 use super::canvas::Canvas;
 use super::claim::{Claim, Kind, holder, try_lock};
-use super::edges::Edges;
+use super::edges::{Cuts, Edges};
 use super::seams::{BLOCK, Seams};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::ByteOrder;
@@ -31,6 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 const LEAST_STAGING: usize = 64 << 10;
 const WANTED_STAGING: usize = 4 << 20;
+/// Bytes of a run that is worth three requests, of its whole blocks and of those at its ends.
+const LEAST_STRAIGHT: usize = 4 * BLOCK;
 /// Bytes of the boxes that move best: whole slabs of the slowest axes.
 const SLAB: u64 = 8 << 20;
 
@@ -47,8 +49,13 @@ enum State {
 /// An array in one file.
 pub struct LinearArray {
     info: Info,
-    disk: Arc<Disk>,
     layout: LinearLayout,
+    shared: Arc<Shared>,
+}
+
+/// What all arrays have that show the elements of one file in some shape.
+struct Shared {
+    disk: Arc<Disk>,
     /// Bytes that one number takes where its order on disk is not the machine's; else 1.
     swap: usize,
     file: DiskFile,
@@ -122,10 +129,8 @@ impl LinearArray {
             writable,
         };
         let swap = if big { what.dtype.word_size() } else { 1 };
-        LinearArray {
-            info,
+        let shared = Shared {
             disk: Arc::clone(disk),
-            layout,
             swap,
             file,
             seams: Mutex::default(),
@@ -133,7 +138,8 @@ impl LinearArray {
             torn: AtomicBool::new(false),
             flushing: RwLock::default(),
             state: Mutex::new(state),
-        }
+        };
+        LinearArray { info, layout, shared: Arc::new(shared) }
     }
 
     /// Makes a file.
@@ -161,8 +167,8 @@ impl LinearArray {
         before.resize((what.description.offset - first) as usize, 0);
         let target = claim.target().to_path_buf();
         let mut array = Self::assemble(disk, &target, file, what, true, State::Creating(claim));
-        array.seams = Mutex::new(seams);
-        array.before = before;
+        let shared = Arc::get_mut(&mut array.shared).expect("nobody else has it yet");
+        (shared.seams, shared.before) = (Mutex::new(seams), before);
         array.begin();
         Ok(array)
     }
@@ -171,15 +177,15 @@ impl LinearArray {
     /// is moved in two passes must not wait for the rest of it, or read it. Nothing has to be done for the trailer:
     /// what lies behind the last element is never written with it.
     fn begin(&self) {
-        if !self.before.is_empty() {
+        if !self.shared.before.is_empty() {
             let first = self.layout.offset / BLOCK as u64 * BLOCK as u64;
-            lock(&self.seams).put(first, &self.before, self.layout.end());
+            lock(&self.shared.seams).put(first, &self.shared.before, self.layout.end());
         }
     }
 
     /// Stores a box whose elements lie in the file as `layout` says.
     fn store_by(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        match &mut *lock(&self.state) {
+        match &mut *lock(&self.shared.state) {
             State::Creating(_) => {}
             State::InPlace { dirty } => *dirty = true,
             State::Reading => return Err(read_only(&self.info)),
@@ -190,7 +196,7 @@ impl LinearArray {
         }
         let stored = self.store_box(layout, mover, canvas);
         if stored.is_err() {
-            self.torn.store(true, Ordering::Relaxed);
+            self.shared.torn.store(true, Ordering::Relaxed);
         }
         stored
     }
@@ -223,6 +229,13 @@ impl Store for LinearArray {
         if region.is_empty() { 0 } else { (self.layout.runs(region).first % BLOCK as u64) as usize }
     }
 
+    fn loads_straight(&self, region: &ArrayBox) -> bool {
+        // Elements stand where the processor can take them at once.
+        let fits = self.shared.swap == 1 && self.layout.offset.is_multiple_of(self.layout.itemsize as u64);
+        let runs = self.layout.runs(region);
+        fits && self.layout.axes.is_sorted() && runs.count() == 1 && runs.run_bytes >= LEAST_STRAIGHT as u64
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         Ok(traffic::to_load(&self.layout, self.layout.end(), region, usize::MAX >> 1))
     }
@@ -231,7 +244,7 @@ impl Store for LinearArray {
         Ok(traffic::to_load(&self.layout, self.layout.end(), region, staging))
     }
 
-    fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<(u64, u64)> {
+    fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<Cuts> {
         traffic::cuts(&self.layout, region, staging)
     }
 
@@ -241,8 +254,15 @@ impl Store for LinearArray {
 
     fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
         // Of a file that was there before, blocks at the ends would wait for what is not moved.
-        let is_new = matches!(*lock(&self.state), State::Creating(_));
+        let is_new = matches!(*lock(&self.shared.state), State::Creating(_));
         if is_new { Some(Arc::new(Panels::new(self, tile, axes).ok()?)) } else { None }
+    }
+
+    fn folded(self: Arc<Self>, shape: &[u64]) -> Option<Arc<dyn Store>> {
+        let layout = LinearLayout::new(shape, self.layout.itemsize, false, self.layout.offset);
+        let (tile, own) = (slab(&layout), Layout::RowMajor);
+        let info = Info { shape: shape.into(), tile, layout: own, ..self.info.clone() };
+        Some(Arc::new(LinearArray { info, layout, shared: Arc::clone(&self.shared) }))
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
@@ -253,7 +273,7 @@ impl Store for LinearArray {
             self.flush_seams(mover)?;
         }
         let loaded = self.load_box(&self.layout, mover, canvas);
-        self.file.drop_cache();
+        self.shared.file.drop_cache();
         loaded
     }
 
@@ -262,7 +282,7 @@ impl Store for LinearArray {
             self.flush_seams(mover)?;
         }
         let loaded = self.load_beside_box(&self.layout, mover, canvas, edges);
-        self.file.drop_cache();
+        self.shared.file.drop_cache();
         loaded
     }
 
@@ -276,24 +296,25 @@ impl Store for LinearArray {
 
     fn commit(&self, mover: &mut Mover) -> Result<()> {
         // What was there before is written in place, and cannot be taken back.
-        if self.torn.load(Ordering::Relaxed) && matches!(*lock(&self.state), State::Creating(_)) {
+        if self.shared.torn.load(Ordering::Relaxed) && matches!(*lock(&self.shared.state), State::Creating(_))
+        {
             self.abort();
             return Err(Error::Incomplete { path: self.info.path.clone() });
         }
         self.flush_seams(mover)?;
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.shared.state);
         match std::mem::replace(&mut *state, State::Closed) {
             State::Creating(claim) => {
-                self.disk.sync(&self.file, &claim.file_path())?;
+                self.shared.disk.sync(&self.shared.file, &claim.file_path())?;
                 claim.publish(Kind::File)?;
-                self.file.drop_cache();
+                self.shared.file.drop_cache();
                 *state = State::InPlace { dirty: false };
             }
             State::InPlace { dirty } => {
                 *state = State::InPlace { dirty };
                 if dirty {
-                    self.disk.sync(&self.file, &self.info.path)?;
-                    self.file.drop_cache();
+                    self.shared.disk.sync(&self.shared.file, &self.info.path)?;
+                    self.shared.file.drop_cache();
                     *state = State::InPlace { dirty: false };
                 }
             }
@@ -303,16 +324,16 @@ impl Store for LinearArray {
     }
 
     fn abort(&self) {
-        lock(&self.seams).take_all();
-        *lock(&self.state) = State::Closed;
+        lock(&self.shared.seams).take_all();
+        *lock(&self.shared.state) = State::Closed;
     }
 
     fn is_pending(&self) -> bool {
-        matches!(*lock(&self.state), State::Creating(_) | State::InPlace { dirty: true })
+        matches!(*lock(&self.shared.state), State::Creating(_) | State::InPlace { dirty: true })
     }
 
     fn stored_bytes(&self) -> Result<u64> {
-        self.file.len()
+        self.shared.file.len()
     }
 
     fn units(&self) -> u64 {
@@ -329,9 +350,10 @@ impl Store for LinearArray {
         while at < last {
             let len = ((last - at) as usize).next_multiple_of(BLOCK).min(room / BLOCK * BLOCK);
             let need = ((end - at) as usize).min(len);
-            let mut read = std::iter::once(Transfer::read(&self.file, at, staging, len, need));
+            let mut read = std::iter::once(Transfer::read(&self.shared.file, at, staging, len, need));
             // SAFETY: the staging memory is ours, and at least `len` bytes long.
-            let result = unsafe { disk.transfer(queue, &self.file, &mut read, Direction::Read, &cancel) };
+            let result =
+                unsafe { disk.transfer(queue, &self.shared.file, &mut read, Direction::Read, &cancel) };
             match result {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => return Ok(Finding::Damaged(error.to_string())),

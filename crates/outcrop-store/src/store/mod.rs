@@ -30,7 +30,7 @@ use crate::io::{Cancel, Disk, IoQueue};
 use crate::layout::{AxisOrder, Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, TileGrid, elements};
 pub use canvas::{Canvas, Patch};
-pub use edges::Edges;
+pub use edges::{Cuts, Edges};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -158,6 +158,12 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// Whether a box, and others of its shape, is loaded straight into memory where it stands there in the order of
+    /// its axes, and by its [`phase`](Self::phase) behind a block's edge.
+    fn loads_straight(&self, _region: &ArrayBox) -> bool {
+        false
+    }
+
     /// The boxes in which a box of an array of tiles is best moved: its parts in each tile.
     fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
         let info = self.info();
@@ -209,13 +215,13 @@ pub trait Store: Send + Sync {
         self.bytes_to_load(region)
     }
 
-    /// Of a box that can be loaded [beside](Self::load_beside) another one with so much staging memory: the
-    /// bytes that are not read if that one has left its [`Edges`], and the bytes of its own.
-    fn cuts(&self, _region: &ArrayBox, _staging: usize) -> Option<(u64, u64)> {
+    /// What a box shares with those beside it, where it can be loaded [beside](Self::load_beside) them with so
+    /// much staging memory.
+    fn cuts(&self, _region: &ArrayBox, _staging: usize) -> Option<Cuts> {
         None
     }
 
-    /// Loads the canvas's box. What the box before it on disk has left of the blocks at its edges is not
+    /// Loads the canvas's box. What those before it on disk have left of the blocks at its edges is not
     /// read again; what is left of its own is kept.
     ///
     /// # Errors
@@ -231,6 +237,12 @@ pub trait Store: Send + Sync {
     /// The operating system's.
     fn settle(&self, _mover: &mut Mover) -> Result<()> {
         Ok(())
+    }
+
+    /// The same elements in the order in which they lie on disk, as an array of this shape; `None` where they do not
+    /// lie in one file, one after the other.
+    fn folded(self: Arc<Self>, _shape: &[u64]) -> Option<Arc<dyn Store>> {
+        None
     }
 
     /// The places of this array's elements on disk, taken for those of the same elements in another order: panel

@@ -1,7 +1,7 @@
 //! Arrays read with their axes in another order, or backwards.
 
 use super::canvas::{Canvas, turn};
-use super::edges::Edges;
+use super::edges::{Cuts, Edges};
 use super::{Extents, Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::layout::AxisOrder;
@@ -31,6 +31,11 @@ impl Orientation {
             return Err(Error::invalid(format!("{axes:?} is no permutation of axes")));
         }
         Ok(Orientation { axes: axes.into(), reversed: reversed.into() })
+    }
+
+    /// The orientation in which an array of so many axes is.
+    pub fn plain(ndim: usize) -> Orientation {
+        Orientation { axes: (0..ndim).collect(), reversed: SmallVec::from_elem(false, ndim) }
     }
 
     /// Whether the array is shown as it is.
@@ -146,7 +151,7 @@ impl Store for OrientedArray {
         Ok(0)
     }
 
-    fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<(u64, u64)> {
+    fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<Cuts> {
         self.inner.cuts(&self.inside(region), staging)
     }
 

@@ -6,7 +6,7 @@ use super::tiled::Prospect;
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::frame::charged;
-use crate::layout::LinearLayout;
+use crate::layout::{Layout, LinearLayout};
 use crate::shape::ArrayBox;
 use std::sync::Arc;
 
@@ -88,6 +88,12 @@ impl Store for Sketch {
     fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
         let Kind::InOneFile(layout) = &self.kind else { return None };
         Some(Arc::new(Panels::sketched(self.info.clone(), layout.clone(), tile, axes).ok()?))
+    }
+
+    fn folded(self: Arc<Self>, shape: &[u64]) -> Option<Arc<dyn Store>> {
+        let Kind::InOneFile(layout) = &self.kind else { return None };
+        let info = Info { shape: shape.into(), layout: Layout::RowMajor, ..self.info.clone() };
+        Some(Arc::new(Sketch::in_one_file(info, layout.offset)))
     }
 
     fn load(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {

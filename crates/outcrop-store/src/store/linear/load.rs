@@ -1,6 +1,7 @@
 //! From a file's runs to memory.
 
-use super::{LEAST_STAGING, LinearArray, dense_in_file_order, traffic};
+use super::traffic::{self, RowPart};
+use super::{LEAST_STAGING, LEAST_STRAIGHT, LinearArray, dense_in_file_order};
 use crate::error::{Error, Result};
 use crate::io::{Direction, Transfer};
 use crate::layout::{LinearLayout, Runs};
@@ -62,7 +63,8 @@ impl LinearArray {
         canvas: &Canvas,
         region: &ArrayBox,
     ) -> Result<bool> {
-        let Some(start) = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten()
+        let Some(start) =
+            (self.shared.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten()
         else {
             return Ok(false);
         };
@@ -74,33 +76,46 @@ impl LinearArray {
             let mut reads = runs
                 .offsets()
                 .enumerate()
-                .map(|(i, at)| Transfer::read(&self.file, at, start.wrapping_add(i * len), len, len));
+                .map(|(i, at)| Transfer::read(&self.shared.file, at, start.wrapping_add(i * len), len, len));
             // SAFETY: the canvas's memory is ours to fill, and the runs fill disjoint parts of it.
-            unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
+            unsafe { disk.transfer(queue, &self.shared.file, &mut reads, Direction::Read, &cancel)? };
             return Ok(true);
         }
         let (at, stop) = (runs.first, runs.first + runs.run_bytes);
-        if runs.count() > 1 || len < 4 * BLOCK || !(start as u64).wrapping_sub(at).is_multiple_of(block) {
+        if runs.count() > 1 || len < LEAST_STRAIGHT || !(start as u64).wrapping_sub(at).is_multiple_of(block)
+        {
             return Ok(false);
+        }
+        let (from, to) = (at / block * block, stop.next_multiple_of(block));
+        let (lead, room) = canvas.margins(region);
+        if (at - from) as usize <= lead && (to - at) as usize <= room {
+            let (queue, _, _) = mover.parts(0)?;
+            let memory = start.wrapping_sub((at - from) as usize);
+            let need = (stop - from) as usize;
+            let mut read =
+                std::iter::once(Transfer::read(&self.shared.file, from, memory, (to - from) as usize, need));
+            // SAFETY: the block's memory is ours to fill, and so is what stands beside it up to blocks' edges.
+            unsafe { disk.transfer(queue, &self.shared.file, &mut read, Direction::Read, &cancel)? };
+            return Ok(true);
         }
         // Whole blocks go to their places; of those at the ends, only a part belongs there.
         let (queue, staging, _) = mover.parts(LEAST_STAGING)?;
         let (from, to) = (at.next_multiple_of(block), stop / block * block);
         let inner = (to - from) as usize;
         let head = (from - at) as usize;
-        let mut reads = vec![Transfer::read(&self.file, from, start.wrapping_add(head), inner, inner)];
+        let mut reads = vec![Transfer::read(&self.shared.file, from, start.wrapping_add(head), inner, inner)];
         if head > 0 {
-            reads.push(Transfer::read(&self.file, from - block, staging, BLOCK, BLOCK));
+            reads.push(Transfer::read(&self.shared.file, from - block, staging, BLOCK, BLOCK));
         }
         let tail = (stop - to) as usize;
         let last = staging.wrapping_add(BLOCK);
         if tail > 0 {
-            reads.push(Transfer::read(&self.file, to, last, BLOCK, tail));
+            reads.push(Transfer::read(&self.shared.file, to, last, BLOCK, tail));
         }
         // SAFETY: the run's memory is ours to fill, as are two blocks of staging memory; afterwards these hold
         // what belongs in front of the whole blocks and behind them.
         unsafe {
-            disk.transfer(queue, &self.file, &mut reads.into_iter(), Direction::Read, &cancel)?;
+            disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)?;
             std::ptr::copy_nonoverlapping(staging.wrapping_add(BLOCK - head), start, head);
             std::ptr::copy_nonoverlapping(last, start.wrapping_add(head + inner), tail);
         }
@@ -129,36 +144,52 @@ impl LinearArray {
         let row_place = |row: usize| row * row_bytes + (firsts[row] % block) as usize;
         let place = |i: usize| row_place(i / in_row) + i % in_row * pitch;
         let mut reads = Vec::with_capacity(runs.count() as usize);
-        let held = edges.as_ref().is_some_and(|e| e.are_filled());
+        let (row_part, heads) =
+            if edges.is_some() { traffic::heads(layout, part, &runs) } else { (RowPart::Other, Vec::new()) };
         for (i, at) in runs.offsets().enumerate() {
             let (skew, mut from) = (at % block, at - at % block);
-            if let (true, Some(edges)) = (held && skew > 0, edges.as_deref_mut()) {
-                // SAFETY: the rest of the run's first block has a place in the staging memory.
-                unsafe { edges.take(staging.wrapping_add(place(i)), (block - skew) as usize)? };
-                from += block;
+            let mut to = (at + len).next_multiple_of(block);
+            if let Some(Edges { rests, heads: kept }) = edges.as_deref_mut() {
+                if skew > 0 && rests.are_filled() {
+                    // SAFETY: the rest of the run's first block has a place in the staging memory.
+                    unsafe { rests.take(staging.wrapping_add(place(i)), (block - skew) as usize)? };
+                    from += block;
+                }
+                if row_part == RowPart::Last && heads[i] > 0 && kept.are_filled() {
+                    let head = staging.wrapping_add(place(i) + len as usize - heads[i]);
+                    // SAFETY: the run's end has a place in the staging memory, and is longer than the head.
+                    unsafe { kept.take(head, heads[i])? };
+                    to -= block;
+                }
             }
-            let to = (at + len).next_multiple_of(block);
             if from < to {
                 let memory = staging.wrapping_add(place(i) - skew as usize + (from + skew - at) as usize);
                 let need = end.saturating_sub(from).min(to - from) as usize;
-                reads.push(Transfer::read(&self.file, from, memory, (to - from) as usize, need));
+                reads.push(Transfer::read(&self.shared.file, from, memory, (to - from) as usize, need));
             }
         }
         // SAFETY: the runs' blocks have disjoint places in the staging memory, which is ours.
-        unsafe { disk.transfer(queue, &self.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
-        if let Some(edges) = edges {
-            edges.clear();
-            for (i, at) in runs.offsets().enumerate() {
+        unsafe { disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
+        if let Some(Edges { rests, heads: kept }) = edges {
+            rests.clear();
+            // What follows the last box of the rows is no one's.
+            for (i, at) in runs.offsets().enumerate().filter(|_| row_part != RowPart::Last) {
                 let rest = ((at + len).next_multiple_of(block) - (at + len)) as usize;
                 // SAFETY: the block was read above, whole, or is what was taken.
-                unsafe { edges.keep(staging.wrapping_add(place(i) + len as usize), rest)? };
+                unsafe { rests.keep(staging.wrapping_add(place(i) + len as usize), rest)? };
+                if row_part == RowPart::First && kept.has_room() {
+                    // SAFETY: the block in which the run begins was read above, whole.
+                    unsafe { kept.keep(staging.wrapping_add(place(i) - heads[i]), heads[i])? };
+                }
             }
         }
         let mut strides = layout.dense_strides(&layout.shape);
         runs.axes.last().into_iter().for_each(|&axis| strides[axis] = pitch as isize);
         for (row, row_box) in runs.row_boxes(part).enumerate() {
             // SAFETY: the row's runs lie there at these strides.
-            unsafe { canvas.scatter(&row_box, staging.wrapping_add(row_place(row)), &strides, self.swap) };
+            unsafe {
+                canvas.scatter(&row_box, staging.wrapping_add(row_place(row)), &strides, self.shared.swap)
+            };
         }
         Ok(())
     }
@@ -193,12 +224,18 @@ impl LinearArray {
             }
             if len > 0 {
                 let need = (end.saturating_sub(offset) as usize).min(len);
-                reads.push(Transfer::read(&self.file, offset, staging.wrapping_add(filled), len, need));
+                reads.push(Transfer::read(
+                    &self.shared.file,
+                    offset,
+                    staging.wrapping_add(filled),
+                    len,
+                    need,
+                ));
                 filled += len;
             }
         }
         // SAFETY: the intervals have disjoint places in the staging memory, which is ours.
-        unsafe { disk.transfer(queue, &self.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
+        unsafe { disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
         if let Some(last) = filled.checked_sub(BLOCK) {
             // SAFETY: the bytes up to `filled` were read above.
             let from = unsafe { std::slice::from_raw_parts(staging.wrapping_add(last), BLOCK) };
@@ -233,7 +270,7 @@ impl LinearArray {
             let (offset, place) = places[interval];
             let source = staging.wrapping_add(place + (first - offset) as usize);
             // SAFETY: the interval holds every run of `sub`, at the strides of the file.
-            unsafe { canvas.scatter(sub, source, &strides, self.swap) };
+            unsafe { canvas.scatter(sub, source, &strides, self.shared.swap) };
         });
     }
 }

@@ -143,7 +143,7 @@ impl Store for Panels {
             let canvas = canvas.within(&panel);
             array.load_box(&layout, mover, &canvas.part(&part))?;
         }
-        array.file.drop_cache();
+        array.shared.file.drop_cache();
         Ok(())
     }
 

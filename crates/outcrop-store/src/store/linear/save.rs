@@ -53,7 +53,7 @@ impl LinearArray {
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
         let mut offsets: Vec<u64> = blocks.keys().copied().collect();
         {
-            let seams = lock(&self.seams);
+            let seams = lock(&self.shared.seams);
             offsets.retain(|&at| seams.is_written(at));
         }
         // As many old blocks at once as the staging memory holds. A block that was not written
@@ -61,10 +61,10 @@ impl LinearArray {
         for some in offsets.chunks(room / BLOCK) {
             let mut reads = some.iter().enumerate().map(|(i, &at)| {
                 let need = (end - at).min(BLOCK as u64) as usize;
-                Transfer::read(&self.file, at, staging.wrapping_add(i * BLOCK), BLOCK, need)
+                Transfer::read(&self.shared.file, at, staging.wrapping_add(i * BLOCK), BLOCK, need)
             });
             // SAFETY: each read has its own block of staging memory, which is ours until the end.
-            unsafe { disk.transfer(queue, &self.file, &mut reads, Direction::Read, &cancel)? };
+            unsafe { disk.transfer(queue, &self.shared.file, &mut reads, Direction::Read, &cancel)? };
             for (i, at) in some.iter().enumerate() {
                 // SAFETY: the block was read above; bytes behind the file's end are not used.
                 let old = unsafe { std::slice::from_raw_parts(staging.wrapping_add(i * BLOCK), BLOCK) };
@@ -89,16 +89,18 @@ impl LinearArray {
         let last = end / BLOCK as u64 * BLOCK as u64;
         let (queue, _, _) = mover.parts(0)?;
         let whole = blocks.range(..last);
-        others.extend(whole.map(|(&at, seam)| Transfer::write(&self.file, at, seam.as_ptr(), BLOCK)));
+        others.extend(whole.map(|(&at, seam)| Transfer::write(&self.shared.file, at, seam.as_ptr(), BLOCK)));
         // SAFETY: the blocks are borrowed until the end of this function; the others are the caller's promise.
-        unsafe { disk.transfer(queue, &self.file, &mut others.into_iter(), Direction::Write, &cancel)? };
+        unsafe {
+            disk.transfer(queue, &self.shared.file, &mut others.into_iter(), Direction::Write, &cancel)?
+        };
         {
-            let mut seams = lock(&self.seams);
+            let mut seams = lock(&self.shared.seams);
             blocks.keys().for_each(|&at| seams.mark(at, at + BLOCK as u64));
         }
         // The file's last block is not written beyond its end.
         if let Some((&at, seam)) = blocks.range(last..).next() {
-            disk.write_unaligned(&self.file, at, &seam.bytes()[..(end - at) as usize])?;
+            disk.write_unaligned(&self.shared.file, at, &seam.bytes()[..(end - at) as usize])?;
         }
         Ok(())
     }
@@ -106,8 +108,8 @@ impl LinearArray {
     /// Writes every waiting block, completed from the file where it is not whole. When this returns, nothing waits
     /// and no flush is under way.
     pub(super) fn flush_seams(&self, mover: &mut Mover) -> Result<()> {
-        let _alone = self.flushing.write().unwrap_or_else(PoisonError::into_inner);
-        let mut blocks = lock(&self.seams).take_all();
+        let _alone = self.shared.flushing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&self.shared.seams).take_all();
         if blocks.is_empty() {
             return Ok(());
         }
@@ -116,7 +118,7 @@ impl LinearArray {
             unsafe { self.write_with(mover, &blocks, Vec::new()) }
         });
         if written.is_err() {
-            lock(&self.seams).restore(blocks);
+            lock(&self.shared.seams).restore(blocks);
         }
         written
     }
@@ -141,7 +143,7 @@ impl LinearArray {
     /// The runs of a box where they can be written from where they lie: in file order, and out of step with the
     /// blocks by the same amount as in the file.
     fn in_place(&self, layout: &LinearLayout, canvas: &Canvas, part: &ArrayBox) -> Option<Source> {
-        let start = (self.swap == 1).then(|| dense_in_file_order(layout, canvas, part)).flatten()?;
+        let start = (self.shared.swap == 1).then(|| dense_in_file_order(layout, canvas, part)).flatten()?;
         let (runs, block) = (layout.runs(part), BLOCK as u64);
         let len = runs.run_bytes as usize;
         let in_step = waits_little(&runs)
@@ -175,15 +177,15 @@ impl LinearArray {
             for (row, row_box) in runs.row_boxes(part).enumerate() {
                 let target = source.row(row, firsts[row]);
                 // SAFETY: the row's place in the staging memory is `row_bytes` long, and ours.
-                unsafe { canvas.gather(&row_box, target, &strides, self.swap) };
+                unsafe { canvas.gather(&row_box, target, &strides, self.shared.swap) };
             }
             source
         });
-        let together = self.flushing.read().unwrap_or_else(PoisonError::into_inner);
+        let together = self.shared.flushing.read().unwrap_or_else(PoisonError::into_inner);
         let mut whole = BTreeMap::new();
         let mut writes = Vec::new();
         {
-            let mut seams = lock(&self.seams);
+            let mut seams = lock(&self.shared.seams);
             for (i, at) in runs.offsets().enumerate() {
                 let memory =
                     source.row(i / in_row, firsts[i / in_row]).wrapping_add(i % in_row * source.pitch);
@@ -206,7 +208,7 @@ impl LinearArray {
                     seams.forget(from, to);
                     seams.mark(from, to);
                     let memory = memory.wrapping_add((from - at) as usize);
-                    writes.push(Transfer::write(&self.file, from, memory, (to - from) as usize));
+                    writes.push(Transfer::write(&self.shared.file, from, memory, (to - from) as usize));
                 }
             }
         }
@@ -216,7 +218,7 @@ impl LinearArray {
             unsafe { self.write_with(mover, &whole, writes)? };
         }
         drop(together);
-        if lock(&self.seams).len() > Seams::MOST {
+        if lock(&self.shared.seams).len() > Seams::MOST {
             self.flush_seams(mover)?;
         }
         Ok(())

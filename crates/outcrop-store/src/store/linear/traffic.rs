@@ -3,6 +3,7 @@
 use crate::layout::linear::READ_THROUGH;
 use crate::layout::{LinearLayout, Runs};
 use crate::shape::ArrayBox;
+use crate::store::edges::Cuts;
 use crate::store::seams::BLOCK;
 
 /// Whether each of a box's runs is whole blocks, and worth a request of its own.
@@ -58,10 +59,40 @@ pub(in crate::store) fn to_store(layout: &LinearLayout, end: u64, region: &Array
     runs.offsets().map(blocks).sum::<u64>() * block
 }
 
-/// What the runs of a box cut off from blocks, where they are loaded all at once with `room` bytes of staging
-/// memory: bytes that are read because runs begin inside blocks, and bytes of the blocks in which runs end that
-/// lie behind them.
-pub(in crate::store) fn cuts(layout: &LinearLayout, region: &ArrayBox, room: usize) -> Option<(u64, u64)> {
+/// Which part of a file's rows a box has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowPart {
+    First,
+    Last,
+    Other,
+}
+
+/// Which part of the rows a box has, and of each of its runs, the bytes of the block in which one row ends and the
+/// next one begins that stand in front of that one: of the run's own row, where the box has the rows' first
+/// elements, and of the row after it, where it has the last. 0 where that row is none of the box's.
+pub(super) fn heads(layout: &LinearLayout, region: &ArrayBox, runs: &Runs) -> (RowPart, Vec<usize>) {
+    let (block, none) = (BLOCK as u64, (RowPart::Other, Vec::new()));
+    let Some(&fastest) = layout.axes.last() else { return none };
+    let (start, extent, whole) = (region.start[fastest], region.shape[fastest], layout.shape[fastest]);
+    let part = match (start == 0, start + extent == whole) {
+        (true, false) => RowPart::First,
+        // A run that is shorter than a block may lie in two blocks that are shared, or in one.
+        (false, true) if runs.run_bytes >= block => RowPart::Last,
+        _ => return none,
+    };
+    let offsets: Vec<u64> = runs.offsets().collect();
+    let follows = |i: usize| offsets[i] - offsets[i - 1] == whole * layout.itemsize as u64;
+    let shared = |i: usize| match part {
+        RowPart::First if i > 0 && follows(i) => offsets[i] % block,
+        RowPart::Last if i + 1 < offsets.len() && follows(i + 1) => (offsets[i] + runs.run_bytes) % block,
+        _ => 0,
+    };
+    (part, (0..offsets.len()).map(|i| shared(i) as usize).collect())
+}
+
+/// What a box shares with those beside it, where its runs are loaded all at once with `room` bytes of staging
+/// memory.
+pub(in crate::store) fn cuts(layout: &LinearLayout, region: &ArrayBox, room: usize) -> Option<Cuts> {
     let (block, runs) = (BLOCK as u64, layout.runs(region));
     let memory = runs.rows().count() * runs.row_bytes(runs.read_pitch(block), block);
     if region.is_empty() || !(runs.count() == 1 || runs.are_apart(block)) || memory > room as u64 {
@@ -69,5 +100,11 @@ pub(in crate::store) fn cuts(layout: &LinearLayout, region: &ArrayBox, room: usi
     }
     let begun = runs.offsets().filter(|at| !at.is_multiple_of(block)).count() as u64;
     let rest = |at: u64| (at + runs.run_bytes).next_multiple_of(block) - (at + runs.run_bytes);
-    Some((begun * block, runs.offsets().map(rest).sum()))
+    let mut cuts = Cuts { begun: begun * block, rests: runs.offsets().map(rest).sum(), ..Cuts::default() };
+    match heads(layout, region, &runs) {
+        (RowPart::First, heads) => cuts.heads = heads.iter().map(|&n| n as u64).sum(),
+        (RowPart::Last, heads) => cuts.ended = heads.iter().filter(|&&n| n > 0).count() as u64 * block,
+        (RowPart::Other, _) => {}
+    }
+    Some(cuts)
 }

@@ -1,0 +1,402 @@
+"""Arranging elements: other shapes and orders of axes, parts, and repetitions."""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outcrop.array import Array
+from outcrop.creation import asarray
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.expressions.arrays import array_of, node_of
+from outcrop.expressions.functions import Copy
+from outcrop.expressions.gathers import Join
+from outcrop.expressions.indices import Periodic, Repeated
+from outcrop.expressions.nodes import Map, Node
+from outcrop.expressions.reducing import axes_of, filled
+from outcrop.expressions.reshaping import reshaped
+from outcrop.expressions.taking import taken, taken_by_rule
+
+__all__ = [
+    "array_split",
+    "broadcast_arrays",
+    "moveaxis",
+    "pad",
+    "repeat",
+    "reshape",
+    "roll",
+    "split",
+    "swapaxes",
+    "tile",
+    "unstack",
+]
+
+
+def _array(x: Any) -> Array:
+    return x if isinstance(x, Array) else asarray(x)
+
+
+def _integers(values: Any, name: str) -> tuple[int, ...]:
+    given = values if isinstance(values, Sequence | np.ndarray) else (values,)
+    try:
+        return tuple(operator.index(n) for n in given)
+    except TypeError as error:
+        raise InvalidTypeError(f"{name}: {error}") from None
+
+
+def reshape(x: Any, /, shape: int | Sequence[int]) -> Array:
+    """Give the elements, in row-major order, in another shape, as `numpy.reshape` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        The array.
+    shape : int or sequence of int
+        Extents, of which one may be -1: what is left for it.
+
+    Returns
+    -------
+    Array
+        Not computed yet. What is made of stored arrays is not stored in between: elements are put
+        in their places as they are read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The shape has another number of elements.
+
+    Examples
+    --------
+    >>> A = oc.arange(6)
+    >>> oc.reshape(A, (2, -1)).compute()
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
+    array = _array(x)
+    given = _integers(shape, "shape")
+    rest = math.prod(n for n in given if n != -1)
+    wanted = given
+    if given.count(-1) == 1 and rest and array.size % rest == 0:
+        wanted = tuple(array.size // rest if n == -1 else n for n in given)
+    if any(n < 0 for n in wanted) or math.prod(wanted) != array.size:
+        raise InvalidArgumentError(f"cannot reshape array of size {array.size} into shape {given}")
+    return array if wanted == array.shape else array_of(reshaped(node_of(array), wanted))
+
+
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Array:
+    """Give a view with axes in other places, as `numpy.moveaxis` does.
+
+    Examples
+    --------
+    >>> oc.moveaxis(oc.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    array = _array(x)
+    taken_, placed = axes_of(array.ndim, source), axes_of(array.ndim, destination)
+    if len(taken_) != len(placed):
+        raise InvalidArgumentError(
+            "`source` and `destination` arguments must have the same number of elements"
+        )
+    order = [axis for axis in range(array.ndim) if axis not in taken_]
+    for place, axis in sorted(zip(placed, taken_, strict=True)):
+        order.insert(place, axis)
+    return array.transpose(order)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+    """Give a view with two axes exchanged, as `numpy.swapaxes` does.
+
+    Examples
+    --------
+    >>> oc.swapaxes(oc.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    array = _array(x)
+    (one,), (other,) = axes_of(array.ndim, axis1), axes_of(array.ndim, axis2)
+    order = list(range(array.ndim))
+    order[one], order[other] = other, one
+    return array.transpose(order)
+
+
+def rollaxis(x: Any, axis: int, start: int = 0) -> Array:
+    """Give a view with an axis before another one, as `numpy.rollaxis` does."""
+    array = _array(x)
+    (along,) = axes_of(array.ndim, axis)
+    place = operator.index(start)
+    if not -array.ndim <= place <= array.ndim:
+        raise InvalidArgumentError(f"start {start} is out of bounds for {array.ndim} axes")
+    place += array.ndim if place < 0 else 0
+    return moveaxis(array, along, place - (along < place))
+
+
+def with_axes(x: Any, ndim: int) -> Array:
+    """Give at least so many axes, as `numpy.atleast_1d` and its like do."""
+    array = _array(x)
+    if ndim == 3 and array.ndim == 2:
+        return array[:, :, None]
+    if ndim == 3 and array.ndim == 1:
+        return array[None, :, None]
+    return array[(None,) * (ndim - array.ndim)] if array.ndim < ndim else array
+
+
+def broadcast_arrays(*arrays: Any) -> list[Array]:
+    """Repeat arrays to the one shape that they broadcast to, as `numpy.broadcast_arrays` does.
+
+    Examples
+    --------
+    >>> [A.shape for A in oc.broadcast_arrays(oc.zeros((3, 1)), oc.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
+    given = [_array(x) for x in arrays]
+    try:
+        shape = np.broadcast_shapes(*(array.shape for array in given))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    nodes = [node_of(array) for array in given]
+    return [
+        array if array.shape == shape else array_of(Map.of(Copy(), [node], node.dtype, shape))
+        for array, node in zip(given, nodes, strict=True)
+    ]
+
+
+def roll(
+    x: Any, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None
+) -> Array:
+    """Shift elements along axes, those that go over the end to the beginning, as `numpy.roll` does.
+
+    Examples
+    --------
+    >>> oc.roll(oc.arange(5), 2).compute()
+    array([3, 4, 0, 1, 2])
+    """
+    array = _array(x)
+    if axis is None:
+        return roll(array.reshape(-1), shift, axis=0).reshape(array.shape)
+    # An axis that is named twice is rolled twice.
+    axes = [a for one in _integers(axis, "axis") for a in axes_of(array.ndim, one)]
+    shifts = _integers(shift, "shift")
+    try:
+        pairs = np.broadcast_shapes((len(axes),), (len(shifts),))[0]
+    except ValueError:
+        raise InvalidArgumentError(
+            "'shift' and 'axis' should be scalars or 1D sequences of the same size"
+        ) from None
+    axes *= pairs if len(axes) == 1 else 1
+    shifts *= pairs if len(shifts) == 1 else 1
+    for along, by in zip(axes, shifts, strict=True):
+        extent = array.shape[along]
+        at = -by % extent if extent else 0
+        if at:
+            whole = (slice(None),) * along
+            parts = array[(*whole, slice(at, None))], array[(*whole, slice(None, at))]
+            array = array_of(Join.of([node_of(part) for part in parts], along))
+    return array
+
+
+def tile(x: Any, repetitions: int | Sequence[int], /) -> Array:
+    """Repeat a whole array along its axes, as `numpy.tile` does.
+
+    Examples
+    --------
+    >>> oc.tile(oc.asarray([1, 2]), (2, 2)).compute()
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]])
+    """
+    array, counts = _array(x), _integers(repetitions, "repetitions")
+    if any(count < 0 for count in counts):
+        raise InvalidArgumentError("negative dimensions are not allowed")
+    counts = (1,) * (array.ndim - len(counts)) + counts
+    array = array[(None,) * (len(counts) - array.ndim)]
+    shape = tuple(n * count for n, count in zip(array.shape, counts, strict=True))
+    node = node_of(array)
+    if 0 in shape:
+        return array_of(filled(0, shape, array.dtype))
+    for axis, (n, count) in enumerate(zip(array.shape, counts, strict=True)):
+        if n == 1 and count > 1:
+            wide = (*node.shape[:axis], count, *node.shape[axis + 1 :])
+            node = Map.of(Copy(), [node], node.dtype, wide)
+        elif count > 1:
+            node = taken_by_rule(node, Periodic(n, 0, 1, n * count), axis)
+    return array_of(node)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+    """Repeat each element along an axis, as `numpy.repeat` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        The array.
+    repeats : int or array_like
+        How many times; or for each index along the axis, how many times. An `Array` is computed
+        now, because it decides on the shape of the result.
+    axis : int, optional
+        Along which. Default: the elements of `x` in one row.
+
+    Examples
+    --------
+    >>> oc.repeat(oc.asarray([1, 2]), 2).compute()
+    array([1, 1, 2, 2])
+    >>> oc.repeat(oc.asarray([1, 2]), [1, 3]).compute()
+    array([1, 2, 2, 2])
+    """
+    array = _array(x)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    (along,) = axes_of(array.ndim, axis)
+    counts, extent = np.asarray(repeats), array.shape[along]
+    if counts.dtype.kind not in "biu" or counts.ndim > 1:
+        raise InvalidTypeError("repeats must be an integer, or a row of integers")
+    if counts.size and int(counts.min()) < 0:
+        raise InvalidArgumentError("repeats may not contain negative values.")
+    node = node_of(array)
+    if counts.size == 1:
+        count = int(counts.reshape(())[()])
+        shape = (*array.shape[:along], extent * count, *array.shape[along + 1 :])
+        if 0 in shape:
+            return array_of(filled(0, shape, array.dtype))
+        return (
+            array
+            if count == 1
+            else array_of(taken_by_rule(node, Repeated(count, 0, 1, extent * count), along))
+        )
+    if len(counts) != extent:
+        raise InvalidArgumentError(
+            f"operands could not be broadcast together with shape ({extent},) ({len(counts)},)"
+        )
+    return array_of(taken(node, np.repeat(np.arange(extent), counts), along))
+
+
+_INDEXED = ("edge", "reflect", "symmetric", "wrap")
+
+
+def pad(
+    x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, **options: Any
+) -> Array:
+    """Put elements before and after those along each axis, as `numpy.pad` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        The array.
+    pad_width : int or sequence
+        How many elements: for all ends, as ``(before, after)``, or a pair for each axis.
+    mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
+        Which elements.
+    constant_values : number or sequence
+        Of mode "constant": for all ends, as ``(before, after)``, or a pair for each axis.
+    **options
+        ``reflect_type`` of the modes "reflect" and "symmetric", which has to be "even".
+
+    Examples
+    --------
+    >>> oc.pad(oc.asarray([1, 2, 3]), (1, 2)).compute()
+    array([0, 1, 2, 3, 0, 0])
+    """
+    array = _array(x)
+    if mode not in ("constant", *_INDEXED) or options.get("reflect_type", "even") != "even":
+        raise UnsupportedError(
+            f"pad with mode={mode!r} and {options} is not supported in this version; the modes are "
+            f"'constant', {', '.join(map(repr, _INDEXED))}"
+        )
+    widths = np.asarray(pad_width)
+    if widths.dtype.kind not in "iu":
+        raise InvalidTypeError("`pad_width` must be of integral type.")
+    if widths.size and widths.min() < 0:
+        raise InvalidArgumentError("index can't contain negative values")
+    try:
+        ends = np.broadcast_to(widths, (array.ndim, 2)).tolist()
+        values = np.broadcast_to(np.asarray(constant_values), (array.ndim, 2))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    node = node_of(array)
+    for axis, (before, after) in enumerate(ends):
+        if mode == "constant":
+            node = _with_constants(node, axis, (before, after), values[axis])
+        elif before or after:
+            places = np.pad(np.arange(node.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
+            node = taken(node, places, axis)
+    return array_of(node)
+
+
+def _with_constants(node: Node, axis: int, widths: tuple[int, int], values: Any) -> Node:
+    def shape(extent: int) -> tuple[int, ...]:
+        return (*node.shape[:axis], extent, *node.shape[axis + 1 :])
+
+    whole = shape(node.shape[axis] + sum(widths))
+    if 0 in whole:
+        return filled(0, whole, node.dtype)
+    before, after = (
+        [filled(value, shape(width), node.dtype)] if width else []
+        for width, value in zip(widths, values, strict=True)
+    )
+    parts = [*before, *([node] if node.size else []), *after]
+    return parts[0] if len(parts) == 1 else Join.of(parts, axis)
+
+
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Give parts along an axis as views, as `numpy.array_split` does.
+
+    Examples
+    --------
+    >>> [A.shape for A in oc.array_split(oc.zeros(7), 3)]
+    [(3,), (2,), (2,)]
+    """
+    array = _array(x)
+    (along,) = axes_of(array.ndim, axis)
+    extent = array.shape[along]
+    if isinstance(indices_or_sections, Sequence | np.ndarray) and np.ndim(indices_or_sections):
+        places = list(_integers(indices_or_sections, "indices"))
+    else:
+        (count,) = _integers(indices_or_sections, "sections")
+        if count <= 0:
+            raise InvalidArgumentError("number sections must be larger than 0.")
+        each, more = divmod(extent, count)
+        places = [i * each + min(i, more) for i in range(1, count)]
+    whole = (slice(None),) * along
+    ends = [*places, extent]
+    return [array[(*whole, slice(low, high))] for low, high in zip([0, *places], ends, strict=True)]
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Give parts of one size along an axis, or parts between indices, as `numpy.split` does.
+
+    Examples
+    --------
+    >>> [A.shape for A in oc.split(oc.zeros((6, 2)), 3)]
+    [(2, 2), (2, 2), (2, 2)]
+    """
+    array = _array(x)
+    (along,) = axes_of(array.ndim, axis)
+    if not np.ndim(indices_or_sections):
+        (count,) = _integers(indices_or_sections, "sections")
+        if count <= 0 or array.shape[along] % count:
+            raise InvalidArgumentError("array split does not result in an equal division")
+    return array_split(array, indices_or_sections, along)
+
+
+def split_along(x: Any, indices_or_sections: Any, axis: int) -> list[Array]:
+    """Give parts as `numpy.vsplit` (axis 0), `hsplit` (1) and `dsplit` (2) do."""
+    array = _array(x)
+    least = {0: 2, 1: 1, 2: 3}[axis]
+    if array.ndim < least:
+        raise InvalidArgumentError(f"only works on arrays of {least} or more dimensions")
+    return split(array, indices_or_sections, min(axis, array.ndim - 1))
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Give what is at each index of an axis as views, as `numpy.unstack` does.
+
+    Examples
+    --------
+    >>> [A.shape for A in oc.unstack(oc.zeros((2, 3)))]
+    [(3,), (3,)]
+    """
+    array = _array(x)
+    if not array.ndim:
+        raise InvalidArgumentError("Input array must be at least 1-d.")
+    (along,) = axes_of(array.ndim, axis)
+    whole = (slice(None),) * along
+    return tuple(array[(*whole, i)] for i in range(array.shape[along]))

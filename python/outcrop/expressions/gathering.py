@@ -1,0 +1,87 @@
+"""Where the elements of a gathering node come from: which tiles, and what is copied from them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from outcrop._source import MemorySource
+from outcrop._store import StoreSource
+from outcrop.expressions.axes import Tiling
+from outcrop.expressions.gathers import Copy, Gather, Share
+from outcrop.expressions.nodes import Leaf, Node, Shape
+from outcrop.expressions.storage import Storage
+
+__all__ = ["Gathered", "Ranges", "gathered"]
+
+Ranges: TypeAlias = dict[int, tuple[int, int]]
+"""The first index of each cut line, and the one after the last."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Elements that a node takes from one place.
+
+    Attributes
+    ----------
+    node : Gather
+        The node.
+    tile : int or None
+        The tile that they are in; None for what is in memory, or computed by a function.
+    copy : callable
+        What copies them to the node's own tile from that one, or whatever it is given.
+    """
+
+    node: Gather
+    tile: int | None
+    copy: Copy
+
+
+def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> Iterator[Gathered]:
+    """What a node takes from which tiles at these ranges of the cut lines."""
+    extents = tiling.axes.extents
+    box = tuple(ranges.get(line, (0, extents[line])) for line in tiling.axes.of(node))
+    tiles = [_tile(operand, tiling) for operand in node.operands]
+    for share in node.shares(box, tiles):
+        source = node.operands[share.operand]
+        if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
+            yield Gathered(node, None, _from_source(source, share))
+        else:
+            number = storage.tile(source, share.coords)
+            copy = _from_tile(storage, source, share, tiles[share.operand])
+            yield Gathered(node, number, copy)
+
+
+def _tile(node: Node, tiling: Tiling) -> Shape:
+    """What of an operand is looked at in one go: all that is in memory."""
+    if isinstance(node, Leaf) and isinstance(node.source, MemorySource):
+        return tuple(max(n, 1) for n in node.shape)
+    return tiling.tile(node)
+
+
+def _from_tile(storage: Storage, source: Node, share: Share, tile: Shape) -> Copy:
+    look, take = storage.look(source), share.copy
+    key: tuple[Any, ...] = (
+        *(
+            slice(low - i * t, high - i * t)
+            for (low, high), i, t in zip(share.box, share.coords, tile, strict=True)
+        ),
+        ...,
+    )
+
+    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
+        take(out, look(tile)[key])
+
+    return copy
+
+
+def _from_source(leaf: Leaf, share: Share) -> Copy:
+    start = [low for low, _ in share.box]
+    part = leaf.view.part(start, [high - low for low, high in share.box])
+
+    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
+        borrowed = leaf.source.borrow(part)
+        share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)
+
+    return copy

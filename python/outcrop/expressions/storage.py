@@ -1,0 +1,210 @@
+"""The arrays of a program: which tiles hold which elements of which nodes, and how they look."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop._store import StoreSource
+from outcrop.config import memory_budget
+from outcrop.errors import UnsupportedError
+from outcrop.expressions.grouping import Grouping
+from outcrop.expressions.nodes import Leaf, Node, Scan
+from outcrop.views import NewAxis, Span
+
+__all__ = ["Look", "Storage", "Stored", "Wanted"]
+
+_STAGING = 64
+"""What part of the budget a load may have to bring elements in order."""
+
+Look: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
+"""What shows the memory of a tile as elements of a node."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A node that is computed, and what it is computed to."""
+
+    node: Node
+    target: Any
+    """A store, or the tile (or None) and attributes of a Zarr array that will be made."""
+
+
+class Stored:
+    """An array of the program, by tiles.
+
+    Parameters
+    ----------
+    number : int
+        Of the array.
+    first : int
+        The number of its first tile; the others follow in row-major order.
+    shape, tile : sequence of int
+        Of the array, and of its tiles.
+    """
+
+    def __init__(self, numbers: tuple[int, int], shape: Sequence[int], tile: Sequence[int]) -> None:
+        self.number, self._first = numbers
+        self.counts = tuple(max(-(-n // t), 1) for n, t in zip(shape, tile, strict=True))
+
+    def at(self, coords: Sequence[int]) -> int:
+        """The number of a tile."""
+        index = 0
+        for n, i in zip(self.counts, coords, strict=True):
+            index = index * n + i
+        return self._first + index
+
+
+class Storage:
+    """The arrays of a program.
+
+    Parameters
+    ----------
+    draft : _native.Draft
+        The program, which is told of all arrays.
+    wanted : sequence of Wanted
+        What is stored.
+    grouping : Grouping
+        What is computed when.
+
+    Attributes
+    ----------
+    results : list of Stored
+        The arrays that wanted nodes are stored in.
+    """
+
+    def __init__(self, draft: _native.Draft, wanted: Sequence[Wanted], grouping: Grouping) -> None:
+        self._draft, self._grouping = draft, grouping
+        self._tiling = grouping.tiling
+        self._arrays: dict[int, Stored] = {}
+        self._looks: dict[int, Look] = {}
+        self.results: list[Stored] = []
+        for i, want in enumerate(wanted):
+            name = f"result {i}" if len(wanted) > 1 else "result"
+            self.results.append(self._result(name, want))
+        for node in grouping.nodes:
+            if isinstance(node, Leaf):
+                if isinstance(node.source, StoreSource):
+                    self._arrays[id(node)] = self._input(node, node.source)
+            elif grouping.is_kept(node) and id(node) not in self._arrays:
+                self._arrays[id(node)] = self._kept(node)
+        self._carries = {
+            id(node): self._carry(node)
+            for node in grouping.nodes
+            if isinstance(node, Scan) and self._axis_is_cut(node)
+        }
+
+    def of(self, node: Node) -> Stored | None:
+        """The array that a node has, None where it has none."""
+        return self._arrays.get(id(node))
+
+    def parts(self, node: Node) -> int:
+        """How many parts there are of a sum; in the end, the first one is the whole."""
+        return math.prod(self._tiling.count(line) for line in self._grouping.sums(node))
+
+    def tile(self, node: Node, coords: Sequence[int], part: int = 0) -> int:
+        """The number of a node's tile; of one of the parts of a sum."""
+        stored = self._arrays[id(node)]
+        if isinstance(node, Leaf):
+            return stored.at(_in_source(node, coords))
+        return stored.at((part, *coords) if self._grouping.sums(node) else coords)
+
+    def look(self, node: Node) -> Look:
+        """What shows a tile of a node."""
+        found = self._looks.get(id(node))
+        if found is None:
+            if isinstance(node, Leaf):
+                found = _look_at_view(node)
+            else:
+                found = _look_at(node, in_parts=bool(self._grouping.sums(node)))
+            self._looks[id(node)] = found
+        return found
+
+    def carry(self, node: Scan, coords: Sequence[int]) -> int:
+        """The number of the tile that a running sum hands from one cell to the next."""
+        rest = [i for axis, i in enumerate(coords) if axis != node.axis]
+        return self._carries[id(node)].at(rest)
+
+    def look_at_carry(self, node: Scan) -> Look:
+        """What shows a tile that a running sum hands on."""
+        return _look_at(node, in_parts=False)
+
+    def _axis_is_cut(self, node: Scan) -> bool:
+        return self._tiling.axes.of(node)[node.axis] in self._tiling.cuts
+
+    def _result(self, name: str, want: Wanted) -> Stored:
+        node, tile = want.node, self._tiling.tile(want.node)
+        numbers = self._draft.output(name, want.target, node.dtype.name, node.shape, tile)
+        stored = Stored(numbers, node.shape, tile)
+        if not self._grouping.sums(node):
+            self._arrays.setdefault(id(node), stored)
+        return stored
+
+    def _kept(self, node: Node) -> Stored:
+        shape, tile = node.shape, self._tiling.tile(node)
+        if self._grouping.sums(node):
+            return self._temporary(node, (self.parts(node), *shape), (1, *tile))
+        return self._temporary(node, shape, tile)
+
+    def _carry(self, node: Scan) -> Stored:
+        rest = [axis for axis in range(node.ndim) if axis != node.axis]
+        tile = self._tiling.tile(node)
+        return self._temporary(node, [node.shape[a] for a in rest], [tile[a] for a in rest])
+
+    def _temporary(self, node: Node, shape: Sequence[int], tile: Sequence[int]) -> Stored:
+        numbers = self._draft.temporary(node.name, _storable(node.dtype), shape, tile)
+        return Stored(numbers, shape, tile)
+
+    def _input(self, node: Leaf, source: StoreSource) -> Stored:
+        view, tile = node.view, self._tiling.tile(node)
+        start, shape = view.box
+        extents = [1] * len(shape)
+        for axis, target in enumerate(view.axes):
+            if not isinstance(target, NewAxis):
+                extents[target] = max(tile[axis] * view.span(axis).step, 1)
+        room = memory_budget() // _STAGING
+        numbers = self._draft.input(node.name, source.store, start, shape, extents, room)
+        return Stored(numbers, shape, extents)
+
+
+def _in_source(leaf: Leaf, coords: Sequence[int]) -> tuple[int, ...]:
+    """Tile coordinates of a view as those of what it is a view of."""
+    found = [0] * len(leaf.view.selectors)
+    for source, i in zip(leaf.view.axes, coords, strict=True):
+        if not isinstance(source, NewAxis):
+            found[source] = i
+    return tuple(found)
+
+
+def _look_at_view(leaf: Leaf) -> Look:
+    view = leaf.view
+    if view.is_box and all(isinstance(s, Span) for s in view.selectors):
+        return _as_it_is
+    # A tile has the elements between those that steps select, too.
+    key = [slice(None, None, s.step) if isinstance(s, Span) else 0 for s in view.selectors]
+    return view.arranger(key)
+
+
+def _look_at(node: Node, *, in_parts: bool) -> Look:
+    dtype, other = node.dtype, node.dtype.name != _storable(node.dtype)
+    if in_parts:
+        return (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
+    return (lambda tile: tile.view(dtype)) if other else _as_it_is
+
+
+def _as_it_is(tile: NDArray[Any]) -> NDArray[Any]:
+    return tile
+
+
+def _storable(dtype: np.dtype[Any]) -> str:
+    """A type of the compiled core's with elements as long."""
+    if dtype.kind in "biu" or dtype.name in ("float32", "float64", "complex64", "complex128"):
+        return dtype.name
+    names = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+    if dtype.itemsize not in names or dtype.kind not in "fc":
+        raise UnsupportedError(f"elements of type {dtype} cannot be kept between steps")
+    return names[dtype.itemsize]

@@ -1,0 +1,143 @@
+"""Selecting elements of one axis, by indices or by a condition."""
+
+from typing import Any
+
+import numpy as np
+
+from outcrop.array import Array
+from outcrop.creation import asarray
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.expressions.arrays import array_of, node_of
+from outcrop.expressions.indexing import places_of, wrapped
+from outcrop.expressions.reducing import axes_of
+from outcrop.expressions.taking import taken
+
+__all__ = ["compress", "extract", "flatnonzero", "nonzero", "take"]
+
+
+def _array(x: Any) -> Array:
+    return x if isinstance(x, Array) else asarray(x)
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """Select elements at indices along an axis, as `numpy.take` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        What to select from.
+    indices : array_like
+        One-dimensional, of integers; negative ones count from the end. An `Array` is computed now.
+    axis : int, optional
+        Along which; None where there is one axis only.
+
+    Raises
+    ------
+    BoxIndexError
+        An index, or the axis, is out of bounds.
+    InvalidTypeError
+        What is no row of integers.
+    BudgetError
+        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+
+    Examples
+    --------
+    >>> oc.take(oc.asarray([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).compute()
+    array([[3, 1],
+           [6, 4]])
+    """
+    array = _array(x)
+    if axis is None:
+        if array.ndim != 1:
+            raise InvalidArgumentError("axis is needed for arrays of several axes")
+        axis = 0
+    (along,) = axes_of(array.ndim, axis)
+    given = indices if isinstance(indices, Array) else np.asarray(indices)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InvalidTypeError("indices must be a one-dimensional array of integers")
+    whole = np.empty(0, np.int64) if not given.size else given
+    return array_of(taken(node_of(array), wrapped(whole, along, array.shape[along]), along))
+
+
+def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
+    """Select elements along an axis where a condition holds, as `numpy.compress` does.
+
+    Parameters
+    ----------
+    condition : array_like
+        One-dimensional, and not longer than the axis. An `Array` is computed now, because it
+        decides on the shape of the result.
+    a : Array or numpy.ndarray
+        What to select from.
+    axis : int, optional
+        Along which. Default: the elements of `a` in one row.
+
+    Examples
+    --------
+    >>> A = oc.asarray([[1, 2], [3, 4], [5, 6]])
+    >>> oc.compress([False, True, True], A, axis=0).compute()
+    array([[3, 4],
+           [5, 6]])
+    """
+    array = _array(a)
+    if axis is None:
+        array, axis = array.reshape(-1), 0
+    (along,) = axes_of(array.ndim, axis)
+    given = condition if isinstance(condition, Array) else np.asarray(condition)
+    if given.ndim != 1:
+        raise InvalidArgumentError("condition must be a 1-d array")
+    found = wrapped(places_of(given), along, array.shape[along])
+    return array_of(taken(node_of(array), found, along))
+
+
+def extract(condition: Any, arr: Any, /) -> Array:
+    """Select elements where a condition holds, in one row, as `numpy.extract` does.
+
+    Examples
+    --------
+    >>> A = oc.arange(6)
+    >>> oc.extract(A % 3 == 0, A).compute()
+    array([0, 3])
+    """
+    given = condition if isinstance(condition, Array) else np.asarray(condition)
+    return compress(given.reshape(-1), arr)
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """Give the indices of the elements that are not zero, as `numpy.nonzero` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        Of one axis. It is computed now, because it decides on the shape of the result.
+
+    Raises
+    ------
+    UnsupportedError
+        The array has several axes.
+    BudgetError
+        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+
+    Examples
+    --------
+    >>> oc.nonzero(oc.asarray([3, 0, 4]))[0].compute()
+    array([0, 2])
+    """
+    array = _array(x)
+    if array.ndim != 1:
+        raise UnsupportedError(
+            "nonzero of an array of several axes is not supported in this version; "
+            "numpy.unravel_index(oc.flatnonzero(A), A.shape) gives the same indices"
+        )
+    return (asarray(places_of(array)),)
+
+
+def flatnonzero(a: Any, /) -> Array:
+    """Give the indices, in one row, of the elements that are not zero, as `numpy.flatnonzero` does.
+
+    Examples
+    --------
+    >>> oc.flatnonzero(oc.asarray([[3, 0], [0, 4]])).compute()
+    array([0, 3])
+    """
+    return nonzero(_array(a).reshape(-1))[0]
