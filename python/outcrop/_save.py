@@ -116,9 +116,9 @@ def _naming_target(path: str) -> Iterator[None]:
         if error.errno is None or _STAGED not in str(error):
             raise
         reason = os.strerror(error.errno)
-        raise type(error)(
-            f"{path}: cannot be made in the directory {parent}: {reason}", errno=error.errno
-        ) from None
+        # The same error: another one would keep this one's frames, and what they have open.
+        error.args = (f"{path}: cannot be made in the directory {parent}: {reason}",)
+        raise
 
 
 def carried(source: Source, view: View, format: str) -> dict[str, Any]:

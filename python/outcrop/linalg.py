@@ -28,6 +28,7 @@ from outcrop._lazy import Computation, ComputedSource, Operand, Target
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.expressions.arrays import array_of, node_of
 from outcrop.products import outer, stacked_matmul, tensordot, vecdot
 
 __all__ = [
@@ -187,7 +188,11 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
         )
     if max(a.ndim, b.ndim) > 2:
         return stacked_matmul(a, b)
-    return Array(ComputedSource(_Matmul(a, b)))
+    product = Array(ComputedSource(_Matmul(a, b)))
+    if any(isinstance(x._source, ComputedSource) and x._source.result is None for x in (a, b)):
+        # Part of an expression, where it is no work of its own.
+        return array_of(node_of(product))
+    return product
 
 
 def cholesky(x: Array | ArrayLike, /, *, upper: bool = False) -> Array:

@@ -209,7 +209,6 @@ def test_results_in_memory_read_the_same_or_less(
 @pytest.mark.parametrize(
     "make",
     [
-        lambda A: A @ A @ A,
         lambda A: oc.linalg.cholesky(A @ A.T),
         lambda A: oc.linalg.solve(A, A @ A, assume="pos"),
         lambda A: oc.linalg.solve_triangular(oc.linalg.cholesky(A), A),
@@ -221,6 +220,12 @@ def test_several_operations_are_not_planned(
     A = desk.put(np.eye(100))
     with pytest.raises(oc.UnsupportedError, match="not computed yet"):
         oc.plan(make(A))
+
+
+def test_products_of_products_are_planned_as_a_whole(desk: Desk) -> None:
+    A = desk.put(np.eye(100))
+    for x in (A @ A @ A, oc.matmul(A, A @ A)):
+        assert oc.plan(x).operation == "expression"
 
 
 def test_nothing_to_plan(desk: Desk) -> None:

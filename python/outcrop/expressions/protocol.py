@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from outcrop._lazy import ComputedSource
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, UnsupportedError
@@ -111,11 +110,7 @@ def _delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
 def _product(one: Any, other: Any) -> Array:
     from outcrop.linalg import matmul
 
-    result = matmul(one, other)
-    if any(isinstance(x, Array) and isinstance(x._source, ComputedSource) for x in (one, other)):
-        # Part of an expression, where it is no work of its own.
-        return array_of(node_of(result))
-    return result
+    return matmul(one, other)
 
 
 def astype(array: Array, dtype: DTypeLike) -> Array:
