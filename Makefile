@@ -43,7 +43,7 @@ test-rust: $(VENV)/.ready
 	cargo test --workspace --locked
 
 test-python: build $(VENV)/.demo
-	$(BIN)/python -m pytest -q $(ARGS)
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 bench: build
 	@for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \

@@ -233,7 +233,9 @@ def test_plans_see_what_stands_in_the_way(together: Together, here: Path) -> Non
         (["two.ppm", "two.ppm", "--overwrite"], "would be lost"),
         (["big.raw:shape=1048576x4194304,dtype=u1", "o.raw"], "are free"),
     ]
-    found = together(["transpose", *arguments, "--plan"] for arguments, _ in cases)
+    found = together(
+        ["--memory", "1GiB", "transpose", *arguments, "--plan"] for arguments, _ in cases
+    )
     for (_, message), (status, out, err) in zip(cases, found, strict=True):
         assert status == 0
         assert out.startswith("transpose: ")

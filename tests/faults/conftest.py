@@ -37,9 +37,12 @@ def inject() -> Inject:
 @pytest.fixture(autouse=True)
 def _own_settings() -> Iterator[None]:
     gc.collect()
+    # What is there already is not looked through after each fault.
+    gc.freeze()
     with oc.config(memory="8MiB"):
         yield
-        gc.collect()
+    gc.unfreeze()
+    gc.collect()
 
 
 def _outcome(work: Callable[[], object]) -> oc.OutcropError | None:
