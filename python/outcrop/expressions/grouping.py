@@ -95,8 +95,19 @@ class Grouping:
         own = self.tiling.axes.of(node)
         return tuple(line for line in self._lines[id(node)] if line not in own)
 
-    def order(self, group: Group) -> tuple[int, ...]:
-        """The lines of a group, the slowest first."""
+    def apart(self, group: Group) -> list[Group]:
+        """A group as several, each of which computes one of its results."""
+        families: dict[int, Group] = {}
+        for root in group.roots:
+            # The numbers that make up one result are computed together.
+            first = root.family()[0] if isinstance(root, Reduce) else root
+            families.setdefault(id(first), Group(group.stage, group.lines)).roots.append(root)
+        for one in families.values():
+            self._close(one)
+        return list(families.values())
+
+    def order(self, group: Group, *, turned: bool = False) -> tuple[int, ...]:
+        """The lines of a group, the slowest first; the fastest first where `turned`."""
         axes = self.tiling.axes
         first: dict[int, tuple[int, int]] = {}
         for node in sorted(group.inputs + group.computed, key=lambda n: -n.nbytes):
@@ -104,7 +115,8 @@ class Grouping:
                 first.setdefault(line, (len(first), axis))
         scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
         # The line of a running sum comes last, so that each sum needs what one cell leaves it.
-        return tuple(sorted(group.lines, key=lambda line: (line in scanned, first[line])))
+        slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
+        return tuple(sorted(slowest, key=scanned.__contains__))
 
     def _iteration(self, node: Node) -> tuple[int, ...]:
         """The cut lines over which a node runs, its own before those that it sums over."""

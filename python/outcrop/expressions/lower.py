@@ -1,11 +1,13 @@
 """From a graph to a program: steps on tiles, in an order, and what they do.
 
-Passes over the same lines change direction, since what was touched last is still in memory.
+Passes over the same lines change direction, since what was touched last is still in memory. There
+are several orders, one of which takes the fewest bytes or seconds; numbers are the same in all.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +17,47 @@ from outcrop import _native
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
-from outcrop.expressions.axes import Tiling
 from outcrop.expressions.drawing import Edge, Item
-from outcrop.expressions.grouping import Grouping
+from outcrop.expressions.grouping import Group, Grouping
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.passes import Pass
 from outcrop.expressions.steps import READ, WRITE, Kind, Steps, operand
 from outcrop.expressions.storage import Storage, Stored, Wanted
 from outcrop.expressions.tape import Tape
 
-__all__ = ["Lowered"]
+__all__ = ["Lowered", "Order", "orders"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of steps.
+
+    Attributes
+    ----------
+    together : bool
+        Whether one pass serves everything that is computed over the same lines; otherwise each
+        result of a group has a pass of its own, which needs memory for that alone.
+    turned : bool
+        Whether cells that lie along several lines are walked along the other one first.
+    """
+
+    together: bool = True
+    turned: bool = False
+
+    def __str__(self) -> str:
+        what = ["each result by itself"] if not self.together else []
+        return ", ".join(what + (["along the other axis first"] if self.turned else []))
+
+
+def orders(grouping: Grouping) -> list[Order]:
+    """The orders that differ, the usual one first."""
+    several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
+    turned = any(grouping.order(g) != grouping.order(g, turned=True) for g in grouping.groups)
+    return [
+        Order(together=together, turned=turn)
+        for turn in ((False, True) if turned else (False,))
+        for together in ((True, False) if several else (True,))
+    ]
 
 
 class Lowered:
@@ -34,10 +67,10 @@ class Lowered:
     ----------
     wanted : sequence of Wanted
         What is computed.
-    tiling : Tiling
-        How lines are cut.
-    nodes : sequence of Node
-        All that there is, operands first.
+    grouping : Grouping
+        What is computed together.
+    order : Order
+        In which order.
 
     Attributes
     ----------
@@ -47,14 +80,11 @@ class Lowered:
         The number of the array that each wanted node is computed to.
     """
 
-    def __init__(self, wanted: Sequence[Wanted], tiling: Tiling, nodes: Sequence[Node]) -> None:
-        self.wanted, self.tiling = wanted, tiling
-        self._nodes = nodes
-        self._grouping = Grouping((w.node for w in wanted), tiling, nodes)
-        tapes = [
-            Tape(tiling, self._grouping.order(g), g.inputs, g.computed, g.roots)
-            for g in self._grouping.groups
-        ]
+    def __init__(self, wanted: Sequence[Wanted], grouping: Grouping, order: Order) -> None:
+        self.wanted, self.tiling = wanted, grouping.tiling
+        self._grouping, self._order = grouping, order
+        self._nodes = nodes = grouping.nodes
+        self._groups, tapes = self._taped()
         workspace = max((tape.workspace for tape in tapes), default=0)
         beside = max((tape.beside for tape in tapes), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
@@ -69,16 +99,40 @@ class Lowered:
         """Do a step of the program."""
         self._steps.run(step, tiles, workspace)
 
+    def _taped(self) -> tuple[list[Group], list[Tape]]:
+        """The groups that each have a pass, and what it does in each cell."""
+        groups, tapes = [], []
+        for group in self._grouping.groups:
+            cut = self._grouping.order(group)
+            whole = Tape(self.tiling, cut, group.inputs, group.computed, group.roots)
+            parts = [group] if self._order.together else self._grouping.apart(group)
+            groups += parts
+            if len(parts) == 1:
+                tapes.append(whole)
+                continue
+            # Strips are those of all together: so sums have the same bits.
+            tapes += [
+                Tape(self.tiling, cut, part.inputs, part.computed, part.roots, whole.strip)
+                for part in parts
+            ]
+        return groups, tapes
+
     def _emit(self, tapes: Sequence[Tape]) -> None:
         turns: dict[tuple[int, ...], int] = {}
-        for group, tape in zip(self._grouping.groups, tapes, strict=True):
+        for group, tape in zip(self._groups, tapes, strict=True):
             turn = turns.get(group.lines, 0)
             turns[group.lines] = turn + 1
             # Running sums have a direction of their own.
             scans = any(isinstance(node, Scan) for node in group.computed)
             backwards = turn % 2 == 1 and not scans
             Pass(
-                group, tape, self._grouping, self._storage, self._steps, backwards=backwards
+                group,
+                tape,
+                self._grouping,
+                self._storage,
+                self._steps,
+                lines=self._grouping.order(group, turned=self._order.turned),
+                backwards=backwards,
             ).emit()
         for want, stored in zip(self.wanted, self._storage.results, strict=True):
             if self._storage.of(want.node) is not stored:
@@ -111,13 +165,13 @@ class Lowered:
                 "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
                 "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
             }
-            for group in self._grouping.groups
+            for group in self._groups
         ]
 
     def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
         """Boxes and lines; `traffic` are the bytes read and written of each array."""
         passes: dict[int, list[int]] = {}
-        for number, group in enumerate((g for g in self._grouping.groups if g.lines), 1):
+        for number, group in enumerate((g for g in self._groups if g.lines), 1):
             for node in group.inputs:
                 passes.setdefault(id(node), []).append(number)
         shown = [
@@ -149,8 +203,9 @@ class Lowered:
         return ("spilled", format_bytes(moved[1])) if moved[1] else ("kept in memory", "")
 
     def _remark(self) -> str:
-        passes = sum(1 for group in self._grouping.groups if group.lines)
-        return f"{passes} passes" if passes != 1 else "one pass"
+        passes = sum(1 for group in self._groups if group.lines)
+        count = f"{passes} passes" if passes != 1 else "one pass"
+        return ", ".join(filter(None, (count, str(self._order))))
 
 
 def _calls_back(node: Node) -> bool:

@@ -38,6 +38,8 @@ class Pass:
         Where everything is.
     steps : Steps
         The program, which takes the steps.
+    lines : sequence of int
+        The lines of the group, the slowest first.
     backwards : bool
         Whether the last cell comes first.
     """
@@ -50,10 +52,12 @@ class Pass:
         storage: Storage,
         steps: Steps,
         *,
+        lines: Sequence[int],
         backwards: bool,
     ) -> None:
         self._group, self._tape, self._storage = group, tape, storage
-        self._tiling, self._steps, self._backwards = grouping.tiling, steps, backwards
+        self._tiling, self._steps = grouping.tiling, steps
+        self._lines, self._backwards = lines, backwards
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         self._kernel = steps.kernel(_kind(group.computed), self._work / max(seconds, 1e-12))
@@ -66,7 +70,7 @@ class Pass:
 
     def emit(self) -> None:
         """Append the steps."""
-        lines = self._tape.cut
+        lines = self._lines
         counts = [self._tiling.count(line) for line in lines]
         cells = list(itertools.product(*map(range, counts)))
         for cell in reversed(cells) if self._backwards else cells:

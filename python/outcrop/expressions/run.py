@@ -1,6 +1,7 @@
 """Planning and running expressions."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
 from outcrop.expressions.functions import Copy
 from outcrop.expressions.gathers import Alias, Gather
-from outcrop.expressions.lower import Lowered
+from outcrop.expressions.grouping import Grouping
+from outcrop.expressions.lower import Lowered, Order, orders
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.rules import rewritten
 from outcrop.expressions.storage import Wanted
@@ -22,6 +24,10 @@ from outcrop.expressions.storage import Wanted
 __all__ = ["Planned", "plan"]
 
 Progress = Callable[[int, int], None]
+
+_WORTHWHILE = 256 << 10
+"""Bytes moved for each step, at least, where other orders are tried: moving so much takes several
+times as long as planning a step."""
 
 
 class Planned:
@@ -111,16 +117,45 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     error: BudgetError | None = None
     cuts: dict[int, int] | None = None
     for nbytes, wide in sizes(memory_budget()):
-        lowered = _lowered(given, nodes, tiles, nbytes, wide)
-        if lowered.tiling.cuts == cuts:
+        own, grouping = _grouped(given, nodes, tiles, nbytes, wide)
+        if grouping.tiling.cuts == cuts:
             continue
-        cuts = lowered.tiling.cuts
+        cuts = grouping.tiling.cuts
         try:
-            return Planned(lowered, _native.plan_programs([lowered.draft]))
+            return _best(own, grouping)
         except BudgetError as caught:
             error = caught
     assert error is not None
     raise error
+
+
+def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
+    """The order of steps that takes the least time, of those with the same tiles."""
+    usual = Lowered(wanted, grouping, Order())
+    alone = len(ways := orders(grouping)) == 1
+    try:
+        found = Planned(usual, _native.plan_programs([usual.draft]))
+    except BudgetError:
+        if alone:
+            raise
+    else:
+        if alone or not _may_be_better(found.facts):
+            return found
+    each = [Lowered(wanted, grouping, way) for way in ways]
+    plan = _native.plan_programs([lowered.draft for lowered in each])
+    return Planned(each[plan.chosen], plan)
+
+
+def _may_be_better(facts: Mapping[str, Any]) -> bool:
+    """Whether other orders are worth looking at."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
+    moved = facts["bytes_read"] + facts["bytes_written"]
+    return (
+        bool(facts["bytes_read"] > 1.01 * least)
+        and facts["io_seconds"] > facts["compute_seconds"]
+        and moved > _WORTHWHILE * facts["steps"]
+    )
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:
@@ -142,14 +177,14 @@ def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _lowered(
+def _grouped(
     wanted: Sequence[Wanted],
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
     nbytes: int,
     wide: int,
-) -> Lowered:
-    """The program with tiles of so many bytes, at most."""
+) -> tuple[list[Wanted], Grouping]:
+    """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
         tiling = cut(nodes, tiles, nbytes, wide)
         made: dict[int, Node] = {}
@@ -162,7 +197,7 @@ def _lowered(
             made[id(node)] = node.with_operands(operands) if changed else node
         roots = [made[id(w.node)] for w in wanted]
         if all(a is w.node for a, w in zip(roots, wanted, strict=True)):
-            return Lowered(wanted, tiling, nodes)
+            return list(wanted), Grouping((w.node for w in wanted), tiling, nodes)
         wanted = [Wanted(root, w.target) for root, w in zip(roots, wanted, strict=True)]
         tiles = [(root, tile) for root, (_, tile) in zip(roots, tiles, strict=True)]
         nodes = _with_siblings(ancestors(roots))

@@ -51,6 +51,8 @@ class Tape:
         What is computed, operands first.
     outputs : sequence of Node
         What of that goes to tiles, one each, after the inputs.
+    strip : int, optional
+        Indices of a strip along the line. Sums within a step depend on it in their last bits.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Tape:
         inputs: Sequence[Node],
         computed: Sequence[Node],
         outputs: Sequence[Node],
+        strip: int | None = None,
     ) -> None:
         self.tiling = tiling
         self.line = cut[0] if cut else None
@@ -75,7 +78,7 @@ class Tape:
                 self.values[id(node)] = Value(
                     node, place, lines, along, place < len(inputs) + len(outputs)
                 )
-        self.strip = self._strip()
+        self.strip = self._strip() if strip is None else strip
         borrowed = [n for n in computed if _is_in_memory(n)]
         early = [n for n in computed if not self._is_in_strips(n) and not _is_in_memory(n)]
         late = [n for n in computed if self._is_in_strips(n)]

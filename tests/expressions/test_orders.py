@@ -1,0 +1,82 @@
+"""Orders of the steps of one expression, and what they cost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+from outcrop.expressions.lower import Order
+
+ORDERS = [Order(together=t, turned=u) for t in (True, False) for u in (False, True)]
+
+
+@pytest.fixture
+def all_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All orders are tried, also where there is not enough to gain."""
+    monkeypatch.setattr("outcrop.expressions.run._may_be_better", lambda facts: True)
+
+
+@pytest.fixture
+def only(monkeypatch: pytest.MonkeyPatch, all_orders: None) -> Callable[[Order], None]:
+    def take(order: Order) -> None:
+        monkeypatch.setattr("outcrop.expressions.run.orders", lambda grouping: [order, order])
+
+    return take
+
+
+def expressions(X: Any, w: Any) -> list[Any]:
+    centered = X - X.mean(axis=0)
+    return [
+        X.sum(axis=0),
+        (centered * w).std(axis=1),
+        oc.concat([(X * w).sum(axis=0), X.max(axis=0), np.exp(X).mean(axis=0)]),
+        centered.T @ centered,
+        oc.cumulative_sum(X * w, axis=0).sum(axis=1),
+    ]
+
+
+def test_the_best_is_taken(desk: Any, all_orders: None) -> None:
+    X = desk.put(np.zeros((50, 20_480)), "raw")
+    explained = oc.plan(X.sum(axis=0)).explain()
+    assert explained.count("one pass") == 2
+    assert explained.count("along the other axis first") == 1
+    assert "instead of one pass" in explained
+
+
+def test_all_give_the_same_bits(tiny: Any, only: Callable[[Order], None]) -> None:
+    plain = np.random.default_rng(1).standard_normal((31, 61))
+    X, w = tiny.put(plain, tile=(9, 20)), tiny.put(np.arange(61.0), "npy")
+    first = [x.compute() for x in expressions(X, w)]
+    for order in ORDERS:
+        only(order)
+        for x, same in zip(expressions(X, w), first, strict=True):
+            tiny.check(x, same, digits=0)
+
+
+def test_sums_of_long_rows_are_added_up_one_after_the_other(
+    desk: Any, only: Callable[[Order], None]
+) -> None:
+    plain = np.random.default_rng(2).standard_normal((200, 20_480))
+    X = desk.put(plain, "raw")
+    only(Order())
+    # Sums of all columns, as many as wait to be added, are more than memory.
+    assert oc.plan(X.sum(axis=0)).scratch_bytes > 0
+    only(Order(turned=True))
+    plan = oc.plan(X.sum(axis=0))
+    assert (plan.bytes_read, plan.scratch_bytes) == (X.nbytes, 0)
+    assert "one pass, along the other axis first" in plan.explain()
+    desk.check(X.sum(axis=0), plain.sum(axis=0), digits=2000)
+
+
+def test_results_have_passes_of_their_own_where_memory_is_short(
+    desk: Any, only: Callable[[Order], None]
+) -> None:
+    plain = np.random.default_rng(3).standard_normal((100, 300))
+    X = desk.put(plain)
+    both = oc.stack([X.sum(axis=0), X.max(axis=0)])
+    only(Order(together=False))
+    plan = oc.plan(both)
+    assert "each result by itself" in plan.explain()
+    desk.check(both, np.stack([plain.sum(axis=0), plain.max(axis=0)]))
