@@ -33,7 +33,16 @@ from outcrop.errors import (
 from outcrop.formats import check_format, family_of, format_of, turned_orientation
 from outcrop.views import View
 
-__all__ = ["carried", "create_store", "naming_tiles", "part_of", "reopened", "save", "sketch"]
+__all__ = [
+    "carried",
+    "create_store",
+    "is_scattered",
+    "naming_tiles",
+    "part_of",
+    "reopened",
+    "save",
+    "sketch",
+]
 
 _LONG_RUN = 64 << 10
 """Bytes that are written to a new file in one go without much loss."""
@@ -297,7 +306,7 @@ def _compute(
         with suppress(BudgetError):
             plan = source.computation.plan(target)
     nbytes = math.prod(target.shape) * source.dtype.itemsize
-    direct = plan is not None and not _is_scattered(plan.output_tile, target)
+    direct = plan is not None and not is_scattered(plan.output_tile, target)
     if plan is not None and not direct and nbytes > shutil.disk_usage(scratch_directory()).free:
         direct = True
         warnings.warn(
@@ -323,7 +332,7 @@ def _compute(
     _move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
 
 
-def _is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
+def is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
     """Whether tiles would be written to many short pieces of a file."""
     if target.layout == "tiled":
         return False

@@ -9,13 +9,14 @@ from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
-from outcrop._save import carried, naming_tiles, sketch
+from outcrop._save import carried, is_scattered, naming_tiles, sketch
 from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.run import Planned
+from outcrop.expressions.saving import planned, planned_target
 from outcrop.formats import check_format, format_of
 from outcrop.views import View
 
@@ -245,7 +246,7 @@ class MovementPlan(Plan):
 
 
 def plan(
-    x: Array,
+    x: Array | Mapping[StrPath, Array],
     target: StrPath | None = None,
     /,
     *,
@@ -254,16 +255,17 @@ def plan(
     target_order: str = "C",
     via: StrPath | None = None,
 ) -> Plan:
-    """Plan what `Array.save` would run.
+    """Plan what `Array.save` would run, or `save` of several arrays.
 
     Parameters
     ----------
-    x : Array
+    x : Array, or a mapping from paths to arrays
         An array that is not computed yet, such as ``A @ B``; or one that is on disk, or a view of
-        it such as ``A.T`` or ``A[::-1]``, which will be moved.
+        it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
+        would be saved, are expressions that are computed together.
     target : str or os.PathLike, optional
-        Where it would be saved. Default: a new Zarr array in the current directory. What is
-        computed is planned as a Zarr array.
+        Where it would be saved. Default: a new Zarr array in the current directory. Operations of
+        `linalg` are planned as Zarr arrays.
     tile
         As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned.
     format, target_order, via
@@ -292,14 +294,36 @@ def plan(
     cholesky: ...
     >>> oc.plan(A.T, "A.npy")
     <outcrop.Plan transpose: reads ..., writes 7.6 MiB, ... of memory, about ...>
+    >>> p = oc.plan({"mean.npy": A.mean(axis=0), "largest.npy": A.max(axis=0)})
+    >>> p.bytes_read < 1.01 * A.nbytes
+    True
     """
+    if isinstance(x, Mapping):
+        if not x:
+            raise UnsupportedError("there is nothing to compute")
+        if (target, tile, format, via) != (None,) * 4 or check_order(target_order) != "C":
+            raise InvalidArgumentError(
+                "of several arrays, the paths say where they are saved; there are no other options"
+            )
+        return ExpressionPlan(planned(x))
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
     if isinstance(source, ExpressionSource) and source.result is None:
         if not x._view.is_whole:
             source = ExpressionSource(node_of(x))
-        return ExpressionPlan(source.planned())
+        if via is not None:
+            raise InvalidArgumentError("via= is for what is on disk; this is computed")
+        name = "planned.zarr" if target is None else check_path(target)
+        wanted = planned_target(name, source, tile, format, target_order)
+        found = source.planned(wanted)
+        if isinstance(wanted, _native.Store) and is_scattered(found.tile(0), wanted):
+            raise UnsupportedError(
+                f"{name}: tiles of the result would be many small pieces of such a file, so it is "
+                "computed in the scratch directory first, and moved, which is not planned in this "
+                "version; plan it as a Zarr array"
+            )
+        return ExpressionPlan(found)
     if isinstance(source, StoreSource):
         return _movement(source, x, target, tile, format, target_order, via)
     viewed = source is not source.base or not x._view.is_whole

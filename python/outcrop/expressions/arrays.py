@@ -105,10 +105,10 @@ class ExpressionSource(ComputedSource):
             return ExpressionSource(viewed(self.node, view)).compute(None)
         return super().read(view)
 
-    def planned(self) -> Planned:
-        """The plan for a new Zarr array."""
+    def planned(self, target: Target = (None, "{}")) -> Planned:
+        """The plan for a target, by default a new Zarr array."""
         self.check_planned()
-        return self.computation.plan_with((), (None, "{}")).planned
+        return self.computation.plan_with((), target).planned
 
     def narrowed(self, view: View) -> tuple[Source, View]:
         """An expression of the view, where this one is not computed yet."""

@@ -5,16 +5,18 @@ from contextlib import suppress
 from typing import Any
 
 from outcrop import _native
-from outcrop._checks import StrPath, check_path
+from outcrop._checks import ShapeLike, StrPath, check_path, check_tile
 from outcrop._lazy import Progress
-from outcrop._save import create_store, reopened
+from outcrop._save import create_store, reopened, sketch
+from outcrop._source import Source
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
-from outcrop.expressions.run import plan
+from outcrop.expressions.nodes import Node
+from outcrop.expressions.run import Planned, plan
 from outcrop.formats import check_format, format_of
 
-__all__ = ["save"]
+__all__ = ["planned", "planned_target", "save"]
 
 
 def save(
@@ -55,17 +57,8 @@ def save(
     >>> done["mean.npy"][3].compute()
     array(105.5)
     """
-    if not isinstance(arrays, Mapping):
-        raise InvalidTypeError(
-            f"save takes a mapping of paths to arrays, not {type(arrays).__name__}"
-        )
-    names = {path: check_path(path) for path in arrays}
-    for path, array in arrays.items():
-        if not isinstance(array, Array):
-            raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
-    if len(set(names.values())) != len(names):
-        raise InvalidArgumentError("two results have the same path")
-    if not arrays:
+    names = _checked(arrays)
+    if not names:
         return {}
     nodes = [node_of(array) for array in arrays.values()]
     for name, node in zip(names.values(), nodes, strict=True):
@@ -102,6 +95,42 @@ def save(
         path: Array(reopened(store, name, format))
         for (path, name), store, format in zip(names.items(), stores, formats, strict=True)
     }
+
+
+def planned(arrays: Mapping[StrPath, Array]) -> Planned:
+    """What `save` would run."""
+    names = _checked(arrays)
+    wanted: list[tuple[Node, Any]] = []
+    for name, array in zip(names.values(), arrays.values(), strict=True):
+        source = ExpressionSource(node_of(array))
+        source.check_planned()
+        wanted.append((source.node, planned_target(name, source, None, None, "C")))
+    return plan(wanted)
+
+
+def planned_target(
+    path: str, source: Source, tile: ShapeLike | None, format: str | None, order: str
+) -> Any:
+    """What an array would be saved to, for plans."""
+    if check_format(format or format_of(path)) == "zarr":
+        # The tiles that suit the computation, where none are asked for.
+        return check_tile(tile, source.shape), "{}"
+    return sketch(path, source.shape, source.dtype, tile=tile, format=format, order=order)
+
+
+def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
+    """The names of paths, each of which is to hold an array."""
+    if not isinstance(arrays, Mapping):
+        raise InvalidTypeError(
+            f"several arrays are given as a mapping from paths, not as {type(arrays).__name__}"
+        )
+    names = {path: check_path(path) for path in arrays}
+    for path, array in arrays.items():
+        if not isinstance(array, Array):
+            raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
+    if len(set(names.values())) != len(names):
+        raise InvalidArgumentError("two results have the same path")
+    return names
 
 
 def _create(

@@ -67,8 +67,11 @@ impl Store for Sketch {
         }
     }
 
-    fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {
-        planned()
+    fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
+        Ok(match &self.kind {
+            Kind::InOneFile(layout) => traffic::to_load(layout, layout.end(), region, usize::MAX >> 1),
+            Kind::Tiled(prospect) => prospect.grid.tiles_of(region).count() as u64 * prospect.tile,
+        })
     }
 
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {

@@ -1,4 +1,4 @@
-"""Orders of the steps of one expression, and what they cost."""
+"""Plans of expressions: the orders of their steps, and what they cost."""
 
 from collections.abc import Callable
 from typing import Any
@@ -80,3 +80,48 @@ def test_results_have_passes_of_their_own_where_memory_is_short(
     plan = oc.plan(both)
     assert "each result by itself" in plan.explain()
     desk.check(both, np.stack([plain.sum(axis=0), plain.max(axis=0)]))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("a.npy", {}), ("a.raw", {}), ("a.zarr", {"tile": (30, 100)}), ("a.pgm", {})],
+)
+def test_targets(desk: Any, name: str, options: dict[str, Any]) -> None:
+    plain = np.random.default_rng(4).integers(0, 100, (700, 1500)).astype("uint8")
+    x = np.minimum(desk.put(plain, "npy"), 7)
+    plan = oc.plan(x, desk.path / name, **options)
+    x.save(desk.path / name, **options)
+    run = oc.last_run()
+    assert run is not None
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+
+
+def test_several_results(desk: Any) -> None:
+    plain = np.random.default_rng(5).standard_normal((900, 500))
+    X = desk.put(plain)
+    mean = X.mean(axis=0)
+    results = {"mean.npy": mean, "centered.zarr": X - mean, "copy.zarr": X}
+    wanted = {desk.path / name: x for name, x in results.items()}
+    plan = oc.plan(wanted)
+    saved = oc.save(wanted)
+    run = oc.last_run()
+    assert run is not None
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    for path, expected in zip(saved, (plain.mean(0), plain - plain.mean(0), plain), strict=True):
+        desk.check(saved[path], expected)
+
+
+def test_what_is_not_planned(desk: Any) -> None:
+    X = desk.put(np.ones((700, 1500)))
+    with pytest.raises(oc.UnsupportedError, match=r"x\.npy: .* is not planned"):
+        oc.plan(np.exp(X), desk.path / "x.npy", target_order="F")
+    with pytest.raises(oc.UnsupportedError, match="nothing to compute"):
+        oc.plan({})
+    with pytest.raises(oc.InvalidArgumentError, match="no other options"):
+        oc.plan({"a.npy": X.sum()}, "b.npy")
+    with pytest.raises(oc.InvalidArgumentError, match="via="):
+        oc.plan(np.exp(X), via=desk.path)
+    with pytest.raises(oc.InvalidArgumentError, match="same path"):
+        oc.plan({"a.npy": X.sum(), desk.path.__class__("a.npy"): X})
+    with pytest.raises(oc.InvalidTypeError, match=r"outcrop\.Array is saved"):
+        oc.plan({"a.npy": 3})
