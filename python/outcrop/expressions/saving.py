@@ -10,6 +10,7 @@ from outcrop._lazy import Progress
 from outcrop._save import create_store, reopened, sketch
 from outcrop._source import Source
 from outcrop.array import Array
+from outcrop.config import timeline_path
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.nodes import Node
@@ -84,7 +85,9 @@ def save(
                 if format == "zarr":
                     made[i] = _create(name, node, planned.tile(i), format, overwrite)
             stores = [made[i] for i in range(len(nodes))]
-            planned.run(stores, progress)
+            # That it is apart from all that is read and written was checked above.
+            timeline = timeline_path()
+            planned.run(stores, progress, None if timeline is None else str(timeline))
     except BaseException:
         for store in made.values():
             with suppress(Exception):

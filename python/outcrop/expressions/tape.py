@@ -28,9 +28,12 @@ __all__ = ["Tape"]
 
 Array = NDArray[Any]
 
-_STRIP = 1 << 20
-"""Bytes of a strip of what is read and written, and of the largest value twice, at most: they stay
-in a core's own cache."""
+_PASSED = 512 << 10
+"""Bytes of a strip of a value that is only passed on, at most: it stays in a core's own cache."""
+
+_MOVED = 4 << 20
+"""Bytes of a strip of what is read and written, at most: they stay in the cache that cores share,
+where they are used twice; and some microseconds of the interpreter for each strip are little."""
 
 _DEPTH = 512
 """Indices of a strip, at least, where each is multiplied with, or added to, a large matrix."""
@@ -150,15 +153,15 @@ class Tape:
             for v in self.values.values()
             if v.along is not None and v.tile
         )
-        largest = max(
+        passed = max(
             (
                 self.tiling.tile_bytes(v.node) // extent
                 for v in self.values.values()
-                if v.along is not None
+                if v.along is not None and not v.tile
             ),
             default=1,
         )
-        strip = _STRIP // max(row, 2 * largest, 1)
+        strip = min(_PASSED // max(passed, 1), _MOVED // max(row, 1))
         if any(self._is_large(node) for node in self.computed if isinstance(node, Contract)):
             strip = max(strip, _DEPTH)
         return max(min(strip, extent), 1)
@@ -166,7 +169,7 @@ class Tape:
     def _is_large(self, node: Contract) -> bool:
         """Whether a product goes over more than fits a cache for each strip."""
         sides = (self.values[id(n)] for n in (node, *node.operands))
-        return any(v.along is None and self.tiling.tile_bytes(v.node) > _STRIP // 4 for v in sides)
+        return any(v.along is None and self.tiling.tile_bytes(v.node) > _PASSED // 2 for v in sides)
 
     def _strip_shape(self, value: Value) -> tuple[int, ...]:
         """The largest shape of a value: of a strip, or of a tile."""
