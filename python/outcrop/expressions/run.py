@@ -132,16 +132,14 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
 def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
     """The order of steps that takes the least time, of those with the same tiles."""
     usual = Lowered(wanted, grouping, Order())
-    alone = len(ways := orders(grouping)) == 1
     try:
         found = Planned(usual, _native.plan_programs([usual.draft]))
-    except BudgetError:
-        if alone:
-            raise
-    else:
-        if alone or not _may_be_better(found.facts):
+        if not _may_be_better(found.facts) or len(orders(grouping)) == 1:
             return found
-    each = [Lowered(wanted, grouping, way) for way in ways]
+    except BudgetError:
+        if len(orders(grouping)) == 1:
+            raise
+    each = [Lowered(wanted, grouping, order) for order in orders(grouping)]
     plan = _native.plan_programs([lowered.draft for lowered in each])
     return Planned(each[plan.chosen], plan)
 
