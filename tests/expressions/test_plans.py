@@ -1,5 +1,6 @@
 """Plans of expressions: the orders of their steps, and what they cost."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,46 @@ def test_several_results(desk: Any) -> None:
     assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
     for path, expected in zip(saved, (plain.mean(0), plain - plain.mean(0), plain), strict=True):
         desk.check(saved[path], expected)
+
+
+@pytest.mark.parametrize("layout", ["zarr", "npy", "memory", "function"])
+def test_several_results_of_which_some_are_empty(desk: Any, layout: str) -> None:
+    plain = np.random.default_rng(6).standard_normal((90, 50))
+    X, nothing = desk.put(plain), desk.put(plain, layout)[:, 7:7]
+    results = {"none.zarr": nothing, "twice.zarr": X * 2, "neither.npy": (X + 1)[3:3]}
+    results |= {"again.zarr": nothing, "sum.npy": X.sum(axis=0), "copy.zarr": X}
+    wanted = {desk.path / name: x for name, x in results.items()}
+    plan = oc.plan(wanted)
+    assert "0 x 50" in plan.explain()
+    plan.show(desk.path / "plan.svg")
+    saved = oc.save(wanted)
+    run = oc.last_run()
+    assert run is not None
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    empty, none = plain[:, 7:7], plain[3:3]
+    expected = (empty, plain * 2, none, empty, plain.sum(axis=0), plain)
+    for path, values in zip(saved, expected, strict=True):
+        desk.check(saved[path], values)
+
+
+def test_plans_of_nothing(desk: Any) -> None:
+    X = desk.put(np.ones((70, 15)))
+    assert oc.plan((X + 1)[5:5]).bytes_read == 0
+    path = desk.path / "none.zarr"
+    assert oc.save({path: X[5:5]})[path].shape == (0, 15)
+
+
+def test_the_least_budget_that_would_do(desk: Any) -> None:
+    # Of many small tiles there is more to keep account of, and large ones would need less.
+    X, w = desk.put(np.ones((1000, 600)), tile=100), oc.zeros(600)
+    for _ in range(200):
+        w = w - 1e-7 * (X.T @ (X @ w - X[:, 0]))
+    with oc.config(memory="2MiB"), pytest.raises(oc.BudgetError) as caught:
+        oc.plan(w)
+    found = re.search(r"least that works is (\d+) bytes", str(caught.value))
+    assert found is not None
+    with oc.config(memory=int(found[1])):
+        assert oc.plan(w).bytes_read > 0
 
 
 def test_what_is_not_planned(desk: Any) -> None:

@@ -136,7 +136,7 @@ class Grouping:
         )
 
     def _has_to_be_kept(self, node: Node) -> bool:
-        if isinstance(node, Leaf):
+        if isinstance(node, Leaf) or node.size == 0:
             return False
         consumers = self._consumers.get(id(node), [])
         return (

@@ -153,6 +153,9 @@ def leaf_of(source: Any, view: View) -> Node:
     """The node of a view of a source. What is stored is not read backwards, but turned later."""
     from outcrop._store import StoreSource
 
+    if view.size == 0:
+        # There are no tiles to take part in steps.
+        return Leaf.of(MemorySource(np.empty(view.shape, source.dtype)), View.whole(view.shape))
     spans = [s for s in view.selectors if isinstance(s, Span)]
     if not isinstance(source, StoreSource) or all(s.step > 0 for s in spans):
         return Leaf.of(source, view)

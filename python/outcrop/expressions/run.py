@@ -1,6 +1,8 @@
 """Planning and running expressions."""
 
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -124,7 +126,8 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         try:
             return _best(own, grouping)
         except BudgetError as caught:
-            error = caught
+            # Small tiles take less memory each, but there are more of them to keep account of.
+            error = caught if error is None else min(error, caught, key=_needed)
     assert error is not None
     raise error
 
@@ -142,6 +145,12 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
     each = [Lowered(wanted, grouping, order) for order in orders(grouping)]
     plan = _native.plan_programs([lowered.draft for lowered in each])
     return Planned(each[plan.chosen], plan)
+
+
+def _needed(error: BudgetError) -> int:
+    """How many bytes would do, as an error says."""
+    found = re.search(r"least that works is (\d+)", str(error))
+    return int(found[1]) if found else sys.maxsize
 
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:

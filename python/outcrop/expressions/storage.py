@@ -49,7 +49,7 @@ class Stored:
 
     def __init__(self, numbers: tuple[int, int], shape: Sequence[int], tile: Sequence[int]) -> None:
         self.number, self._first = numbers
-        self.counts = tuple(max(-(-n // t), 1) for n, t in zip(shape, tile, strict=True))
+        self.counts = tuple(-(-n // t) for n, t in zip(shape, tile, strict=True))
 
     def at(self, coords: Sequence[int]) -> int:
         """The number of a tile."""
