@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from outcrop._families import By, array_like, member_of
+from outcrop.arrangement import reshape
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions import reducing
@@ -39,7 +40,8 @@ def _running(
     x : Array
         Numbers.
     axis : int, optional
-        Along which axis. Default: the only one.
+        Along which axis. Default: the only one; of `nancumsum` and `nancumprod`, as of NumPy's,
+        along all of them, in row-major order.
     dtype : dtype, optional
         Of the result, in which it is computed. Default: as for `sum`.
     include_initial : bool
@@ -57,9 +59,9 @@ def _running(
     """
     array = by.given(x)
     if axis is None:
-        if array.ndim > 1:
+        if array.ndim > 1 and by.instead is None:
             raise InvalidArgumentError("axis is needed for arrays of several axes")
-        array, axis = (array if array.ndim else array[None]), 0
+        array, axis = reshape(array, -1), 0
     return reducing.scanned(by.ufunc, array, axis, dtype, include_initial)
 
 

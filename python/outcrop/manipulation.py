@@ -15,6 +15,7 @@ from outcrop.expressions.functions import Call, Choose, Copy
 from outcrop.expressions.gathers import Join
 from outcrop.expressions.nodes import Map, Node
 from outcrop.expressions.reducing import axes_of, cast, expanded
+from outcrop.expressions.reshaping import reshaped
 
 __all__ = [
     "astype",
@@ -72,7 +73,12 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     >>> oc.clip(oc.asarray([1, 5, 9]), 2, 6).compute()
     array([2, 5, 6])
     """
-    result: Any = x
+    result: Any = array_of(_node(x))
+    if result.dtype.kind in "iu":
+        # Of integers, a limit beyond all that there are is none.
+        least, greatest = np.iinfo(result.dtype).min, np.iinfo(result.dtype).max
+        min = None if type(min) is int and min <= least else min
+        max = None if type(max) is int and max >= greatest else max
     if min is not None:
         result = np.maximum(result, min)
     if max is not None:
@@ -83,6 +89,8 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     """Join arrays one after the other along an axis, as `numpy.concatenate` does.
 
+    Without an axis (None), the elements of each are taken in row-major order.
+
     Examples
     --------
     >>> oc.concat([oc.asarray([1, 2]), oc.asarray([3])]).compute()
@@ -92,7 +100,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     if not nodes:
         raise InvalidArgumentError("need at least one array to concatenate")
     if axis is None:
-        raise InvalidArgumentError("axis=None is not supported in this version")
+        nodes, axis = [n if n.ndim == 1 else reshaped(n, (n.size,)) for n in nodes], 0
     if nodes[0].ndim == 0:
         raise InvalidArgumentError("zero-dimensional arrays cannot be concatenated")
     (along,) = axes_of(nodes[0].ndim, axis)

@@ -79,6 +79,41 @@ def test_options(desk: Any) -> None:
         np.subtract.reduce(array, axis=None)
 
 
+def test_first_numbers_that_do_not_fit_are_refused(desk: Any) -> None:
+    plain = np.arange(12, dtype="uint8").reshape(3, 4)
+    array = desk.put(plain)
+    for axis in (None, 0, ()):
+        with pytest.raises(OverflowError, match="-5 out of bounds for uint8"):
+            array.max(axis=axis, initial=-5)
+        with pytest.raises(OverflowError, match="-5 out of bounds for uint64"):
+            array.sum(axis=axis, initial=-5)
+    with pytest.raises(oc.InvalidTypeError):
+        array.sum(initial=1j)
+    with pytest.raises(oc.InvalidArgumentError, match="one number"):
+        array.sum(initial=[1, 2])
+    desk.check(np.sum(array, initial=1.5), np.sum(plain, initial=1.5))
+    for mask in (True, plain > 4):
+        desk.check(
+            np.bitwise_and.reduce(array, axis=0, where=mask),
+            np.bitwise_and.reduce(plain, axis=0, where=mask),
+        )
+
+
+def test_running_ones_along_all_axes(tiny: Any) -> None:
+    plain = (1 + (values("float32")[:, :9, :5] - 3) / 100).astype("float32")
+    plain[3, 3, 3] = np.nan
+    for name in ("cumsum", "cumprod", "nancumsum", "nancumprod"):
+        ours = getattr(np, name)
+        tiny.check(ours(tiny.put(plain)), ours(plain), digits=1e4)
+    for name in ("nancumsum", "nancumprod"):
+        ours, theirs = getattr(oc, name), getattr(np, name)
+        tiny.check(ours(tiny.put(plain)), theirs(plain), digits=1e4)
+    with pytest.raises(oc.InvalidArgumentError, match="axis is needed"):
+        oc.cumulative_sum(tiny.put(plain))
+    with pytest.raises(ValueError, match="axis"):
+        np.cumulative_sum(tiny.put(plain))
+
+
 def test_of_nothing(desk: Any) -> None:
     plain = np.ones((0, 4))
     array = oc.asarray(plain)

@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from outcrop import arrangement, products, selection
-from outcrop.errors import UnsupportedError
+from outcrop import arrangement, constants, manipulation, products, reorganize, selection
+from outcrop._families import array_like
+from outcrop.array import Array
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.expressions.arrays import check_out, placed_in
 
 __all__ = ["names"]
 
@@ -16,6 +19,103 @@ def _plain(name: str, **options: Any) -> None:
     for option, value in options.items():
         if value is not None and value is not False:
             raise UnsupportedError(f"numpy.{name}({option}=) is not supported for an outcrop.Array")
+
+
+def _clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    **options: Any,
+) -> Any:
+    if None not in (a_min, min) or None not in (a_max, max):
+        raise InvalidArgumentError("a limit is given by one name, of a_min and min, a_max and max")
+    _plain("clip", **options)
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
+    return _placed(manipulation.clip(a, low, high), out, "same_kind")
+
+
+def _joining(own: Callable[..., Array]) -> Callable[..., Any]:
+    def function(
+        arrays: Any,
+        axis: Any = 0,
+        out: Any = None,
+        *,
+        dtype: Any = None,
+        casting: Any = "same_kind",
+    ) -> Any:
+        if dtype is not None:
+            arrays = [_converted(array_like(x), np.dtype(dtype), casting) for x in arrays]
+        return _placed(own(arrays, axis=axis), out, casting)
+
+    return function
+
+
+def _converted(array: Array, dtype: np.dtype[Any], casting: Any) -> Array:
+    if not np.can_cast(array.dtype, dtype, casting):
+        raise InvalidTypeError(
+            f"elements of type {array.dtype} cannot be cast to those of type {dtype}, with casting "
+            f"rule {casting!r}"
+        )
+    return array.astype(dtype)
+
+
+def _placed(result: Any, out: Any, casting: Any) -> Any:
+    if out is None:
+        return result
+    check_out(out)
+    if out.shape != result.shape:
+        raise InvalidArgumentError(
+            f"out= has the shape {out.shape}, and the result has {result.shape}"
+        )
+    return placed_in([out], [result], casting)[0]
+
+
+def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    check_out(dst)
+    if type(src) in (int, float, complex):
+        # A number takes the type of what it is written to, where NumPy's rules let it.
+        src = np.asarray(src, np.result_type(dst.dtype, src))
+    given = _converted(array_like(src), dst.dtype, casting)
+    # What stays as it was is written again.
+    placed_in([dst], [given if where is True else manipulation.where(where, given, dst)], casting)
+
+
+def _full_like(
+    a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any
+) -> Any:
+    # How it would lie in memory does not matter.
+    extents = a.shape if shape is None else shape
+    return constants.full(extents, fill_value, dtype=a.dtype if dtype is None else dtype)
+
+
+def _stacking(ndim: int, axis: int) -> Callable[..., Any]:
+    """Arrays with so many axes at least, joined along one of them."""
+    join = _joining(manipulation.concat)
+
+    def function(tup: Any, **options: Any) -> Any:
+        arrays = [arrangement.with_axes(x, ndim) for x in tup]
+        # Vectors have but one axis.
+        along = 0 if any(x.ndim == 1 for x in arrays) else axis
+        return join(arrays, axis=along, **options)
+
+    return function
+
+
+def _column_stack(tup: Any) -> Any:
+    arrays = [arrangement.with_axes(x, 1) for x in tup]
+    return manipulation.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
+
+
+def _append(arr: Any, values: Any, axis: Any = None) -> Any:
+    return manipulation.concat([array_like(arr), array_like(values)], axis=axis)
+
+
+def _result_type(*arrays_and_dtypes: Any) -> Any:
+    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
 
 
 def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
@@ -71,6 +171,25 @@ def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Which function of our own stands for which one of NumPy's."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {
+        np.clip: _clip,
+        np.concatenate: _joining(manipulation.concat),
+        np.stack: _joining(manipulation.stack),
+        np.copyto: _copyto,
+        np.full_like: _full_like,
+        np.zeros_like: lambda a, *args, **options: _full_like(a, 0, *args, **options),
+        np.ones_like: lambda a, *args, **options: _full_like(a, 1, *args, **options),
+        np.vstack: _stacking(2, 0),
+        np.hstack: _stacking(1, 1),
+        np.dstack: _stacking(3, 2),
+        np.column_stack: _column_stack,
+        np.append: _append,
+        np.flipud: lambda m: reorganize.flip(m, axis=0),
+        np.fliplr: lambda m: reorganize.flip(m, axis=1),
+        np.matrix_transpose: lambda x: x.mT,
+        np.linalg.matrix_transpose: lambda x: x.mT,
+        np.result_type: _result_type,
+        np.iscomplexobj: lambda x: x.dtype.kind == "c",
+        np.isrealobj: lambda x: x.dtype.kind != "c",
         np.reshape: _reshape,
         np.ravel: _ravel,
         np.moveaxis: lambda a, source, destination: arrangement.moveaxis(a, source, destination),

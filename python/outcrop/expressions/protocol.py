@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from outcrop.array import Array
 from outcrop.creation import asarray
-from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.errors import BudgetError, InvalidArgumentError, UnsupportedError
 from outcrop.expressions.arrays import (
     applied,
     array_of,
@@ -126,8 +126,38 @@ def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     own = _functions().get(which)
     if own is not None:
         return own(*args, **kwargs)
-    loaded = [_loaded(x) for x in args]
-    return which(*loaded, **{key: _loaded(value) for key, value in kwargs.items()})
+    return _in_memory(which, args, kwargs)
+
+
+def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What NumPy makes of the elements, brought to memory."""
+    name, options = which.__name__, dict(kwargs)
+    out = options.pop("out", None)
+    held: NDArray[Any] | None = None
+    try:
+        loaded = [_guarded(x) for x in args]
+        options = {key: _guarded(value) for key, value in options.items()}
+        if isinstance(out, Array):
+            out._source.check_writable()
+            options["out"] = held = out.compute()
+        elif out is not None:
+            options["out"] = out
+    except BudgetError as error:
+        raise BudgetError(f"numpy.{name} is done in memory in this version, and {error}") from None
+    try:
+        result = which(*loaded, **options)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"numpy.{name} changes single elements in their place, which is not done to an "
+            f"outcrop.Array; change a part in memory (part = A[key].compute(); "
+            f"numpy.{name}(part, ...); A[key] = part), or assign to slices"
+        ) from None
+    if held is not None:
+        out[...] = held
+        return out
+    return result
 
 
 def _loaded(x: Any) -> Any:
@@ -138,8 +168,23 @@ def _loaded(x: Any) -> Any:
     return x
 
 
+def _guarded(x: Any) -> Any:
+    """The elements in memory; what would be lost when written there cannot be written."""
+    if isinstance(x, list | tuple):
+        return type(x)(_guarded(item) for item in x)
+    if not isinstance(x, Array):
+        return x
+    values = np.asarray(x)
+    if not x.writable or x._source.borrow(x._view) is None:
+        values = values.view()
+        values.flags.writeable = False
+    return values
+
+
 def _as_numpy(theirs: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
     """A function of ours with the arguments of NumPy's."""
+    from outcrop.arrangement import reshape
+
     signature, known = inspect.signature(theirs), inspect.signature(own).parameters
     name = theirs.__name__
 
@@ -147,6 +192,8 @@ def _as_numpy(theirs: Callable[..., Any], own: Callable[..., Any]) -> Callable[.
         given = signature.bind(*args, **kwargs).arguments
         options = {key: value for key, value in given.items() if value is not np._NoValue}
         x = options.pop(next(iter(signature.parameters)))
+        if name in ("cumprod", "cumsum") and options.get("axis") is None:
+            x, options["axis"] = reshape(x, -1), 0
         out = options.pop("out", None)
         if "ddof" in options:
             ddof = options.pop("ddof")
@@ -210,9 +257,6 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
     found |= {getattr(np, name): _refused(getattr(np, name)) for name in _BY_SORTING}
     found |= {
         np.where: manipulation.where,
-        np.clip: manipulation.clip,
-        np.concatenate: positional(manipulation.concat, "axis"),
-        np.stack: positional(manipulation.stack, "axis"),
         np.expand_dims: positional(manipulation.expand_dims, "axis"),
         np.squeeze: positional(manipulation.squeeze, "axis"),
         np.broadcast_to: positional(manipulation.broadcast_to, "shape"),

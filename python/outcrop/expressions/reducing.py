@@ -90,12 +90,14 @@ def cast(node: Node, dtype: np.dtype[Any]) -> Node:
 
 def filled(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Node:
     """The node of an array all of whose elements are the same."""
+    if np.ndim(value):
+        raise InvalidArgumentError(f"one number is needed, not an array of shape {np.shape(value)}")
+    one = np.empty((), dtype)
     try:
-        one = np.asarray(value).astype(dtype)
+        # As NumPy does it: numbers that do not fit are refused.
+        one[()] = value
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(str(error)) from None
-    if one.ndim:
-        raise InvalidArgumentError(f"one number is needed, not an array of shape {one.shape}")
     array = np.broadcast_to(one, shape)
     return Leaf.of(MemorySource(array), View.whole(shape))
 
@@ -183,7 +185,8 @@ def folded(
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may "
             "be specified"
         )
-    neutral = ufunc.identity if initial is None else initial
+    identity = _identity(ufunc, kind)
+    neutral = identity if initial is None else initial
     if mask is not None:
         if neutral is None:
             raise InvalidArgumentError(
@@ -196,7 +199,7 @@ def folded(
                 "this version"
             )
         inner = cast(node, kind) if kind != np.bool_ else node
-        fill = filled(ufunc.identity if ufunc.identity is not None else initial, (), inner.dtype)
+        fill = filled(initial if identity is None else identity, (), inner.dtype)
         node = Map.of(Choose(), [mask, inner, fill], inner.dtype, node.shape)
     shape = tuple(n for a, n in enumerate(node.shape) if a not in axes)
     if math.prod(node.shape[a] for a in axes) == 0:
@@ -237,6 +240,11 @@ def _dtype_of(
     if found.kind not in "biufc":
         raise InvalidTypeError(f"elements of type {found} do not take part in expressions")
     return found
+
+
+def _identity(ufunc: np.ufunc, dtype: np.dtype[Any]) -> Any:
+    """What changes nothing; None where there is no such number. All bits may be written as -1."""
+    return None if ufunc.identity is None else np.asarray(ufunc.identity).astype(dtype)
 
 
 def _preceded(node: Node, value: Any, axis: int) -> Node:
@@ -293,7 +301,7 @@ def scanned(
     only = axis_of(node.ndim, axis)
     kind = _dtype_of(ufunc, node, "accumulate", only, dtype)
     if include_initial:
-        node = _preceded(node, ufunc.identity, only)
+        node = _preceded(node, _identity(ufunc, node.dtype), only)
     if node.size == 0:
         return array_of(filled(0, node.shape, kind))
     return array_of(Scan.of(ufunc, node, only, kind))
