@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop._pieces import Piece, pieces
-from outcrop._sizes import format_bytes
 from outcrop._source import Source
 from outcrop.config import piece_limit
-from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.errors import InvalidArgumentError
 from outcrop.views import View
 
 if TYPE_CHECKING:
@@ -53,11 +52,8 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
         return
     if _overlap(target, view, source, source_view):
         if value.nbytes > piece_limit():
-            raise UnsupportedError(
-                f"the value overlaps the elements to be assigned and has "
-                f"{format_bytes(value.nbytes)}, more than the {format_bytes(piece_limit())} "
-                "that are held in memory for this; save it under another name and assign that"
-            )
+            assign_array(target, view, _copied(value))
+            return
         assign_value(target, view, source.read(source_view))
         return
 
@@ -69,6 +65,15 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
         _cut(target, view, value.itemsize), source.read_many(parts()), strict=True
     ):
         target.write(piece, block)
+
+
+def _copied(value: "Array") -> "Array":
+    """The same elements in memory or in the scratch directory."""
+    # Imported late: expressions are arrays themselves.
+    from outcrop.array import Array
+    from outcrop.expressions.arrays import ExpressionSource, node_of
+
+    return Array(ExpressionSource(node_of(value)).materialized())
 
 
 def _overlap(target: Source, view: View, source: Source, source_view: View) -> bool:

@@ -510,6 +510,16 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     def __index__(self) -> int:
         return self._as_scalar(operator.index)
 
+    def __round__(self, ndigits: int | None = None) -> Any:
+        def convert(array: Any) -> Any:
+            return round(array[()], ndigits)
+
+        return self._as_scalar(convert)
+
+    def __format__(self, spec: str) -> str:
+        # An array of one number is often what a reduction leaves, and written as that number.
+        return str(self) if not spec else self._as_scalar(lambda array: format(array[()], spec))
+
     def item(self, *index: int) -> Any:
         """Read one element as a Python number.
 
@@ -540,6 +550,17 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         if len(index) != self.ndim:
             raise InvalidArgumentError("incorrect number of indices for array")
         return self[index].item()
+
+    # -- copies ------------------------------------------------------------------------------
+
+    def __copy__(self) -> "Array":
+        return Array(self._source, self._view)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise InvalidTypeError(
+            "an outcrop.Array is not pickled, nor copied by copy.deepcopy: save it, hand on the "
+            "path, and open that (oc.open), or take the elements in memory (A.compute())"
+        )
 
     # -- NumPy's protocols -------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """What an array says about itself, and what it becomes in NumPy's and Python's hands."""
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,27 @@ def outcome(convert: Any, array: Any) -> Any:
         except (TypeError, ValueError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             return kind, str(error)
+
+
+def test_one_number_is_rounded_and_written_as_such() -> None:
+    array = oc.asarray([1.25, 2.5])
+    assert round(array.sum(), 1) == round(np.float64(3.75), 1)
+    assert round(array.sum()) == 4
+    assert f"{array.sum():.3f} {array.sum()!s:.4}" == "3.750 <out"
+    assert f"{array}" == str(array)
+    with pytest.raises(oc.InvalidTypeError):
+        f"{array:.3f}"
+    with pytest.raises(oc.InvalidTypeError):
+        round(array)
+
+
+def test_copies(tmp_path: Path) -> None:
+    array = oc.asarray([1.25, 2.5]).save(tmp_path / "a.npy")
+    for one in (array, array[1:], array + 1):
+        assert np.array_equal(copy.copy(one), one)
+        for make in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(oc.InvalidTypeError, match=r"hand on the path"):
+                make(one)
 
 
 def test_item_with_indices() -> None:
