@@ -257,6 +257,8 @@ def plan(
 ) -> Plan:
     """Plan what `Array.save` would run, or `save` of several arrays.
 
+    `Array.compute` may move other bytes: its result is in memory, and not written in tiles.
+
     Parameters
     ----------
     x : Array, or a mapping from paths to arrays
