@@ -7,7 +7,7 @@ is computed once.
 import math
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,10 +18,22 @@ from outcrop.expressions.functions import Function, Scalar
 from outcrop.expressions.reductions import Reduction
 from outcrop.views import View
 
-__all__ = ["Contract", "Leaf", "Map", "Node", "Reduce", "Scan", "Shape", "ancestors", "only"]
+__all__ = [
+    "Contract",
+    "Leaf",
+    "Map",
+    "Node",
+    "Reduce",
+    "Scan",
+    "Shape",
+    "ancestors",
+    "only",
+    "remade",
+]
 
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound="Node")
+_W = TypeVar("_W", bound=Hashable)
 _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValueDictionary()
 
 
@@ -274,3 +286,32 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
             else:
                 order.append(node)
     return order
+
+
+def remade(
+    node: Node,
+    wish: _W,
+    wishes: Callable[[Node, _W], list[tuple[Node, _W]]],
+    made: Callable[[Node, _W, list[Node]], Node],
+) -> Node:
+    """What is wished of a node, made of what that wishes of its operands.
+
+    `wishes` says what is wished of which operands, none where it goes no further down; `made` makes
+    it of what has been made of those.
+    """
+    # Depth first, without recursion: what is asked of operands comes before their consumers.
+    found: dict[tuple[int, _W], Node] = {}
+    stack = [(node, wish)]
+    while stack:
+        at, own = stack[-1]
+        if (id(at), own) in found:
+            stack.pop()
+            continue
+        below = wishes(at, own)
+        missing = [(o, w) for o, w in below if (id(o), w) not in found]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        found[id(at), own] = made(at, own, [found[id(o), w] for o, w in below])
+    return found[id(node), wish]

@@ -9,7 +9,7 @@ from outcrop._source import MemorySource
 from outcrop.expressions.folding import Fold, Reshape
 from outcrop.expressions.gathers import Join, Select, Take
 from outcrop.expressions.indices import Indices
-from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, remade
 from outcrop.views import NewAxis, Span, View
 
 __all__ = ["composed", "leaf_of", "refolded", "viewed"]
@@ -48,23 +48,7 @@ def viewed(node: Node, view: View) -> Node:
         return node
     if view.size == 0:
         return Leaf.of(MemorySource(np.empty(view.shape, node.dtype)), View.whole(view.shape))
-    # Depth first, without recursion: what is asked of operands comes before their consumers.
-    made: dict[tuple[int, View], Node] = {}
-    stack = [(node, view)]
-    while stack:
-        at, wish = stack[-1]
-        key = (id(at), wish)
-        if key in made:
-            stack.pop()
-            continue
-        wishes = _wishes(at, wish)
-        missing = [w for w in wishes if (id(w[0]), w[1]) not in made]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        made[key] = _made(at, wish, [made[id(o), w] for o, w in wishes])
-    return made[id(node), view]
+    return remade(node, view, _wishes, _made)
 
 
 def _wishes(node: Node, view: View) -> list[tuple[Node, View]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from outcrop._source import MemorySource
 from outcrop.expressions.folding import Reshape, folds_of
-from outcrop.expressions.nodes import Leaf, Map, Node, Shape
+from outcrop.expressions.nodes import Leaf, Map, Node, Shape, remade
 from outcrop.expressions.pushing import refolded, viewed
 from outcrop.views import NewAxis, View
 
@@ -16,23 +16,7 @@ __all__ = ["reshaped"]
 
 def reshaped(node: Node, shape: Shape) -> Node:
     """The node of the same elements, in row-major order, in a shape of as many elements."""
-    # Depth first, without recursion: what is asked of operands comes before their consumers.
-    made: dict[tuple[int, Shape], Node] = {}
-    stack = [(node, shape)]
-    while stack:
-        at, wish = stack[-1]
-        key = (id(at), wish)
-        if key in made:
-            stack.pop()
-            continue
-        wishes = _wishes(at, wish)
-        missing = [w for w in wishes if (id(w[0]), w[1]) not in made]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        made[key] = _made(at, wish, [made[id(o), w] for o, w in wishes])
-    return made[id(node), shape]
+    return remade(node, shape, _wishes, _made)
 
 
 def _wishes(node: Node, shape: Shape) -> list[tuple[Node, Shape]]:

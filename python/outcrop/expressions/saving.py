@@ -78,16 +78,16 @@ def save(
                 else:
                     made[i] = _create(name, node, None, format, overwrite)
                     targets.append(made[i])
-            planned = plan(list(zip(nodes, targets, strict=True)))
+            found = plan(list(zip(nodes, targets, strict=True)))
             for i, (name, node, format) in enumerate(
                 zip(names.values(), nodes, formats, strict=True)
             ):
                 if format == "zarr":
-                    made[i] = _create(name, node, planned.tile(i), format, overwrite)
+                    made[i] = _create(name, node, found.tile(i), format, overwrite)
             stores = [made[i] for i in range(len(nodes))]
             # That it is apart from all that is read and written was checked above.
             timeline = timeline_path()
-            planned.run(stores, progress, None if timeline is None else str(timeline))
+            found.run(stores, progress, None if timeline is None else str(timeline))
     except BaseException:
         for store in made.values():
             with suppress(Exception):
