@@ -1,8 +1,9 @@
 //! Aligned memory inside a budget.
 //!
 //! Invariants:
-//! 1. `used + cached <= limit` at every moment: memory is charged before it is mapped.
-//! 2. A [`Frame`] is charged from its creation to its drop, whoever holds it.
+//! 1. `used <= limit` and `used - reserved + cached <= limit` at every moment: memory is charged before it is
+//!    mapped, and what is only kept for reuse gives way.
+//! 2. A [`Frame`] is charged from its creation, or its [`Reservation`], to its drop, whoever holds it.
 //! 3. Frames are not inherited over `fork`: a child that inherited half-written frames with I/O in
 //!    flight would see them change, or copy them when the parent writes. Results that a user holds
 //!    are: see [`Frame::share_with_children`].
@@ -117,18 +118,25 @@ impl Drop for Mapping {
 #[derive(Default)]
 struct State {
     used: usize,
+    /// The part of `used` that no mapping stands for yet.
+    reserved: usize,
     peak: usize,
-    /// Mappings kept for reuse, by size.
+    /// Mappings kept for reuse, by size; the one that came back last is taken first, as its memory is likeliest to
+    /// be in the processor's caches, and to have been used at all.
     cached: BTreeMap<usize, Vec<Mapping>>,
     cached_bytes: usize,
     returns: u64,
 }
 
 impl State {
+    fn mapped(&self) -> usize {
+        self.used - self.reserved + self.cached_bytes
+    }
+
     /// Takes mappings from among those that are only kept, until invariant 1 holds.
     fn make_room(&mut self, limit: usize) -> Vec<Mapping> {
         let mut given_up = Vec::new();
-        while self.used + self.cached_bytes > limit {
+        while self.mapped() > limit {
             let mut entry = self.cached.last_entry().expect("cached bytes are in the map");
             given_up.extend(entry.get_mut().pop());
             if entry.get().is_empty() {
@@ -184,47 +192,44 @@ impl Budget {
     /// # Errors
     /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
     pub fn try_frame(self: &Arc<Self>, bytes: usize) -> Result<Option<Frame>> {
+        self.try_reserve(bytes).map(Reservation::into_frame).transpose()
+    }
+
+    /// A claim on a frame of at least `bytes` bytes, or `None` where the budget has no room for it now.
+    pub fn try_reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let len = charged(bytes);
         let mut state = self.lock();
         if len > self.limit - state.used {
-            return Ok(None);
+            return None;
         }
         state.used += len;
+        state.reserved += len;
         state.peak = state.peak.max(state.used);
-        let kept = state.cached.get_mut(&len).and_then(Vec::pop);
-        let mapping = match kept {
-            Some(mapping) => {
-                state.cached_bytes -= len;
-                mapping
-            }
-            None => {
-                drop(state.make_room(self.limit));
-                let spare = self.limit - state.used - state.cached_bytes;
-                // A slab takes at most an eighth of the budget: what is cut has one size for good.
-                let count = (SLAB.min(self.limit / 8).min(spare) / len).max(1);
-                let made = if (SLABBED..HUGE).contains(&len) && count > 1 {
-                    // Under the lock, so that nobody else takes the room that was found.
-                    Mapping::slab(len, count).map(|mut pieces| {
-                        let mapping = pieces.pop();
-                        state.cached_bytes += len * pieces.len();
-                        state.cached.entry(len).or_default().append(&mut pieces);
-                        mapping.expect("a slab has pieces")
-                    })
-                } else {
-                    Mapping::new(len)
-                };
-                drop(state);
-                made.map_err(|source| {
-                    self.give_back(len, None);
-                    Error::OutOfMemory { bytes: len as u64, source }
-                })?
-            }
-        };
-        Ok(Some(Frame {
-            mapping: Some(mapping),
-            budget: Arc::clone(self),
-            inherited: AtomicBool::new(false),
-        }))
+        Some(Reservation { len, budget: Arc::clone(self) })
+    }
+
+    /// A mapping for `len` bytes that are reserved.
+    fn map(&self, len: usize) -> io::Result<Mapping> {
+        let mut state = self.lock();
+        state.reserved -= len;
+        if let Some(kept) = state.cached.get_mut(&len).and_then(Vec::pop) {
+            state.cached_bytes -= len;
+            return Ok(kept);
+        }
+        drop(state.make_room(self.limit));
+        let spare = self.limit - state.mapped();
+        // A slab takes at most an eighth of the budget: what is cut has one size for good.
+        let count = (SLAB.min(self.limit / 8).min(spare) / len).max(1);
+        if (SLABBED..HUGE).contains(&len) && count > 1 {
+            // Under the lock, so that nobody else takes the room that was found.
+            let mut pieces = Mapping::slab(len, count)?;
+            let mapping = pieces.pop().expect("a slab has pieces");
+            state.cached_bytes += len * pieces.len();
+            state.cached.entry(len).or_default().append(&mut pieces);
+            return Ok(mapping);
+        }
+        drop(state);
+        Mapping::new(len)
     }
 
     /// A frame, or an error that names `purpose` and the least budget.
@@ -290,6 +295,48 @@ impl Budget {
         let cached = std::mem::take(&mut state.cached);
         drop(state);
         drop(cached);
+    }
+}
+
+/// A claim on a frame, charged to a budget like the frame itself, without memory yet.
+///
+/// Whoever must know early that there will be memory, and uses it late, holds this meanwhile: what comes back to the
+/// budget in between is then used again, where a frame taken early would be memory never used before, which costs as
+/// much as reading its content from a fast disk.
+pub struct Reservation {
+    len: usize,
+    budget: Arc<Budget>,
+}
+
+impl Reservation {
+    /// Bytes of the frame.
+    #[allow(clippy::len_without_is_empty, reason = "a frame is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The frame.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
+    pub fn into_frame(self) -> Result<Frame> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: read once, out of a value that is not dropped.
+        let budget = unsafe { std::ptr::read(&this.budget) };
+        match budget.map(this.len) {
+            Ok(mapping) => Ok(Frame { mapping: Some(mapping), budget, inherited: AtomicBool::new(false) }),
+            Err(source) => {
+                budget.give_back(this.len, None);
+                Err(Error::OutOfMemory { bytes: this.len as u64, source })
+            }
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.lock().reserved -= self.len;
+        self.budget.give_back(self.len, None);
     }
 }
 
@@ -412,6 +459,28 @@ mod tests {
         assert_eq!(other.as_ptr() as usize % HUGE, 0);
         assert_eq!(budget.peak(), 16 << 20);
     }
+
+    #[test]
+    fn what_is_reserved_becomes_the_memory_that_came_back_last() {
+        const FRAME: usize = 1 << 20;
+        let budget = Budget::new(4 * FRAME);
+        let first = budget.frame(FRAME, "first").unwrap();
+        let start = first.as_ptr();
+        let reserved: Vec<_> = (0..3).map(|_| budget.try_reserve(FRAME).unwrap()).collect();
+        assert!(budget.try_reserve(1).is_none() && budget.try_frame(1).unwrap().is_none());
+        assert_eq!(budget.used(), 4 * FRAME);
+        drop(first);
+        // All is promised again; what is kept stays, as nothing is mapped for the promises.
+        let fourth = budget.try_reserve(FRAME).unwrap();
+        for reservation in reserved {
+            assert_eq!(reservation.into_frame().unwrap().as_ptr(), start);
+        }
+        drop(fourth);
+        assert_eq!((budget.used(), budget.lock().reserved), (0, 0));
+        assert!(budget.lock().mapped() <= budget.limit());
+        assert_eq!(budget.peak(), 4 * FRAME);
+    }
+
     #[test]
     fn memory_elsewhere_counts_too() {
         let budget = Budget::new(1 << 20);

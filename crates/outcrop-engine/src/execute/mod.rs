@@ -25,7 +25,7 @@ use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Error, Result};
-use resource::{NodeKey, Resource, ResourceKey, Resources};
+use resource::{Memory, NodeKey, Resource, ResourceKey, Resources};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -140,7 +140,7 @@ struct Node {
 }
 
 /// The frames that a task uses.
-type Memory = SmallVec<[*mut u8; 8]>;
+type Frames = SmallVec<[*mut u8; 8]>;
 
 /// Performs a task.
 type Perform<'a> = dyn FnMut(Task, &[*mut u8]) -> Result<()> + 'a;
@@ -263,7 +263,8 @@ fn perform(
     };
     for (&tile, frame) in schedule.adopted.iter().zip(adopted) {
         state.used += frame.len();
-        state.frames[tile.0 as usize] = state.resources.insert(Resource::of_tile(tile, frame)) as u32 + 1;
+        let resource = Resource::of_tile(tile, Memory::Frame(frame));
+        state.frames[tile.0 as usize] = state.resources.insert(resource) as u32 + 1;
     }
     let missing = schedule.peak.saturating_sub(state.used);
     runtime.make_room(missing, program.name)?;
@@ -322,7 +323,7 @@ fn perform(
     drop(scratch);
     let kept: Vec<(TileId, Frame)> = std::mem::take(&mut state.resources)
         .into_iter()
-        .filter_map(|(_, r)| r.frame.map(|frame| (r.tile, frame)))
+        .filter_map(|(_, r)| if let Memory::Frame(frame) = r.memory { Some((r.tile, frame)) } else { None })
         .collect();
     {
         let mut mover = runtime.mover(commit, "commit", &Cancel::default())?;
@@ -393,7 +394,14 @@ impl<'a> Run<'a> {
                 state.sleeping[lane] -= 1;
                 continue;
             };
-            let (task, memory) = state.task(key);
+            let (task, memory) = match state.task(key) {
+                Ok(begun) => begun,
+                Err(error) => {
+                    drop(state);
+                    self.fail(error);
+                    return;
+                }
+            };
             let begin = state.account(|s| s.active[lane] += 1);
             drop(state);
             let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
@@ -496,40 +504,30 @@ impl<'a> Run<'a> {
         Some(*key)
     }
 
-    /// A frame for a tile, or `None` where there is none now.
+    /// Memory for a tile, or `None` where there is none now. It becomes a frame when its first use begins: a stream
+    /// that runs far ahead then goes round in a few frames, and not through all of the budget.
     fn allocate(&self, state: &mut State, tile: TileId) -> Option<ResourceKey> {
         let bytes = self.work.program.frame(tile);
         if state.used + bytes > self.crew.room {
             return None;
         }
         let taken = loop {
-            match self.runtime.budget().try_frame(bytes) {
+            match self.runtime.budget().try_reserve(bytes) {
                 // What is resident, such as tiles that a function of the user's has read, makes room; what
                 // has to be written first does in `look_for_memory`.
-                Ok(None) if self.runtime.resident().evict_unchanged() => {}
+                None if self.runtime.resident().evict_unchanged() => {}
                 other => break other,
             }
         };
-        match taken {
-            Ok(Some(frame)) => {
-                state.used += bytes;
-                state.starved = None;
-                let key = state.resources.insert(Resource::of_tile(tile, frame)) as u32;
-                state.frames[tile.0 as usize] = key + 1;
-                Some(key)
-            }
-            Ok(None) => {
-                state.starved.get_or_insert_with(Instant::now);
-                None
-            }
-            Err(error) => {
-                state.failure.get_or_insert(error);
-                self.cancel.cancel();
-                self.lanes.iter().for_each(Condvar::notify_all);
-                self.caller.notify_all();
-                None
-            }
-        }
+        let Some(reservation) = taken else {
+            state.starved.get_or_insert_with(Instant::now);
+            return None;
+        };
+        state.used += bytes;
+        state.starved = None;
+        let key = state.resources.insert(Resource::of_tile(tile, Memory::Reserved(reservation))) as u32;
+        state.frames[tile.0 as usize] = key + 1;
+        Some(key)
     }
 
     /// Where the run waits for memory that others in the process have: again, for a while.
@@ -586,8 +584,7 @@ impl<'a> Run<'a> {
         for (resource, write) in node.uses {
             if matches!(node.task, Task::Leave) {
                 let gone = state.resources.remove(resource as usize);
-                let frame = gone.frame.expect("a tile that leaves has a frame");
-                state.used -= frame.len();
+                state.used -= gone.memory.len();
                 continue;
             }
             let held = &mut state.resources[resource as usize];
@@ -691,13 +688,16 @@ impl<'a> Run<'a> {
 }
 
 impl State {
-    /// A task, and the frames it uses.
-    fn task(&self, key: NodeKey) -> (Task, Memory) {
+    /// A task that begins, and the frames it uses.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
+    fn task(&mut self, key: NodeKey) -> Result<(Task, Frames)> {
         let node = &self.nodes[key as usize];
-        let frame = |&(resource, _): &(ResourceKey, bool)| {
-            self.resources[resource as usize].frame.as_ref().map(Frame::as_ptr)
-        };
-        (node.task, node.uses.iter().filter_map(frame).collect())
+        let resources = &mut self.resources;
+        let frames = node.uses.iter().map(|&(resource, _)| resources[resource as usize].memory.begin());
+        let frames = frames.filter_map(Result::transpose).collect::<Result<_>>()?;
+        Ok((node.task, frames))
     }
 
     /// Keeps the account of overlapping time when a task starts or ends, which is now.

@@ -5,7 +5,8 @@
 //! is between loads, steps, stores and drops, and it is what makes results independent of timing.
 
 use crate::program::TileId;
-use outcrop_store::frame::Frame;
+use outcrop_store::Result;
+use outcrop_store::frame::{Frame, Reservation};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -15,6 +16,39 @@ pub(super) type NodeKey = u32;
 /// A key of a resource.
 pub(super) type ResourceKey = u32;
 
+/// What a resource has in memory.
+pub(super) enum Memory {
+    /// It is a place on disk.
+    None,
+    /// A frame, from the first use on.
+    Reserved(Reservation),
+    Frame(Frame),
+}
+
+impl Memory {
+    /// Bytes that it is charged for.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Memory::None => 0,
+            Memory::Reserved(reservation) => reservation.len(),
+            Memory::Frame(frame) => frame.len(),
+        }
+    }
+
+    /// The frame, for whoever is about to use it.
+    pub(super) fn begin(&mut self) -> Result<Option<*mut u8>> {
+        if matches!(self, Memory::Reserved(_))
+            && let Memory::Reserved(reservation) = std::mem::replace(self, Memory::None)
+        {
+            *self = Memory::Frame(reservation.into_frame()?);
+        }
+        Ok(match self {
+            Memory::Frame(frame) => Some(frame.as_ptr()),
+            _ => None,
+        })
+    }
+}
+
 /// A frame with a tile in it, or a place on disk.
 pub(super) struct Resource {
     waiting: VecDeque<(NodeKey, bool)>,
@@ -23,16 +57,16 @@ pub(super) struct Resource {
     /// Of a place on disk, its name among the places.
     pub place: Option<u64>,
     pub tile: TileId,
-    pub frame: Option<Frame>,
+    pub memory: Memory,
 }
 
 impl Resource {
-    pub(super) fn of_tile(tile: TileId, frame: Frame) -> Resource {
-        Resource { frame: Some(frame), ..Resource::of_place(tile, None) }
+    pub(super) fn of_tile(tile: TileId, memory: Memory) -> Resource {
+        Resource { memory, ..Resource::of_place(tile, None) }
     }
 
     pub(super) fn of_place(tile: TileId, place: Option<u64>) -> Resource {
-        Resource { waiting: VecDeque::new(), readers: 0, writing: false, place, tile, frame: None }
+        Resource { waiting: VecDeque::new(), readers: 0, writing: false, place, tile, memory: Memory::None }
     }
 
     /// Asks for a use; whether it is granted at once.
