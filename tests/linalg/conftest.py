@@ -107,7 +107,8 @@ class Desk:
         assert run.peak_bytes <= oc.config().memory
         if plan is not None:
             assert plan.operation == run.operation
-            assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+            moved = (run.bytes_read, run.bytes_written)
+            assert moved == (plan.bytes_read, plan.bytes_written), f"{plan.explain()}\n{oc.plan(x).explain()}"
         assert set(os.listdir(self.path)) == before | {path.name}
         assert (saved.shape, saved.dtype) == (x.shape, x.dtype)
         assert [name for name in descriptors_below(self.path) if ".outcrop-new" in name] == []

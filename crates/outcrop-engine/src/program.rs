@@ -4,7 +4,7 @@
 //! A program says nothing of loads, stores and memory: those are the [schedule](crate::schedule)'s.
 //! It is compact, a few tens of bytes a step, because it stands in memory beside the tiles.
 
-use outcrop_store::frame::charged;
+use outcrop_store::frame::fitted;
 use outcrop_store::shape::TileGrid;
 use outcrop_store::{ArrayBox, DType, Result};
 
@@ -248,7 +248,7 @@ impl Program {
             origin,
             initial: what.initial,
             // What its tiles hold at first is loaded straight into their frames.
-            frame: charged(what.frame.max(bytes)).max(initial_frame),
+            frame: fitted(what.frame.max(bytes)).max(initial_frame),
             skewed: what.skewed,
             staging: what.staging,
             commit: what.commit,

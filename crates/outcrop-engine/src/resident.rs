@@ -6,7 +6,7 @@
 //! here.
 
 use crate::runtime::Runtime;
-use outcrop_store::frame::{Frame, charged};
+use outcrop_store::frame::{Frame, charged, fitted};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Result, TileGrid};
 use std::collections::HashMap;
@@ -110,7 +110,7 @@ impl Resident {
         let key = (identity(store), grid.linear_index(coords));
         self.clock += 1;
         if !self.tiles.contains_key(&key) {
-            let bytes = store.tile_frame();
+            let bytes = fitted(store.tile_frame());
             let staging = store.staging(true).least;
             loop {
                 // Room for the tile, and for the staging memory with which it and its like move.
@@ -213,7 +213,7 @@ impl Resident {
     /// Adds a tile as it is stored, if the box is one and its frame is of the right size.
     pub fn put(&mut self, store: &Arc<dyn Store>, region: ArrayBox, frame: Frame) {
         let Some(key) = key_of(store, &region) else { return };
-        if frame.len() != charged(store.tile_frame()) || self.tiles.contains_key(&key) {
+        if frame.len() != fitted(store.tile_frame()) || self.tiles.contains_key(&key) {
             return;
         }
         self.clock += 1;

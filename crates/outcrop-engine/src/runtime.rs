@@ -10,7 +10,7 @@ use crate::scratch::{self, Scratch};
 use crate::stream::Watch;
 use crate::turn::{Turn, Turns, is_working};
 use outcrop_store::format::crc32c;
-use outcrop_store::frame::{Budget, Charge, Frame, charged};
+use outcrop_store::frame::{Budget, Charge, Frame, charged, fitted};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};
 use outcrop_store::io::{Cancel, Disk, EngineChoice};
 use outcrop_store::store::{Mover, Store};
@@ -297,7 +297,7 @@ impl Runtime {
             }
             for region in resident.regions(store) {
                 let tile = program.tile_of_box(i, &region);
-                let tile = tile.filter(|&t| program.frame(t) == charged(store.tile_frame()));
+                let tile = tile.filter(|&t| program.frame(t) == fitted(store.tile_frame()));
                 if let Some(tile) = tile
                     && given.insert((Arc::as_ptr(store).cast::<()>() as usize, region))
                 {

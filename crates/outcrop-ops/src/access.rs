@@ -5,7 +5,7 @@ use outcrop_engine::Runtime;
 use outcrop_engine::resident::Resident;
 use outcrop_engine::runtime::COMMIT;
 use outcrop_engine::stream::{self, Frames, Job, Threads, Watch};
-use outcrop_store::frame::{Frame, charged};
+use outcrop_store::frame::{Frame, charged, fitted};
 use outcrop_store::io::Cancel;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -22,7 +22,7 @@ pub fn frame_bytes(store: &dyn Store, region: &ArrayBox) -> usize {
     let info = store.info();
     let bytes = info.box_bytes(&region.shape) as usize;
     let one_tile = info.layout == Layout::Tiled && region.shape == info.tile;
-    if one_tile { store.tile_frame().max(bytes) } else { bytes }
+    if one_tile { fitted(store.tile_frame().max(bytes)) } else { bytes }
 }
 
 /// A canvas over a whole frame.
@@ -186,7 +186,7 @@ fn with_resident(
 ) -> Result<()> {
     let first = work(&mut runtime.resident());
     let Err(Error::Budget { .. }) = first else { return first };
-    let tile = charged(store.tile_frame()) + charged(store.staging(true).least);
+    let tile = fitted(store.tile_frame()) + charged(store.staging(true).least);
     if runtime.has_room(tile)? {
         // That was not the matter.
         return first;

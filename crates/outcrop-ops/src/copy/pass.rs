@@ -5,7 +5,7 @@ use crate::access;
 use crate::movement::{self, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{Frames, Job, Threads};
-use outcrop_store::frame::charged;
+use outcrop_store::frame::{charged, fitted};
 use outcrop_store::store::{Canvas, Edges, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Dims, Result};
 use std::ops::Range;
@@ -165,7 +165,7 @@ impl Pass {
     fn frame_bytes(&self, part: &ArrayBox) -> usize {
         match &self.groups.cut {
             // All alike, so that one serves after the other.
-            Cut::Blocks(blocks) => self.target.info().box_bytes(&blocks.block) as usize,
+            Cut::Blocks(blocks) => fitted(self.target.info().box_bytes(&blocks.block) as usize),
             // Room for standing as far from a block's edge as in the file.
             Cut::Group => self.target.info().box_bytes(&part.shape) as usize + BLOCK,
             _ => {
