@@ -1,6 +1,10 @@
 """Fixtures for every test and for the examples in docstrings."""
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,6 +15,11 @@ import outcrop as oc
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Tests that run in a shell's background hand on that they ignore it, and some send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What is known of this machine's disks decides which way something is done; tests do not depend
+# on it.
+os.environ["OUTCROP_CACHE"] = tempfile.mkdtemp(prefix="outcrop-test-cache-")
+atexit.register(shutil.rmtree, os.environ["OUTCROP_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
