@@ -21,6 +21,7 @@ from outcrop import (
     along,
     arrangement,
     constants,
+    elements,
     elementwise,
     linalg,
     manipulation,
@@ -37,6 +38,7 @@ from outcrop.config import Config, config
 from outcrop.constants import *  # noqa: F403
 from outcrop.creation import asarray, create, fromfunction, open
 from outcrop.device import doctor
+from outcrop.elements import *  # noqa: F403
 from outcrop.elementwise import *  # noqa: F403
 from outcrop.errors import (
     ArrayBusyError,
@@ -119,6 +121,7 @@ __all__ = [
     *along.__all__,
     *arrangement.__all__,
     *constants.__all__,
+    *elements.__all__,
     *elementwise.__all__,
     *manipulation.__all__,
     *products.__all__,

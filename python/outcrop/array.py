@@ -604,6 +604,24 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     cumsum = _as_method(np.cumsum)
     cumprod = _as_method(np.cumprod)
 
+    # -- elements ----------------------------------------------------------------------------
+
+    round = _as_method(np.round)
+    clip = _as_method(np.clip)
+    squeeze = _as_method(np.squeeze)
+    dot = _as_method(np.dot)
+    conjugate = conj
+
+    @property
+    def real(self) -> "Array":
+        """The real parts of the elements; lazy."""
+        return np.real(self)
+
+    @property
+    def imag(self) -> "Array":
+        """The imaginary parts of the elements; lazy."""
+        return np.imag(self)
+
     # -- for people --------------------------------------------------------------------------
 
     def _facts(self) -> dict[str, str]:

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from outcrop import _native
 from outcrop._lazy import Computation, ComputedSource, Operand, Target
+from outcrop._norms import norm
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
@@ -35,6 +36,7 @@ __all__ = [
     "cholesky",
     "matmul",
     "matrix_transpose",
+    "norm",
     "outer",
     "solve",
     "solve_triangular",

@@ -15,6 +15,7 @@ import outcrop as oc
 from outcrop import (
     along,
     constants,
+    elements,
     linalg,
     manipulation,
     products,
@@ -59,6 +60,14 @@ TABLES: dict[Any, str] = {
         cumulative_sum(a, axis=2)  cumulative_sum(m, axis=-2, dtype='float64')
         cumulative_sum(m, axis=0, include_initial=True)  diff(a, axis=0)  diff(m, n=2)
         nancumprod(m, axis=0)  nancumsum(a, axis=1)  trapezoid(m, axis=0)  trapezoid(v)
+    """,
+    elements: """
+        round(a * 2.5)  round(m * 0.37, 1)  round(k, -1)  round(z / 3, 3)  real(a)  real(m.T)
+        imag(a)  imag(v)  nan_to_num(a)  nan_to_num(m, nan=3, posinf=1)  isclose(a, a[:1])
+        isclose(m, m + 1e-9)
+        isclose(m, 2, rtol=0.3)  isclose(v, v, atol=0.5, equal_nan=True)  isclose(1, v)
+        tril(m)  tril(a, k=-3)  tril(v)
+        triu(m.T, k=2)  triu(a)  triu(v, k=-40)
     """,
     manipulation: """
         astype(a, 'int16')  astype(m.T, 'complex64')  astype(v, 'bool')  astype(a, 'uint8')
@@ -119,7 +128,12 @@ RANDOM = {
 }
 """Calls of a generator's methods, with mean and standard deviation."""
 
-OTHERS = {"map": "test_functions_of_the_users", "Generator": "RANDOM", "default_rng": "RANDOM"}
+OTHERS = {
+    "allclose": "test_closeness",
+    "map": "test_functions_of_the_users",
+    "Generator": "RANDOM",
+    "default_rng": "RANDOM",
+}
 """What has no twin in NumPy, and where it is tested."""
 
 SHAPES = {"a": (41, 30, 37), "m": (150, 8), "n": (8, 75), "v": (75,), "z": ()}
@@ -187,7 +201,7 @@ class Twins:
 
 
 def test_no_function_is_forgotten() -> None:
-    for module in (along, constants, manipulation, products, searching, statistical):
+    for module in (along, constants, elements, manipulation, products, searching, statistical):
         called = set(re.findall(r"(\w+)\(", TABLES[module]))
         assert set(module.__all__) <= called | set(OTHERS), module.__name__
     assert set(random.__all__) <= set(OTHERS)

@@ -57,6 +57,8 @@ def test_types_are_known_without_elements(desk: Any) -> None:
         lambda a: np.clip(a, 0, 9, out=a),
         lambda a: np.concatenate([PLAIN[:2], PLAIN[:4] + 1], out=a),
         lambda a: np.round(PLAIN / 3, 2, out=a),
+        lambda a: np.round(PLAIN, 0, a),
+        lambda a: np.nan_to_num(a, copy=False),
         lambda a: np.choose(np.ones((6, 8), int), [PLAIN, PLAIN + 1], out=a),
     ],
 )
@@ -78,8 +80,6 @@ def test_what_is_changed_in_its_place(desk: Any, call: Callable[[Any], Any]) -> 
         lambda a: np.place(a, PLAIN > 3, [9]),
         lambda a: np.fill_diagonal(a, 9),
         lambda a: np.put_along_axis(a, np.array([[0]]), 9, 0),
-        lambda a: np.round(PLAIN, 0, a),
-        lambda a: np.nan_to_num(a, copy=False),
     ],
 )
 def test_nothing_is_changed_in_a_copy_that_is_lost(desk: Any, call: Callable[[Any], Any]) -> None:

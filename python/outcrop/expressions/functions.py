@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
-__all__ = ["Apply", "ApplyWhere", "Call", "Cast", "Choose", "Copy", "Function", "Guard"]
+__all__ = ["Apply", "ApplyWhere", "Call", "Cast", "Choose", "Copy", "Function", "Guard", "OfNumpy"]
 
 Scalar = Any
 """A Python number, which takes part in type promotion as NumPy has it, by its kind alone."""
@@ -105,6 +105,22 @@ class Copy(Function):
 
     def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
         np.copyto(out, operands[0])
+
+
+@dataclass(frozen=True)
+class OfNumpy(Function):
+    """A function of NumPy's that is no ufunc, and broadcasts as one does."""
+
+    function: Callable[..., Any]
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """NumPy's own."""
+        return str(self.function.__name__)
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        np.copyto(out, self.function(*operands, **dict(self.options)))
 
 
 @dataclass(frozen=True)

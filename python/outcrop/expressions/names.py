@@ -5,8 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from outcrop import arrangement, constants, manipulation, products, reorganize, selection
+from outcrop import (
+    arrangement,
+    constants,
+    elements,
+    manipulation,
+    products,
+    reorganize,
+    selection,
+)
 from outcrop._families import array_like
+from outcrop._norms import norm
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.expressions.arrays import check_out, placed_in
@@ -168,6 +177,41 @@ def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return selection.compress(condition, a, axis=axis)
 
 
+def _each(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def function(x: Any, *, out: Any = None, **options: Any) -> Any:
+        return _placed(elements.each(theirs, x, **options), out, "same_kind")
+
+    return function
+
+
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    one, other = array_like(a1), array_like(a2)
+    if one.shape != other.shape:
+        return False
+    same: Any = one == other
+    if equal_nan:
+        # What is not itself is NaN.
+        same = same | ((one != one) & (other != other))
+    return bool(np.all(same))
+
+
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    return _placed(elements.round(a, decimals), out, "unsafe")
+
+
+def _nan_to_num(x: Any, copy: bool = True, **options: Any) -> Any:
+    return _placed(elements.nan_to_num(x, **options), None if copy else x, "same_kind")
+
+
+def _close(own: Callable[..., Any]) -> Callable[..., Any]:
+    def function(
+        a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+    ) -> Any:
+        return own(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+    return function
+
+
 def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Which function of our own stands for which one of NumPy's."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -210,6 +254,21 @@ def names() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.vsplit: lambda ary, parts: arrangement.split_along(ary, parts, 0),
         np.hsplit: lambda ary, parts: arrangement.split_along(ary, parts, 1),
         np.dsplit: lambda ary, parts: arrangement.split_along(ary, parts, 2),
+        np.angle: lambda z, deg=False: elements.each(np.angle, z, deg=deg),
+        np.array_equal: _array_equal,
+        np.empty_like: lambda prototype, *args, **options: _full_like(
+            prototype, 0, *args, **options
+        ),
+        np.round: _round,
+        np.around: _round,
+        np.real: lambda val: elements.real(val),
+        np.imag: lambda val: elements.imag(val),
+        np.nan_to_num: _nan_to_num,
+        np.isclose: _close(elements.isclose),
+        np.allclose: _close(elements.allclose),
+        np.tril: lambda m, k=0: elements.tril(m, k=k),
+        np.triu: lambda m, k=0: elements.triu(m, k=k),
+        np.linalg.norm: lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims),
         np.take: _take,
         np.compress: _compress,
         np.extract: lambda condition, arr: selection.extract(condition, arr),
@@ -222,6 +281,8 @@ def names() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.dot: _dot,
         np.inner: lambda a, b: products.inner(a, b),
     }
+    elementwise = (np.fix, np.i0, np.iscomplex, np.isneginf, np.isposinf, np.isreal, np.sinc)
+    found |= {function: _each(function) for function in elementwise}
     if hasattr(np, "unstack"):
         found[np.unstack] = lambda x, axis=0: arrangement.unstack(x, axis=axis)
     return found
