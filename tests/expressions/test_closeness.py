@@ -43,7 +43,7 @@ def test_by_numpys_names(desk: Any) -> None:
         (np.fix(x.imag), np.fix(plain.imag)),
         (np.isposinf(x.real), np.isposinf(plain.real)),
         (np.isreal(x), np.isreal(plain)),
-        (np.sinc(x.real), np.sinc(plain.real)),
+        (np.sinc(x.real[6:, 6:]), np.sinc(plain.real[6:, 6:])),
         (x.conjugate() + 0, plain.conjugate()),
         (np.squeeze(x[:1, :, None]), np.squeeze(plain[:1, :, None])),
         ((x + 0)[:, :1].squeeze(), plain[:, :1].squeeze()),
