@@ -1,15 +1,18 @@
 """Functions of elements that NumPy has no ufunc for."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from outcrop.array import Array
+from outcrop.creation import asarray, fromfunction
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import argument, mapped
 from outcrop.expressions.functions import OfNumpy
 from outcrop.expressions.nodes import Node
+from outcrop.manipulation import where
 from outcrop.statistical import all as all_of
 
 __all__ = ["allclose", "imag", "isclose", "nan_to_num", "real", "round", "tril", "triu"]
@@ -102,17 +105,15 @@ def allclose(
     return bool(all_of(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
-def _triangle(x: Any, name: str, k: int) -> Array:
-    from outcrop.creation import asarray, fromfunction
-    from outcrop.manipulation import where
-
+def _triangle(x: Any, k: int, kept: Callable[[Any, Any], Any]) -> Array:
+    """Zeros where `kept` does not say so of column and row, moved by `k`."""
     array = x if isinstance(x, Array) else asarray(x)
     if array.ndim == 0:
-        raise InvalidArgumentError(f"{name} is of arrays with an axis at least")
+        raise InvalidArgumentError("a triangle is of arrays with an axis at least")
     # Of a vector, NumPy makes a matrix with a row for each element.
     rows, columns = (array.shape * 2)[-2:]
-    kept = (lambda i, j: j <= i + k) if name == "tril" else (lambda i, j: j >= i + k)
-    return where(fromfunction(kept, (rows, columns), bool), array, np.zeros((), array.dtype))
+    mask = fromfunction(lambda i, j: kept(j, i + k), (rows, columns), bool)
+    return where(mask, array, np.zeros((), array.dtype))
 
 
 def tril(x: Any, /, *, k: int = 0) -> Array:
@@ -124,7 +125,7 @@ def tril(x: Any, /, *, k: int = 0) -> Array:
     array([[1., 1., 0.],
            [1., 1., 1.]])
     """
-    return _triangle(x, "tril", k)
+    return _triangle(x, k, operator.le)
 
 
 def triu(x: Any, /, *, k: int = 0) -> Array:
@@ -136,4 +137,4 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
     array([[0., 1., 1.],
            [0., 0., 1.]])
     """
-    return _triangle(x, "triu", k)
+    return _triangle(x, k, operator.ge)

@@ -63,6 +63,15 @@ def _joining(own: Callable[..., Array]) -> Callable[..., Any]:
     return function
 
 
+def _where(condition: Any, *values: Any) -> Any:
+    return manipulation.where(condition, *values) if values else selection.nonzero(condition)
+
+
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
+    return manipulation.squeeze(a, axis=single if axis is None else axis)
+
+
 def _converted(array: Array, dtype: np.dtype[Any], casting: Any) -> Array:
     if not np.can_cast(array.dtype, dtype, casting):
         raise InvalidTypeError(
@@ -215,6 +224,8 @@ def _close(own: Callable[..., Any]) -> Callable[..., Any]:
 def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Which function of our own stands for which one of NumPy's."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {
+        np.where: _where,
+        np.squeeze: _squeeze,
         np.clip: _clip,
         np.concatenate: _joining(manipulation.concat),
         np.stack: _joining(manipulation.stack),

@@ -221,19 +221,6 @@ def _refused(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _where(condition: Any, *values: Any) -> Any:
-    from outcrop import manipulation, selection
-
-    return manipulation.where(condition, *values) if values else selection.nonzero(condition)
-
-
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    from outcrop import manipulation
-
-    single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
-    return manipulation.squeeze(a, axis=single if axis is None else axis)
-
-
 _NAMED_ALIKE = (
     "all", "any", "argmax", "argmin", "average", "count_nonzero", "cumulative_prod",
     "cumulative_sum", "diff", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod",
@@ -268,10 +255,8 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
         for theirs, own in alike.items()
     }
     found |= {getattr(np, name): _refused(getattr(np, name)) for name in _BY_SORTING}
-    found |= {
-        np.where: _where,
+    others: dict[Callable[..., Any], Callable[..., Any]] = {
         np.expand_dims: positional(manipulation.expand_dims, "axis"),
-        np.squeeze: _squeeze,
         np.broadcast_to: positional(manipulation.broadcast_to, "shape"),
         np.transpose: lambda a, axes=None: reorganize.transpose(a, axes=axes),
         np.permute_dims: lambda a, axes=None: reorganize.transpose(a, axes=axes),
@@ -281,4 +266,4 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.ndim: lambda a: a.ndim,
         np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     }
-    return found | names()
+    return found | others | names()
