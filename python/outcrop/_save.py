@@ -281,7 +281,8 @@ def naming_tiles(target: _native.Store) -> Iterator[None]:
             raise
         tile = "x".join(map(str, target.tile))
         raise BudgetError(
-            f"{error}; or smaller tiles for the result (tile= or --tile) than {tile}"
+            f"{error}; or smaller tiles for the result (tile= or --tile) than {tile}",
+            error.needed,
         ) from None
 
 

@@ -87,7 +87,23 @@ class ArrayBusyError(_OperatingSystemError):
 
 
 class BudgetError(OutcropError, MemoryError):
-    """The memory budget is too small. Names what would do."""
+    """The memory budget is too small. Names what would do.
+
+    Parameters
+    ----------
+    message : str
+        What needs how much.
+    needed : int, optional
+        The least budget that works, in bytes, where it is known. Settable later.
+    """
+
+    needed: int | None
+
+    def __init__(self, message: str = "", needed: int | None = None) -> None:
+        super().__init__(message)
+        self.needed = needed
+
+    # BaseException pickles __dict__ as state, which carries what is needed.
 
 
 class UnsupportedError(OutcropError, ValueError):

@@ -57,3 +57,9 @@ def test_index_is_kept() -> None:
     assert error.index is None
     error.index = 3
     assert pickle.loads(pickle.dumps(error)).index == 3
+
+
+def test_what_is_needed_is_kept() -> None:
+    error = oc.BudgetError("the program needs 4096 bytes", 4096)
+    assert pickle.loads(pickle.dumps(error)).needed == 4096
+    assert oc.BudgetError("too little").needed is None

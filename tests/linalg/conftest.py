@@ -35,10 +35,11 @@ def pytest_runtest_makereport(
 
 
 def named_budget(error: oc.BudgetError) -> int:
-    """The least budget that the message names."""
+    """The least budget that the message names, and the error has."""
     named = re.search(r"the least that works is (\d+) bytes", str(error))
     assert named, str(error)
-    return int(named[1])
+    assert error.needed == int(named[1])
+    return error.needed
 
 
 def other_descriptors() -> int:

@@ -38,6 +38,9 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         if let Error::Numerical { index, .. } = &error {
             exception.setattr("index", *index)?;
         }
+        if let Error::Budget { needed, .. } = &error {
+            exception.setattr("needed", *needed)?;
+        }
         Ok(exception)
     });
     made.map_or_else(|failed| failed, PyErr::from_value)

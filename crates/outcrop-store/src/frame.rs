@@ -217,7 +217,7 @@ impl Budget {
         state.used += len;
         state.reserved += len;
         state.peak = state.peak.max(state.used);
-        Some(Reservation { len, budget: Arc::clone(self) })
+        Some(Reservation { len, budget: Some(Arc::clone(self)) })
     }
 
     /// Whether memory for a frame of `bytes` bytes is kept for reuse.
@@ -322,7 +322,8 @@ impl Budget {
 /// much as reading its content from a fast disk.
 pub struct Reservation {
     len: usize,
-    budget: Arc<Budget>,
+    /// Present until it becomes a frame, or is dropped.
+    budget: Option<Arc<Budget>>,
 }
 
 impl Reservation {
@@ -336,15 +337,13 @@ impl Reservation {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
-    pub fn into_frame(self) -> Result<Frame> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: read once, out of a value that is not dropped.
-        let budget = unsafe { std::ptr::read(&this.budget) };
-        match budget.map(this.len) {
+    pub fn into_frame(mut self) -> Result<Frame> {
+        let budget = self.budget.take().expect("present until now");
+        match budget.map(self.len) {
             Ok(mapping) => Ok(Frame { mapping: Some(mapping), budget, inherited: AtomicBool::new(false) }),
             Err(source) => {
-                budget.give_back(this.len, None);
-                Err(Error::OutOfMemory { bytes: this.len as u64, source })
+                budget.give_back(self.len, None);
+                Err(Error::OutOfMemory { bytes: self.len as u64, source })
             }
         }
     }
@@ -352,8 +351,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.lock().reserved -= self.len;
-        self.budget.give_back(self.len, None);
+        if let Some(budget) = self.budget.take() {
+            budget.lock().reserved -= self.len;
+            budget.give_back(self.len, None);
+        }
     }
 }
 

@@ -40,11 +40,14 @@ class Axes:
                 self.extents.append(n)
         for node in nodes:
             self._join(node)
+        self._lines = {
+            id(node): tuple(map(self._find, range(first, first + node.ndim)))
+            for node, first in zip(nodes, self._first.values(), strict=True)
+        }
 
     def of(self, node: Node) -> tuple[int, ...]:
         """The line of each axis of a node."""
-        first = self._first[id(node)]
-        return tuple(self._find(first + axis) for axis in range(node.ndim))
+        return self._lines[id(node)]
 
     def mixed(self, node: Node, tiling: "Tiling") -> list[int]:
         """The operands of a node, by number, that would have to be cut in another way for it."""

@@ -143,7 +143,9 @@ def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif out is not None:
             options["out"] = out
     except BudgetError as error:
-        raise BudgetError(f"numpy.{name} is done in memory in this version, and {error}") from None
+        raise BudgetError(
+            f"numpy.{name} is done in memory in this version, and {error}", error.needed
+        ) from None
     try:
         result = which(*loaded, **options)
     except ValueError as error:

@@ -1,7 +1,6 @@
 """Planning and running expressions."""
 
 import math
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -148,9 +147,8 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
 
 
 def _needed(error: BudgetError) -> int:
-    """How many bytes would do, as an error says."""
-    found = re.search(r"least that works is (\d+)", str(error))
-    return int(found[1]) if found else sys.maxsize
+    """How many bytes would do, as far as an error knows."""
+    return sys.maxsize if error.needed is None else error.needed
 
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:

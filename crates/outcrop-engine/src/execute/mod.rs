@@ -12,24 +12,24 @@
 //!    has ended, so that no memory is freed under a transfer or a kernel.
 
 mod resource;
+mod state;
 mod timeline;
 
 use crate::program::{ArrayId, Program, Role, TileId};
 use crate::report::Report;
 use crate::runtime::Runtime;
-use crate::schedule::{Action, Schedule, Slots};
+use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
-use outcrop_store::frame::{Budget, Frame, charged};
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Error, Result};
-use resource::{Memory, NodeKey, Resource, ResourceKey, Resources};
-use slab::Slab;
+use resource::{Memory, NodeKey, Resource, ResourceKey};
 use smallvec::SmallVec;
+use state::{LOADS, Node, STEPS, STORES, State, Task};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -124,60 +124,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long a run waits for memory that somebody else in the process has.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-#[derive(Clone, Copy)]
-enum Task {
-    Step(u32),
-    /// Of a tile, from the place of a tile, or from scratch.
-    Load(TileId, TileId, Option<u64>),
-    Store(TileId, Option<u64>),
-    Leave,
-}
-
-struct Node {
-    task: Task,
-    missing: u32,
-    uses: SmallVec<[(ResourceKey, bool); 4]>,
-}
-
-/// The frames that a task uses.
-type Frames = SmallVec<[*mut u8; 8]>;
-
 /// Performs a task.
 type Perform<'a> = dyn FnMut(Task, &[*mut u8]) -> Result<()> + 'a;
-
-/// Tasks that can start, the oldest first.
-type Ready = BinaryHeap<Reverse<(u32, NodeKey)>>;
-
-struct State {
-    /// The next action to issue.
-    cursor: usize,
-    next_step: u32,
-    nodes: Slab<Node>,
-    resources: Resources,
-    /// By tile: its frame's resource plus one.
-    frames: Vec<ResourceKey>,
-    places: HashMap<u64, ResourceKey>,
-    slots: Slots,
-    ready: [Ready; 3],
-    sleeping: [usize; 3],
-    used: usize,
-    age: u32,
-    failure: Option<Error>,
-    /// Since when memory that should be there has been missing.
-    starved: Option<Instant>,
-    active: [usize; 3],
-    /// Loads under way into memory that was never used.
-    fresh: usize,
-    since: Instant,
-    overlap: Duration,
-    io_busy: Duration,
-    done: f64,
-    kernel_seconds: Vec<Duration>,
-}
-
-const STEPS: usize = 0;
-const LOADS: usize = 1;
-const STORES: usize = 2;
 
 struct Run<'a> {
     runtime: &'a Runtime,
@@ -242,33 +190,7 @@ fn perform(
     let workspaces: Vec<Frame> = (0..crew.threads)
         .map(|_| runtime.frame(program.workspace.max(1), "the workspace of a thread"))
         .collect::<Result<_>>()?;
-    let mut state = State {
-        cursor: 0,
-        next_step: 0,
-        nodes: Slab::with_capacity(WINDOW),
-        resources: Slab::new(),
-        frames: vec![0; program.tiles()],
-        places: HashMap::new(),
-        slots: Slots::default(),
-        ready: Default::default(),
-        sleeping: [0; 3],
-        used: 0,
-        age: 0,
-        failure: None,
-        starved: None,
-        active: [0; 3],
-        fresh: 0,
-        since: Instant::now(),
-        overlap: Duration::ZERO,
-        io_busy: Duration::ZERO,
-        done: 0.0,
-        kernel_seconds: vec![Duration::ZERO; program.kernels().len()],
-    };
-    for (&tile, frame) in schedule.adopted.iter().zip(adopted) {
-        state.used += frame.len();
-        let resource = Resource::of_tile(tile, Memory::Frame(frame));
-        state.frames[tile.0 as usize] = state.resources.insert(resource) as u32 + 1;
-    }
+    let state = State::new(program, schedule.adopted.iter().copied().zip(adopted));
     let missing = schedule.peak.saturating_sub(state.used);
     runtime.make_room(missing, program.name)?;
     let run = Run {
@@ -698,55 +620,6 @@ impl<'a> Run<'a> {
 
     fn scratch(&self) -> &Scratch {
         self.scratch.expect("a schedule that spills has scratch space")
-    }
-}
-
-impl State {
-    /// The oldest task of a lane that can start, and whether it is a load into memory that was never used.
-    ///
-    /// The kernel clears such memory, which takes processor time. While steps wait for a processor, no more than one
-    /// loader does that: else the more steps fall behind, the more memory is taken for what is loaded meanwhile, and
-    /// the less of the processors they get.
-    fn next(&mut self, lane: usize, budget: &Budget) -> Option<(NodeKey, bool)> {
-        let &Reverse((_, key)) = self.ready[lane].peek()?;
-        let reserved = |&(resource, _): &(ResourceKey, bool)| match &self.resources[resource as usize].memory
-        {
-            Memory::Reserved(reservation) => !budget.keeps(reservation.len()),
-            _ => false,
-        };
-        let fresh = lane == LOADS && self.nodes[key as usize].uses.iter().any(reserved);
-        if fresh && self.fresh > 0 && !self.ready[STEPS].is_empty() {
-            return None;
-        }
-        self.ready[lane].pop();
-        Some((key, fresh))
-    }
-
-    /// A task that begins, and the frames it uses.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
-    fn task(&mut self, key: NodeKey) -> Result<(Task, Frames)> {
-        let node = &self.nodes[key as usize];
-        let resources = &mut self.resources;
-        let frames = node.uses.iter().map(|&(resource, _)| resources[resource as usize].memory.begin());
-        let frames = frames.filter_map(Result::transpose).collect::<Result<_>>()?;
-        Ok((node.task, frames))
-    }
-
-    /// Keeps the account of overlapping time when a task starts or ends, which is now.
-    fn account(&mut self, change: impl FnOnce(&mut State)) -> Instant {
-        let now = Instant::now();
-        let moving = self.active[LOADS] + self.active[STORES] > 0;
-        if moving {
-            self.io_busy += now - self.since;
-        }
-        if moving && self.active[STEPS] > 0 {
-            self.overlap += now - self.since;
-        }
-        self.since = now;
-        change(self);
-        now
     }
 }
 

@@ -106,11 +106,11 @@ impl Task<'_> {
             return threads_beside(self.limit, first, load, Some(store));
         };
         // As much as a unit takes, and a store unit not more than is wanted.
-        let itemsize = self.target.info().dtype.size() as u64;
         let load = self.source.extents(&self.in_source(&blocks.load));
         let each = if load.count > 1 { load.bytes + 3 * 4096 } else { load.bytes + 2 * 4096 };
         let load = (load.count * each).max(self.source.staging(false).least as u64) as usize;
-        let store = blocks.store.iter().product::<u64>() * itemsize + 4 * 4096;
+        let store = self.target.extents(&ArrayBox::whole(&blocks.store));
+        let store = store.count * (store.bytes + 3 * 4096) + 4096;
         let wanted = self.target.staging(true);
         let store = (store as usize).clamp(wanted.least, wanted.wanted.max(wanted.least));
         let (load, store) = (charged(load), charged(store));

@@ -3,7 +3,8 @@
 //! What faer does well is left to it. It is given copies where it would be slow: the factor of a product
 //! that it does not pack, where that lies across (measured 0.75 of the rate), and right-hand sides whose
 //! rows are not contiguous. Its Cholesky factorization needs column-major blocks, and keeps imaginary
-//! parts on the diagonal; ours is recursive, over the two others.
+//! parts on the diagonal; ours is recursive, over the two others. Halves of complex products are ours, too: on
+//! processors without AVX-512, faer 0.24 writes beyond them.
 
 use super::{Block, Diagonal, Half, Operand};
 use faer::linalg::matmul::triangular::{self, BlockStructure};
@@ -11,7 +12,7 @@ use faer::linalg::{matmul, triangular_solve};
 use faer::traits::ComplexField;
 use faer::{Accum, Conj, MatMut, MatRef, Par, c32, c64};
 use outcrop_store::strided;
-use std::ops::{Mul, Range, SubAssign};
+use std::ops::{AddAssign, Mul, Range, SubAssign};
 
 /// Columns of the left factor, and rows of the right one, that are multiplied at once: faer's own choice.
 pub(super) const DEPTH: usize = 512;
@@ -28,15 +29,21 @@ const SMALL: usize = 128;
 /// Copies begin at the start of a cache line.
 const LINE: usize = 64;
 
+/// Order of the squares on the diagonal of a half that are computed whole.
+const SQUARE: usize = 32;
+
 /// Columns of C from which copying the left factor pays.
 const WORTH: usize = 48;
 
 /// An element type.
-pub(super) trait Float: ComplexField + Copy + PartialEq + Mul<Output = Self> + SubAssign {
+pub(super) trait Float:
+    ComplexField + Copy + PartialEq + Mul<Output = Self> + AddAssign + SubAssign
+{
     /// Diagonals between `1 / MODERATE` and this, and other elements up to this, can be divided by each
     /// other.
     const MODERATE: f64;
     const ZERO: Self;
+    const IS_COMPLEX: bool;
     fn real(value: f64) -> Self;
     fn conjugate(self) -> Self;
     /// The larger of the parts' absolute values.
@@ -54,6 +61,7 @@ macro_rules! float {
         impl Float for $Real {
             const MODERATE: f64 = $moderate;
             const ZERO: Self = 0.0;
+            const IS_COMPLEX: bool = false;
             fn real(value: f64) -> Self {
                 value as $Real
             }
@@ -82,6 +90,7 @@ macro_rules! float {
         impl Float for $Complex {
             const MODERATE: f64 = $moderate;
             const ZERO: Self = Self::new(0.0, 0.0);
+            const IS_COMPLEX: bool = true;
             fn real(value: f64) -> Self {
                 Self::new(value as $Real, 0.0)
             }
@@ -249,6 +258,12 @@ unsafe fn product<T: Float>(
     a: Operand,
     b: Operand,
 ) {
+    if let Some(half) = half
+        && T::IS_COMPLEX
+    {
+        // SAFETY: as the caller vouches.
+        return unsafe { half_product::<T>(half, c, accumulate, alpha, a, b) };
+    }
     let accum = if accumulate { Accum::Add } else { Accum::Replace };
     let alpha = T::real(alpha);
     // SAFETY: as the caller vouches.
@@ -274,6 +289,61 @@ unsafe fn product<T: Float>(
         alpha,
         Par::Seq,
     );
+}
+
+/// A half of a product, over whole products: what lies beside the diagonal as it is, and squares on it by way of
+/// memory of their own.
+///
+/// # Safety
+/// As [`multiply`].
+unsafe fn half_product<T: Float>(half: Half, c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+    let (order, depth, itemsize) = (c.rows, a.block.cols, size_of::<T>());
+    let of = |operand: Operand, rows: Range<usize>, cols: Range<usize>| Operand {
+        block: operand.block.part(rows, cols, itemsize),
+        ..operand
+    };
+    if order > SQUARE {
+        let middle = (order / 2).next_multiple_of(SQUARE);
+        let (first, last) = (0..middle, middle..order);
+        for on in [&first, &last] {
+            let square = c.part(on.clone(), on.clone(), itemsize);
+            let (rows, cols) = (of(a, on.clone(), 0..depth), of(b, 0..depth, on.clone()));
+            // SAFETY: as the caller vouches.
+            unsafe { half_product::<T>(half, square, accumulate, alpha, rows, cols) };
+        }
+        let (rows, cols) = match half {
+            Half::Lower => (last, first),
+            Half::Upper => (first, last),
+        };
+        let beside = c.part(rows.clone(), cols.clone(), itemsize);
+        // SAFETY: as the caller vouches; the part lies in this half.
+        unsafe {
+            product::<T>(None, beside, accumulate, alpha, of(a, rows, 0..depth), of(b, 0..depth, cols));
+        }
+        return;
+    }
+    let mut memory = [T::ZERO; SQUARE * SQUARE];
+    let square = Block::row_major(memory.as_mut_ptr().cast(), order, order, SQUARE).transposed();
+    // SAFETY: as the caller vouches; the memory has room for it.
+    unsafe { product::<T>(None, square, false, alpha, a, b) };
+    for col in 0..order {
+        let rows = match half {
+            Half::Lower => col..order,
+            Half::Upper => 0..col + 1,
+        };
+        for row in rows {
+            let value = memory[col * SQUARE + row];
+            let place = at::<T>(&c, row, col);
+            // SAFETY: inside this half of C, which the caller lets us read and write.
+            unsafe {
+                if accumulate {
+                    *place += value;
+                } else {
+                    place.write(value);
+                }
+            }
+        }
+    }
 }
 
 /// Fills C, or its half, with zeros.

@@ -183,18 +183,15 @@ impl LinearArray {
         }
     }
 
-    /// Stores a box whose elements lie in the file as `layout` says.
-    fn store_by(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+    /// Stores boxes whose elements lie in the file as the layouts say.
+    fn store_by(&self, mover: &mut Mover, boxes: impl Iterator<Item = (LinearLayout, Canvas)>) -> Result<()> {
         match &mut *lock(&self.shared.state) {
             State::Creating(_) => {}
             State::InPlace { dirty } => *dirty = true,
             State::Reading => return Err(read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
-        if canvas.region().is_empty() {
-            return Ok(());
-        }
-        let stored = self.store_box(layout, mover, canvas);
+        let stored = self.store_boxes(mover, boxes);
         if stored.is_err() {
             self.shared.torn.store(true, Ordering::Relaxed);
         }
@@ -287,7 +284,7 @@ impl Store for LinearArray {
     }
 
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        self.store_by(&self.layout, mover, canvas)
+        self.store_by(mover, std::iter::once((self.layout.clone(), canvas.part(canvas.region()))))
     }
 
     fn commit_staging(&self) -> usize {

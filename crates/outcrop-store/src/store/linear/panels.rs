@@ -148,12 +148,9 @@ impl Store for Panels {
     }
 
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        let array = self.array()?;
-        for (panel, part, layout) in self.places.parts(canvas.region()) {
-            let canvas = canvas.within(&panel);
-            array.store_by(&layout, mover, &canvas.part(&part))?;
-        }
-        Ok(())
+        let parts = self.places.parts(canvas.region());
+        let boxes = parts.map(|(panel, part, layout)| (layout, canvas.within(&panel).part(&part)));
+        self.array()?.store_by(mover, boxes)
     }
 
     fn commit_staging(&self) -> usize {

@@ -33,6 +33,11 @@ impl Source {
         Source { start, pitch: pitch as usize, row_bytes, skewed: true }
     }
 
+    /// Bytes of staging memory that these runs take.
+    fn room(runs: &Runs) -> usize {
+        runs.rows().count() as usize * Source::staged(runs, std::ptr::null_mut()).row_bytes
+    }
+
     /// Where a row of runs begins, the first of which is at this offset of the file.
     fn row(&self, row: usize, first: u64) -> *mut u8 {
         let skew = if self.skewed { (first % BLOCK as u64) as usize } else { 0 };
@@ -40,9 +45,38 @@ impl Source {
     }
 }
 
+/// A piece of the file that is in memory.
+struct Run {
+    at: u64,
+    memory: *mut u8,
+    len: usize,
+    /// Whether what stands in front of it, in its first block of memory, is of no use once the runs before it are
+    /// taken care of.
+    is_skewed: bool,
+}
+
+/// Runs that are written together: the more there are, the more the device has to do at once.
+struct Batch {
+    staging: *mut u8,
+    room: usize,
+    /// Bytes of the staging memory that runs are in.
+    used: usize,
+    /// Runs that may end inside blocks.
+    waiting: u64,
+    runs: Vec<Run>,
+}
+
+/// Runs of which blocks at the ends may have to be kept in memory, at most, at once.
+const MOST_RUNS: u64 = Seams::MOST as u64 / 2;
+
+/// Whether runs are as long as some blocks.
+fn are_blocks(runs: &Runs) -> bool {
+    runs.run_bytes.is_multiple_of(BLOCK as u64)
+}
+
 /// Whether not very many blocks at the ends of runs have to be kept in memory.
 fn waits_little(runs: &Runs) -> bool {
-    runs.count() <= Seams::MOST as u64 / 2 || runs.run_bytes.is_multiple_of(BLOCK as u64)
+    runs.count() <= MOST_RUNS || are_blocks(runs)
 }
 
 impl LinearArray {
@@ -123,21 +157,27 @@ impl LinearArray {
         written
     }
 
-    /// Stores the canvas's box, in parts whose runs fit the staging memory.
-    pub(super) fn store_box(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        let (_, _, room) = mover.parts(LEAST_STAGING)?;
-        if let Some(direct) = self.in_place(layout, canvas, canvas.region()) {
-            return self.store_part(layout, mover, canvas, canvas.region(), Some(direct));
+    /// Stores boxes whose elements lie in the file as the layouts say, in parts whose runs fit the staging memory.
+    /// What fits it together goes to the disk together, whichever box it is of.
+    pub(super) fn store_boxes(
+        &self,
+        mover: &mut Mover,
+        boxes: impl Iterator<Item = (LinearLayout, Canvas)>,
+    ) -> Result<()> {
+        let (_, staging, room) = mover.parts(LEAST_STAGING)?;
+        let mut batch = Batch { staging, room, used: 0, waiting: 0, runs: Vec::new() };
+        for (layout, canvas) in boxes.filter(|(_, canvas)| !canvas.region().is_empty()) {
+            if let Some(direct) = self.in_place(&layout, &canvas, canvas.region()) {
+                self.add_part(&mut batch, mover, &layout, &canvas, canvas.region(), Some(direct))?;
+                continue;
+            }
+            let fit = |runs: &Runs| Source::room(runs) <= room && waits_little(runs);
+            for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
+                let direct = self.in_place(&layout, &canvas, &part);
+                self.add_part(&mut batch, mover, &layout, &canvas, &part, direct)?;
+            }
         }
-        let fit = |runs: &Runs| {
-            let bytes = runs.rows().count() as usize * Source::staged(runs, std::ptr::null_mut()).row_bytes;
-            bytes <= room && waits_little(runs)
-        };
-        for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
-            let direct = self.in_place(layout, canvas, &part);
-            self.store_part(layout, mover, canvas, &part, direct)?;
-        }
-        Ok(())
+        self.write_batch(mover, &mut batch)
     }
 
     /// The runs of a box where they can be written from where they lie: in file order, and out of step with the
@@ -154,24 +194,26 @@ impl LinearArray {
         in_step.then(|| Source { start, pitch: len, row_bytes: runs.in_row() as usize * len, skewed: false })
     }
 
-    fn store_part(
+    /// Adds the runs of a part of a box to what is written next. What there is no room for beside it is written now.
+    fn add_part(
         &self,
-        layout: &LinearLayout,
+        batch: &mut Batch,
         mover: &mut Mover,
+        layout: &LinearLayout,
         canvas: &Canvas,
         part: &ArrayBox,
         direct: Option<Source>,
     ) -> Result<()> {
         let runs = layout.runs(part);
-        let end = self.layout.end();
-        let block = BLOCK as u64;
-        let len = runs.run_bytes as usize;
-        let in_row = runs.in_row() as usize;
+        let bytes = if direct.is_some() { 0 } else { Source::room(&runs).next_multiple_of(BLOCK) };
+        let waiting = if are_blocks(&runs) { 0 } else { runs.count() };
+        if batch.used + bytes > batch.room || batch.waiting + waiting > MOST_RUNS {
+            self.write_batch(mover, batch)?;
+        }
         let firsts: Vec<u64> = runs.rows().offsets().collect();
-        let (_, staging, room) = mover.parts(LEAST_STAGING)?;
         let source = direct.unwrap_or_else(|| {
-            let source = Source::staged(&runs, staging);
-            debug_assert!(firsts.len() * source.row_bytes <= room);
+            let source = Source::staged(&runs, batch.staging.wrapping_add(batch.used));
+            debug_assert!(batch.used + firsts.len() * source.row_bytes <= batch.room);
             let mut strides = layout.dense_strides(&layout.shape);
             runs.axes.last().into_iter().for_each(|&axis| strides[axis] = source.pitch as isize);
             for (row, row_box) in runs.row_boxes(part).enumerate() {
@@ -181,16 +223,28 @@ impl LinearArray {
             }
             source
         });
+        let (len, in_row) = (runs.run_bytes as usize, runs.in_row() as usize);
+        batch.runs.extend(runs.offsets().enumerate().map(|(i, at)| {
+            let row = source.row(i / in_row, firsts[i / in_row]);
+            Run { at, memory: row.wrapping_add(i % in_row * source.pitch), len, is_skewed: source.skewed }
+        }));
+        batch.used += bytes;
+        batch.waiting += waiting;
+        Ok(())
+    }
+
+    /// Writes what has been added, but for blocks that are not whole yet, which wait.
+    fn write_batch(&self, mover: &mut Mover, batch: &mut Batch) -> Result<()> {
+        let end = self.layout.end();
+        let block = BLOCK as u64;
         let together = self.shared.flushing.read().unwrap_or_else(PoisonError::into_inner);
         let mut whole = BTreeMap::new();
         let mut writes = Vec::new();
         {
             let mut seams = lock(&self.shared.seams);
-            for (i, at) in runs.offsets().enumerate() {
-                let memory =
-                    source.row(i / in_row, firsts[i / in_row]).wrapping_add(i % in_row * source.pitch);
+            for Run { at, memory, len, is_skewed } in batch.runs.drain(..) {
                 let stop = at + len as u64;
-                let from = at.next_multiple_of(block).min(stop);
+                let mut from = at.next_multiple_of(block).min(stop);
                 let to = (stop / block * block).max(from);
                 for (a, b) in [(at, from), (to, stop)] {
                     if a < b {
@@ -201,23 +255,35 @@ impl LinearArray {
                                 (b - a) as usize,
                             )
                         };
-                        whole.extend(seams.put(a, bytes, end));
+                        let Some((first, seam)) = seams.put(a, bytes, end) else { continue };
+                        if a < from && from < to && is_skewed {
+                            // One request instead of two: the block goes in front of those that follow it.
+                            let lead = (at - first) as usize;
+                            let front = memory.wrapping_sub(lead);
+                            // SAFETY: the block of memory in which the run begins is ours from its start on. What
+                            // was there of the run before is in the seams by now.
+                            unsafe { front.copy_from_nonoverlapping(seam.as_ptr(), lead) };
+                            from = first;
+                        } else {
+                            whole.insert(first, seam);
+                        }
                     }
                 }
                 if from < to {
                     seams.forget(from, to);
                     seams.mark(from, to);
-                    let memory = memory.wrapping_add((from - at) as usize);
+                    let memory = memory.wrapping_add(from as usize).wrapping_sub(at as usize);
                     writes.push(Transfer::write(&self.shared.file, from, memory, (to - from) as usize));
                 }
             }
         }
         if !(writes.is_empty() && whole.is_empty()) {
-            // SAFETY: the runs' memory is the canvas's or the staging memory, neither of which changes
+            // SAFETY: the runs' memory is a canvas's or the staging memory, neither of which changes
             // before this returns.
             unsafe { self.write_with(mover, &whole, writes)? };
         }
         drop(together);
+        (batch.used, batch.waiting) = (0, 0);
         if lock(&self.shared.seams).len() > Seams::MOST {
             self.flush_seams(mover)?;
         }
