@@ -51,7 +51,9 @@ class Axes:
 
     def mixed(self, node: Node, tiling: "Tiling") -> list[int]:
         """The operands of a node, by number, that would have to be cut in another way for it."""
-        found = []
+        found: list[int] = []
+        if not tiling.cuts:
+            return found
         for i, (operand, pairs) in enumerate(_aligned(node)):
             own, others = self.of(operand), self.of(node)
             lines = [

@@ -92,8 +92,11 @@ class Grouping:
 
     def sums(self, node: Node) -> tuple[int, ...]:
         """The cut lines that a node sums over."""
+        lines = self._lines[id(node)]
+        if not lines:
+            return ()
         own = self.tiling.axes.of(node)
-        return tuple(line for line in self._lines[id(node)] if line not in own)
+        return tuple(line for line in lines if line not in own)
 
     def apart(self, group: Group) -> list[Group]:
         """A group as several, each of which computes one of its results."""

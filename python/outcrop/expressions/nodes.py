@@ -6,7 +6,6 @@ is computed once.
 
 import math
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -37,8 +36,8 @@ _W = TypeVar("_W", bound=Hashable)
 _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValueDictionary()
 
 
-class Node(ABC):
-    """An array that expressions are made of.
+class Node:
+    """An array that expressions are made of. No abstract class: of those, `isinstance` is slow.
 
     Attributes
     ----------
@@ -61,9 +60,9 @@ class Node(ABC):
         """For people."""
         return type(self).__name__.lower()
 
-    @abstractmethod
     def with_operands(self, operands: "Sequence[Node]") -> "Node":
         """The same of other operands, of the same shapes and types."""
+        raise NotImplementedError
 
     @property
     def ndim(self) -> int:
@@ -272,18 +271,16 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
     order: list[Node] = []
     seen: set[int] = set()
     for root in roots:
-        stack: list[tuple[Node, int]] = [(root, 0)]
+        stack = [root]
         while stack:
-            node, i = stack.pop()
-            if i == 0:
-                if id(node) in seen:
-                    continue
+            node = stack[-1]
+            missing = [o for o in node.operands if id(o) not in seen]
+            if missing:
+                stack += reversed(missing)
+                continue
+            stack.pop()
+            if id(node) not in seen:
                 seen.add(id(node))
-            if i < len(node.operands):
-                stack.append((node, i + 1))
-                if id(node.operands[i]) not in seen:
-                    stack.append((node.operands[i], 0))
-            else:
                 order.append(node)
     return order
 

@@ -1,8 +1,10 @@
 """Planning and running expressions."""
 
+import gc
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -108,6 +110,23 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
 
     Each is a node with a store, or with the tile (or None) and attributes of an array to be.
     """
+    with _uncollected():
+        return _plan(wanted)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: a plan is very many objects, none of them is, and a look goes over all."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten([node for node, _ in wanted])
     given = [
         Wanted(Map.of(Copy(), [node], node.dtype) if isinstance(node, Leaf) else node, target)

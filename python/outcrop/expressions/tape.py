@@ -132,7 +132,7 @@ class Tape:
 
     def _is_in_strips(self, node: Node) -> bool:
         """Whether it is computed strip by strip: it has the line, or sums over it."""
-        if _is_in_memory(node):
+        if self.line is None or _is_in_memory(node):
             return False
         if self.values[id(node)].along is not None:
             return not isinstance(node, Gather)
