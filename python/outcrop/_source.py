@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,14 @@ class Source(ABC):
     def write(self, view: View, value: NDArray[Any]) -> None:
         """Set the elements of a piece. `value` broadcasts to the view's shape."""
         raise self._read_only()
+
+    @contextmanager
+    def changing(self, *, whole: bool) -> Iterator[None]:
+        """Around writes that belong together, and of `whole` are all elements.
+
+        Where they end early, the old state stays on disk.
+        """
+        yield
 
     def same_elements(self, other: "Source") -> bool:
         """Whether writing to this source may change what the other reads."""

@@ -12,7 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,7 +24,7 @@ from outcrop import _native
 from outcrop._pieces import Piece, pieces
 from outcrop._source import Source, assign
 from outcrop.config import piece_limit
-from outcrop.errors import ClosedArrayError, ForkedProcessError
+from outcrop.errors import ClosedArrayError, ForkedProcessError, StorageError
 from outcrop.views import View
 
 __all__ = ["StoreSource"]
@@ -71,6 +71,7 @@ class StoreSource(Source):
         )
         self.scratch: object = None
         """What has to live as long, such as the directory in which the array lies."""
+        self._writes = 0
         self._finalizer = _commit_when_collected(self, store) if self.writable else None
 
     @property
@@ -143,11 +144,29 @@ class StoreSource(Source):
                 assign(cast, value)
                 value = cast
             box = view.unapply(np.broadcast_to(value, view.shape))
-            store.write(start, np.asarray(box))
+            box = np.asarray(box)
+            store.write(start, box)
+            self._writes += 1
         else:
             box = store.read(start, shape)
             assign(view.apply(box), value)
             store.write(start, box)
+            self._writes += 1
+
+    @contextmanager
+    def changing(self, *, whole: bool) -> Iterator[None]:
+        before = self._writes
+        try:
+            yield
+        except BaseException:
+            # A file that is written in place has no old state to keep. What a single write leaves
+            # unfinished, the store knows itself.
+            is_apart = self.layout == "tiled" or not self._committed
+            if self._store is not None and self._writes > before and is_apart:
+                _torn.add(id(self._store))
+            raise
+        if whole:
+            _torn.discard(id(self._store))
 
     def same_elements(self, other: Source) -> bool:
         return isinstance(other, StoreSource) and (
@@ -157,6 +176,7 @@ class StoreSource(Source):
     # -- life --------------------------------------------------------------------------------
 
     def flush(self) -> None:
+        _check_whole(self.store)
         self.store.flush()
 
     def close(self) -> None:
@@ -167,11 +187,13 @@ class StoreSource(Source):
         if not self.writable:
             return
         try:
+            _check_whole(store)
             store.commit()
         except BaseException:
             # The old state stays, and nothing else.
             with suppress(Exception):
                 store.abort()
+            _torn.discard(id(store))
             # The traceback keeps this frame; it must not keep the files and the writer's lock.
             del store
             raise
@@ -184,6 +206,7 @@ class StoreSource(Source):
         store = self._let_go()
         if self.writable:
             store.abort()
+            _torn.discard(id(store))
 
     def _let_go(self) -> _native.Store:
         assert self._store is not None
@@ -201,6 +224,22 @@ def _real(path: Path | None) -> str:
 def _ahead(store: _native.Store, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
     while batch := list(islice(cut, _BATCH)):
         yield from zip(batch, store.reader([piece.box for _, piece in batch]), strict=True)
+
+
+# -- assignments that ended early ------------------------------------------------------------------
+
+_torn: set[int] = set()
+"""By id, the stores in which an assignment was not completed."""
+
+
+def _check_whole(store: _native.Store) -> None:
+    """Raise where the store must not be committed."""
+    if id(store) in _torn:
+        raise StorageError(
+            f"{store.path}: an assignment to it did not complete, and nothing that was written "
+            "since it was opened, or last flushed, is kept; assign all of it before it is closed, "
+            "or save what it holds under another name"
+        )
 
 
 # -- the end of the life of an array that nobody closed ----------------------------------------
@@ -229,10 +268,12 @@ def _commit_or_report(store: _native.Store) -> None:
     # There is no caller to raise to.
     path = store.path
     try:
+        _check_whole(store)
         store.commit()
     except Exception as error:
         with suppress(Exception):
             store.abort()
+        _torn.discard(id(store))
         _log.error("an array that was not closed could not be kept: %s: %s", path, error)
 
 

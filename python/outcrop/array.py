@@ -252,16 +252,25 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return Array(self._source, self._view.index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Set the elements that a key names, as in NumPy.
+
+        Expressions that are not computed yet see the new elements. Where an assignment fails or
+        is interrupted between, an array on disk is not left half changed: closing it then raises
+        `StorageError`, and its old state stays, unless all of it was assigned meanwhile. (Files
+        that are changed in place, such as ``.npy``, have no old state.)
+        """
         if _names_elements(key):
             from outcrop.expressions import indexing
 
-            indexing.assign(self, key, value)
+            with self._source.changing(whole=False):
+                indexing.assign(self, key, value)
             return
         view = self._view.index(key)
-        if isinstance(value, Array):
-            assign_array(self._source, view, value)
-        else:
-            assign_value(self._source, view, value)
+        with self._source.changing(whole=view.is_whole):
+            if isinstance(value, Array):
+                assign_array(self._source, view, value)
+            else:
+                assign_value(self._source, view, value)
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -189,3 +189,47 @@ def test_tiles_larger_than_the_array(tmp_path: Path) -> None:
         plain[1:3] = 7
         np.testing.assert_array_equal((array + 1).compute(), plain + 1)
         np.testing.assert_array_equal(array.compute(), plain)
+
+
+def test_one_value_for_chosen_rows(pair: Any) -> None:
+    array, plain = pair((6, 5), "float64", (2, 3))
+    mask = np.arange(plain.shape[0]) % 2 == 0
+    for key, value in (([0, 2], 5), (mask, True), (oc.asarray(mask), np.array(3))):
+        array[key] = value
+        plain[mask if isinstance(key, oc.Array) else key] = value
+        np.testing.assert_array_equal(array.compute(), plain)
+
+
+def test_an_assignment_that_fails_between_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    old = oc.asarray(np.zeros((2000, 100)))
+    calls = 0
+
+    def failing(block: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 10:
+            raise RuntimeError("in the middle")
+        return block + 7
+
+    for name in (None, path):
+        calls = 0
+        old.save(path, tile=(100, 50), overwrite=True)
+        with oc.config(memory="4MiB"):
+            array = oc.open(path, "r+")
+            with pytest.raises(RuntimeError, match="in the middle"):
+                array[...] = oc.map(failing, old, dtype="f8")
+            assert (array == 7).any()
+            with pytest.raises(oc.StorageError, match="did not complete"):
+                array.flush()
+            if name:
+                with pytest.raises(oc.StorageError, match="did not complete"):
+                    array.close()
+            else:
+                array[...] = 3
+                array[...] = 0
+            del array
+        assert not np.asarray(oc.open(path)).any()
+    with oc.open(path, "r+") as array:
+        array[...] = 1
+    assert np.asarray(oc.open(path)).all()

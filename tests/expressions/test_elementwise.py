@@ -208,6 +208,10 @@ def test_results_of_ufuncs_with_options(desk: Any) -> None:
     plain = values("float64")
     array = desk.put(plain)
     desk.check(np.add(array, 1, dtype="float32"), np.add(plain, 1, dtype="float32"))
+    single: Any = {"signature": "ff->f", "casting": "unsafe"}
+    desk.check(np.add(array, 1, **single), np.add(plain, 1, **single))
+    with pytest.raises(TypeError, match="both"):
+        np.add(array, 1, dtype="float32", signature="ff->f")
     fraction, whole = np.modf(array)
     desk.check(fraction, np.modf(plain)[0])
     desk.check(whole, np.modf(plain)[1])
@@ -222,6 +226,9 @@ def test_casts(desk: Any) -> None:
         desk.check(array.astype(dtype), plain.astype(dtype))
     desk.check(oc.clip(array, -1, 2), np.clip(plain, -1, 2))
     desk.check(np.clip(array, None, 2), np.clip(plain, None, 2))
+    least = plain.min(axis=0) + 1
+    desk.check(np.clip(array, least, 9), np.clip(plain, least, 9))
+    desk.check(array.clip(array.min(axis=0) + 1, None), plain.clip(least, None))
 
 
 def test_functions_of_the_users(desk: Any) -> None:

@@ -162,6 +162,8 @@ def test_what_is_not_planned(desk: Any) -> None:
     with pytest.raises(oc.InvalidArgumentError, match="via="):
         oc.plan(np.exp(X), via=desk.path)
     with pytest.raises(oc.InvalidArgumentError, match="same path"):
+        oc.save({desk.path / "x.npy": X + 1, desk.path / ".." / desk.path.name / "x.npy": X + 2})
+    with pytest.raises(oc.InvalidArgumentError, match="same path"):
         oc.plan({"a.npy": X.sum(), desk.path.__class__("a.npy"): X})
     with pytest.raises(oc.InvalidTypeError, match=r"outcrop\.Array is saved"):
         oc.plan({"a.npy": 3})

@@ -263,12 +263,16 @@ def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> A
     options = {k: v for k, v in options.items() if v is not None}
     if ufunc.signature is not None:
         raise UnsupportedError(f"numpy.{ufunc.__name__} is not supported in this version")
+    if "sig" in options:
+        options["signature"] = options.pop("sig")
     arguments = [argument(x) for x in inputs]
     casting = options.get("casting", "same_kind")
     resolving: dict[str, Any] = {"casting": casting}
     if "dtype" in options:
         resolving["signature"] = (None,) * ufunc.nin + (np.dtype(options["dtype"]),) * ufunc.nout
         options["dtype"] = np.dtype(options["dtype"])
+    if "signature" in options:
+        resolving["signature"] = options["signature"]
     dtypes = ufunc_dtypes(ufunc, arguments, **resolving)
     pairs = tuple(sorted(options.items()))
     results = [

@@ -255,7 +255,8 @@ def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:
     """The value in the shape of what it is assigned to."""
     surplus = max(value.ndim - len(shape), 0)
     if all(n == 1 for n in value.shape[:surplus]):
-        value = value[(0,) * surplus]
+        if surplus:
+            value = value[(0,) * surplus]
         try:
             if np.broadcast_shapes(value.shape, shape) == shape:
                 if isinstance(value, np.ndarray):

@@ -40,7 +40,7 @@ def _clip(
     max: Any = None,
     **options: Any,
 ) -> Any:
-    if None not in (a_min, min) or None not in (a_max, max):
+    if not ((a_min is None or min is None) and (a_max is None or max is None)):
         raise InvalidArgumentError("a limit is given by one name, of a_min and min, a_max and max")
     _plain("clip", **options)
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)

@@ -116,7 +116,7 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Look for no garbage: a plan is very many objects, none of them is, and a look goes over all."""
+    """Look for no garbage: of all that a plan is made of, nothing is, and looking takes long."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,5 +1,6 @@
 """Several results of one plan."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -131,7 +132,7 @@ def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
     for path, array in arrays.items():
         if not isinstance(array, Array):
             raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
-    if len(set(names.values())) != len(names):
+    if len({os.path.realpath(name) for name in names.values()}) != len(names):
         raise InvalidArgumentError("two results have the same path")
     return names
 
