@@ -1,6 +1,7 @@
 """Nodes whose elements come from elsewhere in their operands, tile by tile."""
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -50,9 +51,9 @@ class Gather(Node):
 
     __slots__ = ()
 
+    @abstractmethod
     def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
         """What a box is made of, where operands have tiles of these shapes."""
-        raise NotImplementedError
 
 
 class _Views(Gather):
@@ -60,9 +61,9 @@ class _Views(Gather):
 
     __slots__ = ()
 
+    @abstractmethod
     def boxes(self, box: Box) -> "Iterator[tuple[int, View, tuple[slice, ...]]]":
         """The number of an operand, a view of it, and where in the box its elements go."""
-        raise NotImplementedError
 
     def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
         for number, view, target in self.boxes(box):

@@ -6,6 +6,7 @@ is computed once.
 
 import math
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -37,7 +38,7 @@ _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValue
 
 
 class Node:
-    """An array that expressions are made of. No abstract class: of those, `isinstance` is slow.
+    """An array that expressions are made of. It is no `ABC`: of those, `isinstance` is slow.
 
     Attributes
     ----------
@@ -60,9 +61,9 @@ class Node:
         """For people."""
         return type(self).__name__.lower()
 
+    @abstractmethod
     def with_operands(self, operands: "Sequence[Node]") -> "Node":
         """The same of other operands, of the same shapes and types."""
-        raise NotImplementedError
 
     @property
     def ndim(self) -> int:
