@@ -149,12 +149,14 @@ impl State {
     fn make_room(&mut self, limit: usize) -> Vec<Mapping> {
         let mut given_up = Vec::new();
         while self.mapped() > limit {
+            // Sizes whose mappings are all in use have an entry, too, an empty one.
             let mut entry = self.cached.last_entry().expect("cached bytes are in the map");
-            given_up.extend(entry.get_mut().pop());
-            if entry.get().is_empty() {
+            if let Some(mapping) = entry.get_mut().pop() {
+                self.cached_bytes -= mapping.len;
+                given_up.push(mapping);
+            } else {
                 entry.remove();
             }
-            self.cached_bytes -= given_up.last().map_or(0, |m: &Mapping| m.len);
         }
         given_up
     }
@@ -497,6 +499,23 @@ mod tests {
         assert_eq!((budget.used(), budget.lock().reserved), (0, 0));
         assert!(budget.lock().mapped() <= budget.limit());
         assert_eq!(budget.peak(), 4 * FRAME);
+    }
+
+    #[test]
+    fn what_is_kept_is_counted_once_whatever_sizes_are_in_use() {
+        let budget = Budget::new(1 << 20);
+        let sizes = [4 * FRAME_ALIGN, 8 * FRAME_ALIGN, 12 * FRAME_ALIGN];
+        for len in sizes {
+            drop(budget.frame(len, "kept for reuse").unwrap());
+        }
+        // The middle size has nothing kept now, the others give way one after the other.
+        let middle = budget.frame(sizes[1], "used again").unwrap();
+        let most = budget.charge(budget.limit() - middle.len(), "all there is").unwrap();
+        let state = budget.lock();
+        let kept: usize = state.cached.values().flatten().map(|m| m.len).sum();
+        assert_eq!((kept, state.cached_bytes), (0, 0));
+        drop(state);
+        drop((middle, most));
     }
 
     #[test]
