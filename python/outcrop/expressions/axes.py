@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from outcrop.expressions.collecting import Collect
 from outcrop.expressions.folding import Reshape
 from outcrop.expressions.gathers import Join, Select, Take
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
@@ -133,7 +134,7 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
             )
         case Reshape():
             yield node.operands[0], list(node.unchanged())
-        case Join() | Take():
+        case Join() | Take() | Collect():
             for operand in node.operands:
                 yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
 

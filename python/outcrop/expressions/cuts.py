@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
+from outcrop.expressions.collecting import Collect
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis
 
@@ -34,6 +35,7 @@ def cut(
     wanted: Sequence[tuple[Node, tuple[int, ...] | None]],
     nbytes: int,
     wide: int,
+    alone: Sequence[tuple[Node, int]] = (),
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -49,6 +51,8 @@ def cut(
         Of a tile that would have to be cut along a second line, at most, and of a product that is
         smaller than its factors. Where rows are whole, sums along them and of them are made in one
         pass; where a product is whole, its factors are read once.
+    alone : sequence of tuple, optional
+        Nodes whose tiles have one index along an axis.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -89,9 +93,20 @@ def cut(
         for node in nodes
         if isinstance(node, Contract) and node.nbytes < max(o.nbytes for o in node.operands)
     ]
+    for node, axis in alone:
+        shorten(axes.of(node)[axis], 1)
+    # Rows that are sorted: the larger their tiles, the fewer each row has to find its place among.
+    sorting: dict[int, int] = {}
+    for collect in (n for n in nodes if isinstance(n, Collect)):
+        for node, tile in collect.tiles():
+            for own, extent in zip(axes.of(node), tile, strict=True):
+                unit = natural[own] if own in fixed else 1
+                shorten(own, max(extent // unit * unit, unit))
+                sorting[own] = max(sorting.get(own, 0), collect.runs.nbytes)
     for node in sorted(nodes, key=lambda n: -n.nbytes):
-        while tiling.tile_bytes(node) > nbytes:
-            lines = axes.of(node)
+        lines = axes.of(node)
+        most = max([nbytes, *(sorting[own] for own in lines if own in sorting)])
+        while tiling.tile_bytes(node) > most:
             chosen = _which(node, lines, tiling, natural, fixed)
             if chosen is None:
                 break
@@ -100,7 +115,7 @@ def cut(
             is_product = any(product.issuperset(lines) for product in products)
             if (is_second or is_product) and tiling.tile_bytes(node) <= wide:
                 break
-            excess = tiling.tile_bytes(node) / nbytes
+            excess = tiling.tile_bytes(node) / most
             extent = max(int(tiling.extent(line) / excess), 1)
             whole = natural.get(line)
             if whole is not None and extent >= whole:

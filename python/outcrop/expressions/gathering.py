@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from outcrop._store import StoreSource
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.gathers import Copy, Gather, Share
 from outcrop.expressions.nodes import Leaf, Node, Shape
-from outcrop.expressions.storage import Storage
+from outcrop.expressions.storage import Look, Storage
 
 __all__ = ["Gathered", "Ranges", "gathered"]
 
@@ -19,7 +20,7 @@ Ranges: TypeAlias = dict[int, tuple[int, int]]
 """The first index of each cut line, and the one after the last."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gathered:
     """Elements that a node takes from one place.
 
@@ -49,8 +50,9 @@ def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> 
             yield Gathered(node, None, _from_source(source, share))
         else:
             number = storage.tile(source, share.coords)
-            copy = _from_tile(storage, source, share, tiles[share.operand])
-            yield Gathered(node, number, copy)
+            # There may be very many: what is not told apart before is worked out when it is copied.
+            look, tile = storage.look(source), tiles[share.operand]
+            yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
 
 
 def _tile(node: Node, tiling: Tiling) -> Shape:
@@ -60,20 +62,14 @@ def _tile(node: Node, tiling: Tiling) -> Shape:
     return tiling.tile(node)
 
 
-def _from_tile(storage: Storage, source: Node, share: Share, tile: Shape) -> Copy:
-    look, take = storage.look(source), share.copy
-    key: tuple[Any, ...] = (
-        *(
-            slice(low - i * t, high - i * t)
-            for (low, high), i, t in zip(share.box, share.coords, tile, strict=True)
-        ),
-        ...,
-    )
-
-    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
-        take(out, look(tile)[key])
-
-    return copy
+def _copy_from_tile(
+    look: Look, share: Share, extents: Shape, out: NDArray[Any], tile: NDArray[Any]
+) -> None:
+    key: list[Any] = [
+        slice(low - i * t, high - i * t)
+        for (low, high), i, t in zip(share.box, share.coords, extents, strict=True)
+    ]
+    share.copy(out, look(tile)[(*key, ...)])
 
 
 def _from_source(leaf: Leaf, share: Share) -> Copy:

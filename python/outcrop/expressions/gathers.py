@@ -4,6 +4,7 @@ import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ _CHUNK = 256 << 10
 """Bytes that are picked from a tile at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Share:
     """What a box of a gathering node takes from one tile of an operand.
 
@@ -247,29 +248,25 @@ class Take(Gather):
                 others.append([(i, (max(i * t, low), min((i + 1) * t, high))) for i in blocks])
         for chosen in itertools.product(*others):
             coords, needed = tuple(i for i, _ in chosen), tuple(ends for _, ends in chosen)
-            yield Share(0, coords, needed, self._copier(box, needed))
+            yield Share(0, coords, needed, partial(self._copy, box, needed))
 
-    def _copier(self, box: Box, needed: Box) -> Copy:
+    def _copy(self, box: Box, needed: Box, out: NDArray[Any], block: NDArray[Any]) -> None:
         axis, indices = self.axis, self.indices
         begin, end = box[axis]
         low, high = needed[axis]
         place = [slice(a - n, b - n) for (a, b), (n, _) in zip(needed, box, strict=True)]
-
-        def copy(out: NDArray[Any], block: NDArray[Any]) -> None:
-            place[axis] = slice(None)
-            target = np.moveaxis(out[tuple(place)], axis, 0)
-            source = np.moveaxis(block, axis, 0)
-            row = max(source[:1].nbytes, source.itemsize)
-            step = max(_CHUNK // row, 1)
-            for at in range(begin, end, step):
-                wanted = indices.between(at, min(at + step, end)) - low
-                here = np.flatnonzero((wanted >= 0) & (wanted < high - low))
-                if not len(here):
-                    continue
-                to = here + (at - begin)
-                target[_run(to)] = source[_run(wanted[here])]
-
-        return copy
+        place[axis] = slice(None)
+        target = np.moveaxis(out[tuple(place)], axis, 0)
+        source = np.moveaxis(block, axis, 0)
+        row = max(source[:1].nbytes, source.itemsize)
+        step = max(_CHUNK // row, 1)
+        for at in range(begin, end, step):
+            wanted = indices.between(at, min(at + step, end)) - low
+            here = np.flatnonzero((wanted >= 0) & (wanted < high - low))
+            if not len(here):
+                continue
+            to = here + (at - begin)
+            target[_run(to)] = source[_run(wanted[here])]
 
 
 def _run(indices: NDArray[np.int64]) -> "slice | NDArray[np.int64]":

@@ -12,7 +12,7 @@ from outcrop.views import Span
 
 __all__ = ["Indices", "Listed", "Periodic", "Repeated"]
 
-Integers: TypeAlias = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.signedinteger[Any]]
 
 
 class Indices(ABC):

@@ -17,11 +17,12 @@ from outcrop.errors import BudgetError
 from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
 from outcrop.expressions.functions import Copy
-from outcrop.expressions.gathers import Alias, Gather
+from outcrop.expressions.gathers import Alias, Gather, Take
 from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.lower import Lowered, Order, orders
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.rules import rewritten
+from outcrop.expressions.shuffling import Taking, ways
 from outcrop.expressions.storage import Wanted
 
 __all__ = ["Planned", "plan"]
@@ -128,26 +129,38 @@ def _uncollected() -> Iterator[None]:
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten([node for node, _ in wanted])
-    given = [
-        Wanted(Map.of(Copy(), [node], node.dtype) if isinstance(node, Leaf) else node, target)
-        for node, (_, target) in zip(roots, wanted, strict=True)
-    ]
-    nodes = _with_siblings(ancestors(w.node for w in given))
-    tiles = [(w.node, _tile(w.target)) for w in given]
     error: BudgetError | None = None
-    cuts: dict[int, int] | None = None
-    for nbytes, wide in sizes(memory_budget()):
-        own, grouping = _grouped(given, nodes, tiles, nbytes, wide)
-        if grouping.tiling.cuts == cuts:
-            continue
-        cuts = grouping.tiling.cuts
+    for given, grouping in _candidates(roots, [target for _, target in wanted]):
         try:
-            return _best(own, grouping)
+            return _best(given, grouping)
         except BudgetError as caught:
             # Small tiles take less memory each, but there are more of them to keep account of.
             error = caught if error is None else min(error, caught, key=_needed)
     assert error is not None
     raise error
+
+
+def _candidates(
+    roots: Sequence[Node], targets: Sequence[Any]
+) -> Iterator[tuple[list[Wanted], Grouping]]:
+    """What may be computed together, the best first: the others take less memory."""
+    roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
+    shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
+    nodes = _with_siblings(ancestors(roots))
+    found = [Taking(roots, [])]
+    if any(isinstance(node, Take) for node in nodes):
+        tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *limits[0])
+        found = ways(roots, tiling, memory_budget())
+    for way in found:
+        given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
+        nodes = _with_siblings(ancestors(way.roots))
+        tiles = list(zip(way.roots, shapes, strict=True))
+        cuts: dict[int, int] | None = None
+        for limit in limits:
+            own, grouping = _grouped(given, nodes, tiles, way.alone, limit)
+            if grouping.tiling.cuts != cuts:
+                cuts = grouping.tiling.cuts
+                yield own, grouping
 
 
 def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
@@ -205,12 +218,12 @@ def _grouped(
     wanted: Sequence[Wanted],
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
-    nbytes: int,
-    wide: int,
+    alone: Sequence[tuple[Node, int]],
+    limit: tuple[int, int],
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, nbytes, wide)
+        tiling = cut(nodes, tiles, *limit, alone)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

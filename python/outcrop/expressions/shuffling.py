@@ -1,0 +1,247 @@
+"""Rows in any order: one by one, or sorted, where much would be read again and again otherwise.
+
+Rows that a tile of the result needs may lie anywhere in the operand, in as many tiles as it has.
+Long rows of a file are read by themselves. Others are moved twice, through temporary tiles: first
+each tile of the operand is sorted by where its rows go, into short tiles of a temporary array, and
+then each tile of the result collects, from each of those sorted runs, the rows that are its own,
+which lie side by side. So everything is read twice, and no more often.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop._sizes import format_bytes
+from outcrop._source import MemorySource
+from outcrop._store import StoreSource
+from outcrop.errors import BudgetError
+from outcrop.expressions.axes import Tiling
+from outcrop.expressions.collecting import Collect, Runs
+from outcrop.expressions.gathers import Take
+from outcrop.expressions.indices import Listed
+from outcrop.expressions.nodes import Leaf, Node, Shape, ancestors
+from outcrop.views import NewAxis, View
+
+__all__ = ["Taking", "ways"]
+
+_PART = 12
+"""What part of the budget a tile of the operand, or of the result, may have: one is used while
+the next one is loaded, and the temporary tiles of a result are as large as the result together."""
+
+_COLLECTED = 4
+"""What part of the budget the temporary tiles may have that a tile of the result is made of."""
+
+_SHORT = 64 << 10
+"""Bytes of a temporary tile, where there is room."""
+
+_BLOCK = 4096
+"""Bytes of a block of the disk, the shortest temporary tile."""
+
+_LONG = 8 << 10
+"""Bytes of a row that is read by itself nearly as fast as in the middle of others."""
+
+_BETTER = 1.5
+"""How many times as much is read otherwise, at least, where rows are read one by one."""
+
+_AGAIN = 3.0
+"""How often tiles of the operand are rather read than sorted, which moves everything twice."""
+
+_MOST = 50_000
+"""How many tiles are looked up one after the other, at most, where there is no room to sort."""
+
+
+@dataclass(frozen=True)
+class Taking:
+    """How rows are taken.
+
+    Attributes
+    ----------
+    roots : list of Node
+        What is computed.
+    alone : list of tuple
+        Nodes that are read index by index along an axis.
+    """
+
+    roots: list[Node]
+    alone: list[tuple[Node, int]]
+
+
+def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
+    """How rows can be taken: such that little is read, or else as they come.
+
+    Parameters
+    ----------
+    roots : sequence of Node
+        What is computed.
+    tiling : Tiling
+        Into which tiles it is cut otherwise.
+    budget : int
+        Bytes of memory.
+
+    Raises
+    ------
+    BudgetError
+        There are so many rows, all over the place, that even sorting would read them again and
+        again.
+    """
+    nodes = ancestors(roots)
+    uses = Counter(id(operand) for node in nodes for operand in node.operands)
+    made: dict[int, Node] = {}
+    alone: list[tuple[Node, int]] = []
+    error: BudgetError | None = None
+    count = 0
+    for node in nodes:
+        operands = [made[id(o)] for o in node.operands]
+        changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
+        made[id(node)] = now = node.with_operands(operands) if changed else node
+        if not isinstance(node, Take) or not isinstance(now, Take) or not node.size:
+            continue
+        rows = _Rows.of_node(now, tiling.tile(node), tiling.tile(node.operands[0]))
+        if rows is None:
+            continue
+        reads = rows.reads()
+        if uses[id(rows.operand)] == 1 and rows.are_long(reads, budget):
+            alone.append((rows.operand, now.axis))
+        elif rows.are_read_again(reads, budget):
+            count += reads.all
+            try:
+                made[id(node)] = rows.sorted(budget)
+            except BudgetError as caught:
+                error = caught
+    as_they_come = [Taking(list(roots), [])] if count <= _MOST else []
+    if error is not None:
+        if not as_they_come:
+            raise error
+        return as_they_come
+    best = Taking([made[id(node)] for node in roots], alone)
+    differs = bool(alone) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
+    return [best, *as_they_come] if differs else [best]
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """How many tiles are read, where the result is made tile by tile."""
+
+    all: int
+    """The same one again for each tile of the result."""
+    different: int
+    at_once: int
+    """For one tile of the result, at most."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is taken along an axis that is cut: rows, whatever axis that is."""
+
+    operand: Node
+    indices: NDArray[np.int64]
+    axis: int
+    tile: Shape
+    """Of the result, as it is cut otherwise."""
+    of: int
+    """How many rows a tile of the operand has, as it is cut otherwise."""
+    nbytes: int
+    """Of a row, as far as it is in a tile."""
+    source: int
+    """Of a row in the operand, with what a view of it leaves out."""
+
+    @classmethod
+    def of_node(cls, node: Take, tile: Shape, source: Shape) -> "_Rows | None":
+        """Those of a node; None where there is nothing to do."""
+        (operand,), axis, indices = node.operands, node.axis, node.indices
+        in_memory = isinstance(operand, Leaf) and isinstance(operand.source, MemorySource)
+        if in_memory or not isinstance(indices, Listed):
+            return None
+        nbytes = max(math.prod(tile) // tile[axis] * node.dtype.itemsize, 1)
+        together = nbytes * _spread(operand)
+        return cls(operand, indices.values, axis, tile, source[axis], nbytes, together)
+
+    def reads(self, of: int | None = None) -> "_Reads":
+        """What is read, tile by tile, where a tile of the operand has so many rows."""
+        sources = self.indices // (of or self.of)
+        count = int(sources.max()) + 1
+        cells = np.arange(len(sources)) // self.tile[self.axis]
+        pairs = np.unique(cells * count + sources)
+        used = len(np.unique(sources))
+        return _Reads(len(pairs), used, int(np.bincount(pairs // count).max()))
+
+    def bytes_read(self, reads: "_Reads", budget: int) -> int:
+        """Bytes of the tiles that are read, tile by tile."""
+        nbytes = self.of * self.source
+        fits = reads.different * nbytes <= budget // 2
+        return (reads.different if fits else reads.all) * nbytes
+
+    def are_long(self, reads: "_Reads", budget: int) -> bool:
+        """Whether the rows are rather read one by one."""
+        if self.nbytes < _LONG or not _is_slowest(self.operand, self.axis):
+            return False
+        one_by_one = self.reads(1).all * (self.source + _BLOCK)
+        return one_by_one < self.bytes_read(reads, budget) / _BETTER
+
+    def are_read_again(self, reads: "_Reads", budget: int) -> bool:
+        """Whether they are rather sorted: because much is read again, or needed at once."""
+        nbytes = self.of * self.source
+        at_once = reads.at_once * nbytes > budget // 2
+        return at_once or self.bytes_read(reads, budget) > _AGAIN * reads.different * nbytes
+
+    def sorted(self, budget: int) -> Node:
+        """What sorts them."""
+        rows, whole = self.operand.shape[self.axis], _rows_of_a_tile(self.operand, self.axis)
+        room = budget // _PART
+        together = max(room // self.source // whole * whole, whole)
+        runs = -(-rows // together)
+        most = budget // _COLLECTED // runs
+        if most < _BLOCK:
+            # The longer runs are, the fewer; a tenth is for runs of whole rows.
+            least = math.isqrt(_PART * _COLLECTED * _BLOCK * rows * self.source) * 11 // 10
+            raise BudgetError(
+                f"{len(self.indices)} rows of {self.operand.name} in that order are all over the "
+                f"place: to sort them takes a budget of about {format_bytes(least)}",
+                least,
+            )
+        collected = max(min(room // self.nbytes, len(self.indices)), 1)
+        short = max(room // runs, min(_SHORT, most)) // _BLOCK * _BLOCK
+        between = max(short // self.nbytes, 1)
+        group = self.indices // together
+        # A stable sort of short numbers takes one look at each of their digits.
+        order = np.argsort(group.astype(np.min_scalar_type(runs)), kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=runs))])
+        # Where they come from and where they go, in as little memory as may be.
+        sources, position = (
+            numbers.astype(np.int32) if top <= 2**31 else numbers
+            for numbers, top in ((self.indices[order], rows), (order, len(order)))
+        )
+        taken = Take.of(self.operand, Listed(sources), self.axis)
+        extents = together, between, collected
+        limit = max(room, together * self.nbytes)
+        return Collect.of(taken, Runs(position, starts, self.tile, extents, limit), self.axis)
+
+
+def _spread(node: Node) -> int:
+    """How many elements are read for each one of a view with steps."""
+    view = node.view if isinstance(node, Leaf) else View.whole(node.shape)
+    steps = [abs(view.span(a).step) for a, s in enumerate(view.axes) if not isinstance(s, NewAxis)]
+    return math.prod(steps)
+
+
+def _is_slowest(node: Node, axis: int) -> bool:
+    """Whether the elements at an index along the axis follow one another on disk."""
+    return (
+        isinstance(node, Leaf)
+        and isinstance(node.source, StoreSource)
+        and node.source.layout == "row-major"
+        and node.view.axes[axis] == 0
+    )
+
+
+def _rows_of_a_tile(node: Node, axis: int) -> int:
+    """How many rows an operand's tiles have on disk, which are read whole."""
+    if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
+        source = node.view.axes[axis]
+        if node.source.layout == "tiled" and not isinstance(source, NewAxis):
+            return max(node.source.tile[source] // abs(node.view.span(axis).step), 1)
+    return 1
