@@ -15,19 +15,19 @@ class Shaping:
 
     # Imported late everywhere: expressions are arrays themselves.
 
-    def reshape(self, *shape: Any) -> "Array":
+    def reshape(self, *shape: Any, order: str = "C") -> "Array":
         """See `outcrop.reshape`; the shape may be one sequence, or several integers."""
         from outcrop import arrangement
 
-        return arrangement.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return arrangement.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
 
-    def ravel(self) -> "Array":
-        """Give the elements in one row: ``reshape(-1)``."""
-        return self.reshape(-1)
+    def ravel(self, order: str = "C") -> "Array":
+        """Give the elements in one row: ``reshape(-1, order=order)``."""
+        return self.reshape(-1, order=order)
 
-    def flatten(self) -> "Array":
-        """Give the elements in one row: ``reshape(-1)``."""
-        return self.reshape(-1)
+    def flatten(self, order: str = "C") -> "Array":
+        """Give the elements in one row: ``reshape(-1, order=order)``."""
+        return self.reshape(-1, order=order)
 
     def swapaxes(self, axis1: int, axis2: int) -> "Array":
         """See `numpy.swapaxes`: a view."""

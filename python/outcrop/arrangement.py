@@ -46,8 +46,8 @@ def _integers(values: Any, name: str) -> tuple[int, ...]:
         raise InvalidTypeError(f"{name}: {error}") from None
 
 
-def reshape(x: Any, /, shape: int | Sequence[int]) -> Array:
-    """Give the elements, in row-major order, in another shape, as `numpy.reshape` does.
+def reshape(x: Any, /, shape: int | Sequence[int], *, order: str = "C") -> Array:
+    """Give the elements in another shape, as `numpy.reshape` does.
 
     Parameters
     ----------
@@ -55,6 +55,9 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Array:
         The array.
     shape : int or sequence of int
         Extents, of which one may be -1: what is left for it.
+    order : {"C", "F", "A", "K"}
+        In which order elements are counted: the last axis the fastest, or the first with "F". How
+        an array lies on disk does not matter, so that "A" and "K" are "C".
 
     Returns
     -------
@@ -65,7 +68,7 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Array:
     Raises
     ------
     InvalidArgumentError
-        The shape has another number of elements.
+        The shape has another number of elements; there is no such order.
 
     Examples
     --------
@@ -75,7 +78,11 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Array:
            [3, 4, 5]])
     """
     array = _array(x)
+    if order not in ("C", "F", "A", "K"):
+        raise InvalidArgumentError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     given = _integers(shape, "shape")
+    if order == "F":
+        return reshape(array.T, given[::-1]).T
     rest = math.prod(n for n in given if n != -1)
     wanted = given
     if given.count(-1) == 1 and rest and array.size % rest == 0:

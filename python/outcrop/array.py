@@ -47,6 +47,11 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _is_comparable(value: object) -> bool:
+    """Whether there are numbers to compare with."""
+    return value is not None and not isinstance(value, str | bytes)
+
+
 def _names_elements(key: Any) -> bool:
     """Whether there is an array in a key."""
     return any(map(is_array, key)) if isinstance(key, tuple) else is_array(key)
@@ -588,14 +593,34 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
 
         return protocol.function(function, args, kwargs)
 
-    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> "Array":
+    def astype(self, dtype: DTypeLike, *, casting: str = "unsafe", copy: bool = True) -> "Array":
         """The array with its elements converted, as `numpy.ndarray.astype` converts them.
 
         Nothing is computed before it is asked for.
         """
         from outcrop.expressions import protocol
 
-        return protocol.astype(self, dtype)
+        return protocol.astype(self, dtype, casting)
+
+    def __eq__(self, other: object) -> Any:
+        """Compare elements; with what is no number, such as None, none are equal."""
+        return super().__eq__(other) if _is_comparable(other) else self._all(False)
+
+    def __ne__(self, other: object) -> Any:
+        return super().__ne__(other) if _is_comparable(other) else self._all(True)
+
+    def _all(self, value: bool) -> "Array":
+        from outcrop.constants import full
+
+        return full(self.shape, value)
+
+    def __contains__(self, value: object) -> bool:
+        """Whether an element is equal: computes."""
+        return bool((self == value).any())
+
+    def __pow__(self, other: Any) -> Any:
+        # As NumPy does, and of booleans with another type than `numpy.power`.
+        return np.square(self) if type(other) is int and other == 2 else super().__pow__(other)
 
     # -- reductions --------------------------------------------------------------------------
 

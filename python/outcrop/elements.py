@@ -67,7 +67,7 @@ def imag(x: Any, /) -> Array:
 
 
 def nan_to_num(
-    x: Any, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: Any, /, *, nan: Any = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
     """Put numbers in place of NaN and of infinities, as `numpy.nan_to_num` does.
 
@@ -76,7 +76,11 @@ def nan_to_num(
     >>> oc.nan_to_num(oc.asarray([np.nan, 1.5, np.inf]), posinf=9).compute()
     array([0. , 1.5, 9. ])
     """
-    return each(np.nan_to_num, x, nan=nan, posinf=posinf, neginf=neginf)
+    if not isinstance(nan, Array):
+        return each(np.nan_to_num, x, nan=nan, posinf=posinf, neginf=neginf)
+    # Several numbers, or one that is not computed yet.
+    rest = each(np.nan_to_num, x, posinf=posinf, neginf=neginf)
+    return where(np.isnan(x), nan.astype(rest.dtype), rest)
 
 
 def isclose(

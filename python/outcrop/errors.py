@@ -13,6 +13,7 @@ __all__ = [
     "ArrayBusyError",
     "ArrayExistsError",
     "ArrayNotFoundError",
+    "AxisError",
     "BoxIndexError",
     "BudgetError",
     "ClosedArrayError",
@@ -124,6 +125,10 @@ class DivisionByZeroError(OutcropError, ZeroDivisionError):
 
 class BoxIndexError(OutcropError, IndexError):
     """An index lies outside the array, or there are too many of them."""
+
+
+class AxisError(BoxIndexError, np.exceptions.AxisError):
+    """There is no such axis."""
 
 
 class ClosedArrayError(OutcropError, ValueError):

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from outcrop.array import Array
 from outcrop.creation import asarray
-from outcrop.errors import InvalidArgumentError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import argument, array_of, node_of
 from outcrop.expressions.functions import Call, Choose, Copy
 from outcrop.expressions.gathers import Join
@@ -203,6 +203,8 @@ def map(function: Callable[..., Any], /, *arrays: Any, dtype: DTypeLike | None =
     >>> oc.map(lambda block: np.where(block > 0, np.sqrt(block), 0), np.abs(A))[5, 1].compute()
     array(2.)
     """
+    if not callable(function):
+        raise InvalidTypeError(f"a function of blocks is wanted, not {function!r}")
     nodes = [_node(x) for x in arrays]
     if dtype is None:
         dtype = np.asarray(function(*(np.ones((1,) * n.ndim, n.dtype) for n in nodes))).dtype

@@ -13,7 +13,13 @@ from outcrop._save import carried, is_scattered, naming_tiles, sketch
 from outcrop._sizes import format_bytes
 from outcrop._store import StoreSource
 from outcrop.array import Array
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+    StoragePermissionError,
+    UnsupportedError,
+)
 from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.run import Planned
 from outcrop.expressions.saving import planned, planned_target
@@ -171,14 +177,24 @@ class ExpressionPlan(Plan):
         Parameters
         ----------
         path : str or os.PathLike
-            Of an SVG file, which is replaced.
+            Of an SVG file (``.svg``), which is replaced.
 
         Raises
         ------
         UnsupportedError
-            There are too many arrays for a picture.
+            There are too many arrays for a picture, or it would be of another kind.
+        StorageError
+            The file cannot be written.
         """
-        Path(check_path(path)).write_text(self._planned.picture(), encoding="utf-8")
+        file = Path(check_path(path))
+        if file.suffix.lower() != ".svg":
+            raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
+        picture = self._planned.picture()
+        try:
+            file.write_text(picture, encoding="utf-8")
+        except OSError as error:
+            kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
+            raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
 
 
 class MovementPlan(Plan):

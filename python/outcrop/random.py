@@ -140,7 +140,10 @@ class Generator:
         if kind.kind not in "iub":
             raise UnsupportedError(f"integers of type {kind}")
         # NumPy's own complaints.
-        np.random.Generator(np.random.Philox()).integers(first, end, 0, dtype=kind)
+        try:
+            np.random.Generator(np.random.Philox()).integers(first, end, 1, dtype=kind)
+        except ValueError as error:
+            raise InvalidArgumentError(str(error)) from None
         return self._array(
             size, kind, lambda rng, shape: rng.integers(first, end, shape, dtype=kind)
         )

@@ -18,7 +18,7 @@ from outcrop._save import carried, create_store, part_of
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.creation import open
-from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError
+from outcrop.errors import AxisError, InvalidArgumentError, InvalidTypeError
 from outcrop.formats import check_format, format_of, picture_axes
 
 __all__ = [
@@ -380,7 +380,7 @@ def _axes(array: Array, given: Sequence[int], count: int) -> tuple[int, ...]:
         raise InvalidTypeError(str(error)) from None
     for axis in axes:
         if not -array.ndim <= axis < array.ndim:
-            raise BoxIndexError(f"axis {axis} is out of bounds for array of dimension {array.ndim}")
+            raise AxisError(f"axis {axis} is out of bounds for array of dimension {array.ndim}")
     found = tuple(axis % array.ndim for axis in axes)
     if len(set(found)) != count or len(found) != count:
         raise InvalidArgumentError(f"{count} different axes are wanted, got {tuple(given)}")

@@ -27,16 +27,17 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     x : Array or numpy.ndarray
         What to select from.
     indices : array_like
-        One-dimensional, of integers; negative ones count from the end. An `Array` is computed now.
+        Of integers; negative ones count from the end. An `Array` is computed now. Its axes stand
+        in the place of `axis`: none for one number.
     axis : int, optional
-        Along which; None where there is one axis only.
+        Along which. Default: the elements of `x` in one row.
 
     Raises
     ------
     BoxIndexError
         An index, or the axis, is out of bounds.
     InvalidTypeError
-        What is no row of integers.
+        Other indices than integers.
     BudgetError
         The indices, 8 bytes each, do not fit in an eighth of the memory budget.
 
@@ -48,15 +49,16 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """
     array = _array(x)
     if axis is None:
-        if array.ndim != 1:
-            raise InvalidArgumentError("axis is needed for arrays of several axes")
-        axis = 0
+        array, axis = array.reshape(-1), 0
     (along,) = axes_of(array.ndim, axis)
     given = indices if isinstance(indices, Array) else np.asarray(indices)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise InvalidTypeError("indices must be a one-dimensional array of integers")
-    whole = np.empty(0, np.int64) if not given.size else given
-    return array_of(taken(node_of(array), wrapped(whole, along, array.shape[along]), along))
+    if given.size and given.dtype.kind not in "iu":
+        raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
+    whole = given.reshape(-1) if given.size else np.empty(0, np.int64)
+    found = array_of(taken(node_of(array), wrapped(whole, along, array.shape[along]), along))
+    if given.ndim == 1:
+        return found
+    return found.reshape((*array.shape[:along], *given.shape, *array.shape[along + 1 :]))
 
 
 def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:

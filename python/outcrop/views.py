@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop._checks import MAX_NDIM
-from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import (
+    AxisError,
+    BoxIndexError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
 
 __all__ = ["NewAxis", "Span", "View", "is_array"]
 
@@ -279,7 +285,7 @@ class View:
         order: list[int] = []
         for axis in given:
             if not -ndim <= axis < ndim:
-                raise BoxIndexError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+                raise AxisError(f"axis {axis} is out of bounds for array of dimension {ndim}")
             if axis % ndim in order:
                 raise InvalidArgumentError(f"repeated axis in transpose: {tuple(given)}")
             order.append(axis % ndim)

@@ -17,7 +17,7 @@ from outcrop import (
 from outcrop._families import array_like
 from outcrop._norms import norm
 from outcrop.array import Array
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.arrays import check_out, placed_in
 
 __all__ = ["names"]
@@ -57,7 +57,7 @@ def _joining(own: Callable[..., Array]) -> Callable[..., Any]:
         casting: Any = "same_kind",
     ) -> Any:
         if dtype is not None:
-            arrays = [_converted(array_like(x), np.dtype(dtype), casting) for x in arrays]
+            arrays = [array_like(x).astype(dtype, casting=casting) for x in arrays]
         return _placed(own(arrays, axis=axis), out, casting)
 
     return function
@@ -70,15 +70,6 @@ def _where(condition: Any, *values: Any) -> Any:
 def _squeeze(a: Any, axis: Any = None) -> Any:
     single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
     return manipulation.squeeze(a, axis=single if axis is None else axis)
-
-
-def _converted(array: Array, dtype: np.dtype[Any], casting: Any) -> Array:
-    if not np.can_cast(array.dtype, dtype, casting):
-        raise InvalidTypeError(
-            f"elements of type {array.dtype} cannot be cast to those of type {dtype}, with casting "
-            f"rule {casting!r}"
-        )
-    return array.astype(dtype)
 
 
 def _placed(result: Any, out: Any, casting: Any) -> Any:
@@ -97,7 +88,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     if type(src) in (int, float, complex):
         # A number takes the type of what it is written to, where NumPy's rules let it.
         src = np.asarray(src, np.result_type(dst.dtype, src))
-    given = _converted(array_like(src), dst.dtype, casting)
+    given = array_like(src).astype(dst.dtype, casting=casting)
     # What stays as it was is written again.
     placed_in([dst], [given if where is True else manipulation.where(where, given, dst)], casting)
 
@@ -137,12 +128,10 @@ def _result_type(*arrays_and_dtypes: Any) -> Any:
 
 
 def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
-    if order not in ("C", None):
-        raise UnsupportedError("numpy.reshape: order='C' only, for an outcrop.Array")
     # Its name before NumPy 2.1.
     wanted = options.pop("newshape", shape)
     _plain("reshape", **options)
-    return arrangement.reshape(a, wanted)
+    return arrangement.reshape(a, wanted, order=order or "C")
 
 
 def _ravel(a: Any, order: str = "C") -> Any:

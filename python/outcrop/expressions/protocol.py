@@ -10,7 +10,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from outcrop.array import Array
 from outcrop.creation import asarray
-from outcrop.errors import BudgetError, InvalidArgumentError, UnsupportedError
+from outcrop.errors import (
+    BudgetError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
 from outcrop.expressions.arrays import (
     applied,
     array_of,
@@ -113,8 +118,17 @@ def _product(one: Any, other: Any) -> Array:
     return matmul(one, other)
 
 
-def astype(array: Array, dtype: DTypeLike) -> Array:
+def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:
     """With elements of another type."""
+    try:
+        allowed = np.can_cast(array.dtype, dtype, casting)
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    if not allowed:
+        raise InvalidTypeError(
+            f"elements of type {array.dtype} cannot be cast to those of type {np.dtype(dtype)}, "
+            f"with casting rule {casting!r}"
+        )
     return array_of(cast(node_of(array), np.dtype(dtype)))
 
 

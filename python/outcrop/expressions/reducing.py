@@ -10,7 +10,13 @@ from numpy.typing import DTypeLike
 
 from outcrop._source import MemorySource
 from outcrop.array import Array
-from outcrop.errors import BoxIndexError, InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import (
+    AxisError,
+    BoxIndexError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
 from outcrop.expressions.arrays import argument, array_of, node_of
 from outcrop.expressions.functions import Apply, Cast, Choose, Guard
 from outcrop.expressions.gathers import Join
@@ -53,7 +59,7 @@ def axes_of(ndim: int, axis: Any) -> tuple[int, ...]:
         except TypeError as error:
             raise InvalidTypeError(str(error)) from None
         if not -ndim <= index < ndim:
-            raise BoxIndexError(f"axis {index} is out of bounds for array of dimension {ndim}")
+            raise AxisError(f"axis {index} is out of bounds for array of dimension {ndim}")
         found.append(index % ndim)
     if len(set(found)) != len(found):
         raise InvalidArgumentError("duplicate value in 'axis'")
