@@ -23,6 +23,7 @@ class Store:
     writable: bool
     committed: bool  # False between create() and commit()
     closed: bool
+    torn: bool  # whether an assignment ended before it was complete: then it is not to be committed
     attributes: str  # JSON object: Zarr's attributes, what an image's metadata says
     stored_bytes: int  # bytes of the files
 

@@ -163,10 +163,10 @@ class StoreSource(Source):
             # unfinished, the store knows itself.
             is_apart = self.layout == "tiled" or not self._committed
             if self._store is not None and self._writes > before and is_apart:
-                _torn.add(id(self._store))
+                self._store.torn = True
             raise
-        if whole:
-            _torn.discard(id(self._store))
+        if whole and self._store is not None:
+            self._store.torn = False
 
     def same_elements(self, other: Source) -> bool:
         return isinstance(other, StoreSource) and (
@@ -193,7 +193,6 @@ class StoreSource(Source):
             # The old state stays, and nothing else.
             with suppress(Exception):
                 store.abort()
-            _torn.discard(id(store))
             # The traceback keeps this frame; it must not keep the files and the writer's lock.
             del store
             raise
@@ -206,7 +205,6 @@ class StoreSource(Source):
         store = self._let_go()
         if self.writable:
             store.abort()
-            _torn.discard(id(store))
 
     def _let_go(self) -> _native.Store:
         assert self._store is not None
@@ -228,13 +226,10 @@ def _ahead(store: _native.Store, cut: Iterator[Piece]) -> Iterator[tuple[Piece, 
 
 # -- assignments that ended early ------------------------------------------------------------------
 
-_torn: set[int] = set()
-"""By id, the stores in which an assignment was not completed."""
-
 
 def _check_whole(store: _native.Store) -> None:
     """Raise where the store must not be committed."""
-    if id(store) in _torn:
+    if store.torn:
         raise StorageError(
             f"{store.path}: an assignment to it did not complete, and nothing that was written "
             "since it was opened, or last flushed, is kept; assign all of it before it is closed, "
@@ -273,7 +268,6 @@ def _commit_or_report(store: _native.Store) -> None:
     except Exception as error:
         with suppress(Exception):
             store.abort()
-        _torn.discard(id(store))
         _log.error("an array that was not closed could not be kept: %s: %s", path, error)
 
 

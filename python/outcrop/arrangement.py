@@ -46,7 +46,7 @@ def _integers(values: Any, name: str) -> tuple[int, ...]:
         raise InvalidTypeError(f"{name}: {error}") from None
 
 
-def reshape(x: Any, /, shape: int | Sequence[int], *, order: str = "C") -> Array:
+def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -> Array:
     """Give the elements in another shape, as `numpy.reshape` does.
 
     Parameters
@@ -55,9 +55,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str = "C") -> Array
         The array.
     shape : int or sequence of int
         Extents, of which one may be -1: what is left for it.
-    order : {"C", "F", "A", "K"}
-        In which order elements are counted: the last axis the fastest, or the first with "F". How
-        an array lies on disk does not matter, so that "A" and "K" are "C".
+    order : {"C", "F"}
+        In which order elements are counted: the last axis the fastest, or the first.
 
     Returns
     -------
@@ -78,8 +77,12 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str = "C") -> Array
            [3, 4, 5]])
     """
     array = _array(x)
-    if order not in ("C", "F", "A", "K"):
-        raise InvalidArgumentError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    if order in ("A", "K"):
+        raise UnsupportedError(
+            f"order {order!r}: where elements lie on disk decides nothing; say 'C' or 'F'"
+        )
+    if order not in ("C", "F", None):
+        raise InvalidArgumentError(f"order must be 'C' or 'F' (got {order!r})")
     given = _integers(shape, "shape")
     if order == "F":
         return reshape(array.T, given[::-1]).T

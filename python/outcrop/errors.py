@@ -128,7 +128,7 @@ class BoxIndexError(OutcropError, IndexError):
 
 
 class AxisError(BoxIndexError, np.exceptions.AxisError):
-    """There is no such axis."""
+    """There is no such axis; as NumPy's, it is made from the axis and the number of axes."""
 
 
 class ClosedArrayError(OutcropError, ValueError):

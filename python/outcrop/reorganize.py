@@ -380,7 +380,7 @@ def _axes(array: Array, given: Sequence[int], count: int) -> tuple[int, ...]:
         raise InvalidTypeError(str(error)) from None
     for axis in axes:
         if not -array.ndim <= axis < array.ndim:
-            raise AxisError(f"axis {axis} is out of bounds for array of dimension {array.ndim}")
+            raise AxisError(axis, array.ndim)
     found = tuple(axis % array.ndim for axis in axes)
     if len(set(found)) != count or len(found) != count:
         raise InvalidArgumentError(f"{count} different axes are wanted, got {tuple(given)}")

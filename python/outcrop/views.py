@@ -285,7 +285,7 @@ class View:
         order: list[int] = []
         for axis in given:
             if not -ndim <= axis < ndim:
-                raise AxisError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+                raise AxisError(axis, ndim)
             if axis % ndim in order:
                 raise InvalidArgumentError(f"repeated axis in transpose: {tuple(given)}")
             order.append(axis % ndim)

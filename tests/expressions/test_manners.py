@@ -1,5 +1,6 @@
 """What NumPy's users type without thinking: the same results, types and errors."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ B = np.array([[True, False], [False, True]])
         (V, lambda x: x.ravel("F")),
         (V, lambda x: x.flatten("F")),
         (V, lambda x: np.reshape(x, (6, 4), order="F")),
-        (V, lambda x: np.ravel(x, "K")),
+        (V, lambda x: np.ravel(x, "F")),
         (V, lambda x: x.astype("i4", casting="unsafe")),
         (V, lambda x: x.astype("c16", casting="safe")),
         (V, lambda x: np.take(x, 3)),
@@ -58,6 +59,7 @@ def test_results(desk: Any, values: Any, asked: Asked) -> None:
         (lambda x: x.astype("i4", casting="safe"), oc.InvalidTypeError),
         (lambda x: x.astype("i4", casting="perhaps"), oc.InvalidArgumentError),
         (lambda x: x.reshape(-1, order="Z"), oc.InvalidArgumentError),
+        (lambda x: x.reshape(-1, order="K"), oc.UnsupportedError),
         (lambda x: np.take(x, 30), oc.BoxIndexError),
     ],
 )
@@ -69,6 +71,15 @@ def test_errors(desk: Any, asked: Asked, kind: type[Exception]) -> None:
         asked(V)
     assert isinstance(caught.value, oc.OutcropError)
     assert isinstance(caught.value, type(theirs.value))
+
+
+def test_axes_that_are_not_there(desk: Any) -> None:
+    with pytest.raises(oc.AxisError) as caught:
+        desk.put(V, "npy").sum(axis=5)
+    assert isinstance(caught.value, np.exceptions.AxisError)
+    assert (caught.value.axis, caught.value.ndim) == (5, 3)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (oc.AxisError, str(caught.value))
 
 
 def test_membership(desk: Any) -> None:

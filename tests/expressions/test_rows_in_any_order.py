@@ -103,6 +103,68 @@ def test_long_rows_are_read_alone(desk: Any) -> None:
     desk.check(X[chosen] - X.mean(axis=0), values[chosen] - values.mean(axis=0))
 
 
+def read_for(X: oc.Array, values: Any) -> float:
+    """Bytes read for each one of the array."""
+    return float(oc.plan(X).bytes_read / values.nbytes)
+
+
+def test_any_layout_any_way(desk: Any) -> None:
+    rng = np.random.default_rng(8)
+    values = rng.random((14_000, 40))
+    chosen = rng.permutation(len(values))
+    row_major, column_major = desk.put(values, "npy"), desk.put(values.T, "F")
+    for X in (row_major, column_major.T):
+        assert read_for(X[chosen], values) < 3
+        assert read_for(X[chosen].T, values) < 3
+        assert read_for(X.T[:, chosen] + 1, values) < 3
+        desk.check(X.T[:, chosen], values.T[:, chosen], digits=0)
+        with oc.config(memory="2MiB"):
+            desk.check(X[chosen].T @ X, values[chosen].T @ values)
+
+
+def test_columns_of_column_major_files(desk: Any) -> None:
+    rng = np.random.default_rng(9)
+    values = rng.random((2000, 700))
+    X = desk.put(values, "F")
+    chosen = rng.permutation(700)
+    with oc.config(memory="3MiB"):
+        assert read_for(X[:, chosen], values) < 2
+        assert read_for(X[:, chosen[:5]], values) < 0.02
+        desk.check(X[:, chosen], values[:, chosen], digits=0)
+
+
+def test_tiles_nearly_as_large_as_memory(desk: Any) -> None:
+    """What a tile of the temporary array is made of is never in two of the operand's tiles."""
+    rng = np.random.default_rng(10)
+    values = rng.random((30_000, 40))
+    X = desk.put(values, "zarr", (13_056, 40))
+    chosen = rng.permutation(len(values))
+    for budget in range(6, 16):
+        with oc.config(memory=f"{budget}MiB"):
+            assert read_for(X[chosen], values) < 3
+    with oc.config(memory="6MiB"):
+        desk.check(X[chosen], values[chosen], digits=0)
+
+
+def test_few_rows_of_large_tiles(desk: Any) -> None:
+    rng = np.random.default_rng(11)
+    values = rng.integers(0, 255, (400, 30_000), np.uint8)
+    X = desk.put(values, "zarr", (25, 30_000))
+    chosen = rng.choice(400, 64)
+    with oc.config(memory="4MiB"):
+        assert read_for(X[chosen], values) < 1.3
+        desk.check(X[chosen], values[chosen], digits=0)
+
+
+@pytest.mark.parametrize("layout", ["npy", "zarr"])
+def test_few_columns(desk: Any, layout: str) -> None:
+    values = np.random.default_rng(12).random((40_000, 20)).astype("f4")
+    X = desk.put(values, layout, (300, 20))
+    chosen = [3, -1, 0, 7, 7]
+    assert read_for(X[:, chosen], values) < 1.2
+    desk.check(X[:, chosen], values[:, chosen], digits=0)
+
+
 def test_results_with_tiles_of_their_own(desk: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     values = rng.random((12_000, 40))

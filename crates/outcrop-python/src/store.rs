@@ -20,6 +20,7 @@ use outcrop_store::{ArrayBox, Error, store};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Results below this size are NumPy's own memory, and not charged to the budget.
@@ -37,6 +38,8 @@ pub struct Store {
     pid: u32,
     /// Of an array made by a Python function, what that raised.
     raised: Option<Raised>,
+    /// Whether an assignment of several writes ended before all were done.
+    torn: AtomicBool,
 }
 
 impl Store {
@@ -46,7 +49,14 @@ impl Store {
 
     pub fn of(inner: Inner, path: &Path, raised: Option<Raised>) -> Store {
         let info = inner.info().clone();
-        Store { inner: Mutex::new(Some(inner)), info, path: path.into(), pid: std::process::id(), raised }
+        Store {
+            inner: Mutex::new(Some(inner)),
+            info,
+            path: path.into(),
+            pid: std::process::id(),
+            raised,
+            torn: AtomicBool::new(false),
+        }
     }
 
     pub fn raised(&self) -> Option<Raised> {
@@ -136,6 +146,16 @@ impl Store {
     #[getter]
     fn committed(&self) -> bool {
         self.held().is_some_and(|inner| !inner.is_pending())
+    }
+
+    #[getter]
+    fn torn(&self) -> bool {
+        self.torn.load(Ordering::Relaxed)
+    }
+
+    #[setter]
+    fn set_torn(&self, torn: bool) {
+        self.torn.store(torn, Ordering::Relaxed);
     }
 
     #[getter]

@@ -21,8 +21,11 @@ class Runs:
 
     Attributes
     ----------
+    count : int
+        How many rows there are.
     position : numpy.ndarray
-        For each row where it goes; ascending in each run.
+        For each row where it goes, ascending in each run. At the end of a run there may be some
+        that go nowhere, to `count`, so that no tile has rows of two runs.
     starts : numpy.ndarray
         Where each run starts, and the end.
     tile : tuple of int
@@ -34,6 +37,7 @@ class Runs:
         Bytes that such tiles may have.
     """
 
+    count: int
     position: NDArray[np.signedinteger[Any]]
     starts: NDArray[np.int64]
     tile: Shape
@@ -44,7 +48,9 @@ class Runs:
         """The rows that go to places from `begin` on and before `end`: ranges, each in one tile."""
         for first, last in itertools.pairwise(self.starts.tolist()):
             run = self.position[first:last]
-            low, high = (first + int(i) for i in np.searchsorted(run, (begin, end)))
+            # Of the same type, or all of them would be converted for each search.
+            ends = np.array((begin, end), run.dtype)
+            low, high = (first + int(i) for i in np.searchsorted(run, ends))
             while low < high:
                 edge = min((low // tile + 1) * tile, high)
                 yield low, edge
@@ -64,10 +70,11 @@ class Collect(Gather):
 
     @classmethod
     def of(cls, operand: Node, runs: Runs, axis: int) -> "Collect":
-        """The node of all rows of an operand, each where it belongs."""
+        """The node of the rows of an operand, each where it belongs."""
         node = cls()
         node.operands, node.runs, node.axis = (operand,), runs, axis
-        node.shape, node.dtype = operand.shape, operand.dtype
+        node.shape = (*operand.shape[:axis], runs.count, *operand.shape[axis + 1 :])
+        node.dtype = operand.dtype
         return only((cls, id(operand), runs, axis), node)
 
     def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
 from outcrop.expressions.collecting import Collect
+from outcrop.expressions.gathers import Take
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis
 
@@ -158,6 +159,9 @@ def _which(
 
 def _slowness(node: Node, axis: int) -> int:
     """How fast an axis is on disk: 0 for the slowest."""
+    while isinstance(node, Take | Collect):
+        # As that lies which is taken.
+        (node,) = node.operands
     if isinstance(node, Leaf):
         source = node.view.axes[axis]
         if isinstance(source, NewAxis):

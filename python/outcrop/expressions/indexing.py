@@ -111,7 +111,8 @@ def _check_room(count: int) -> None:
         raise BudgetError(
             f"{count} indices take {format_bytes(nbytes)}, and at most {format_bytes(limit)} of "
             f"the memory budget of {format_bytes(memory_budget())} are for that; select in "
-            "parts, or raise the budget (oc.config(memory=...))"
+            "parts, or raise the budget (oc.config(memory=...))",
+            nbytes * memory_budget() // limit + 1,
         )
 
 

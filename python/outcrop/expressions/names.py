@@ -131,7 +131,7 @@ def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> 
     # Its name before NumPy 2.1.
     wanted = options.pop("newshape", shape)
     _plain("reshape", **options)
-    return arrangement.reshape(a, wanted, order=order or "C")
+    return arrangement.reshape(a, wanted, order=order)
 
 
 def _ravel(a: Any, order: str = "C") -> Any:

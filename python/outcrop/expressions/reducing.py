@@ -59,7 +59,7 @@ def axes_of(ndim: int, axis: Any) -> tuple[int, ...]:
         except TypeError as error:
             raise InvalidTypeError(str(error)) from None
         if not -ndim <= index < ndim:
-            raise AxisError(f"axis {index} is out of bounds for array of dimension {ndim}")
+            raise AxisError(index, ndim)
         found.append(index % ndim)
     if len(set(found)) != len(found):
         raise InvalidArgumentError("duplicate value in 'axis'")

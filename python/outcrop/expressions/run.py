@@ -130,9 +130,12 @@ def _uncollected() -> Iterator[None]:
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten([node for node, _ in wanted])
     error: BudgetError | None = None
-    for given, grouping in _candidates(roots, [target for _, target in wanted]):
+    for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
         try:
-            return _best(given, grouping)
+            found = _best(given, grouping)
+            if found.facts["bytes_read"] <= way.most:
+                return found
+            error = error or way.error
         except BudgetError as caught:
             # Small tiles take less memory each, but there are more of them to keep account of.
             error = caught if error is None else min(error, caught, key=_needed)
@@ -142,7 +145,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
 
 def _candidates(
     roots: Sequence[Node], targets: Sequence[Any]
-) -> Iterator[tuple[list[Wanted], Grouping]]:
+) -> Iterator[tuple[list[Wanted], Grouping, Taking]]:
     """What may be computed together, the best first: the others take less memory."""
     roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
     shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
@@ -160,7 +163,7 @@ def _candidates(
             own, grouping = _grouped(given, nodes, tiles, way.alone, limit)
             if grouping.tiling.cuts != cuts:
                 cuts = grouping.tiling.cuts
-                yield own, grouping
+                yield own, grouping, way
 
 
 def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:

@@ -8,9 +8,11 @@ which lie side by side. So everything is read twice, and no more often.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,7 @@ from outcrop._store import StoreSource
 from outcrop.errors import BudgetError
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.collecting import Collect, Runs
-from outcrop.expressions.gathers import Take
+from outcrop.expressions.gathers import Alias, Take
 from outcrop.expressions.indices import Listed
 from outcrop.expressions.nodes import Leaf, Node, Shape, ancestors
 from outcrop.views import NewAxis, View
@@ -47,11 +49,11 @@ _LONG = 8 << 10
 _BETTER = 1.5
 """How many times as much is read otherwise, at least, where rows are read one by one."""
 
-_AGAIN = 3.0
-"""How often tiles of the operand are rather read than sorted, which moves everything twice."""
-
 _MOST = 50_000
 """How many tiles are looked up one after the other, at most, where there is no room to sort."""
+
+_PATIENCE = 20
+"""How many times as much as there is may be read, where there is no room to sort."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,16 @@ class Taking:
         What is computed.
     alone : list of tuple
         Nodes that are read index by index along an axis.
+    most : int, optional
+        Bytes that may be read: with more memory there is a better way.
+    error : BudgetError, optional
+        What says so.
     """
 
     roots: list[Node]
     alone: list[tuple[Node, int]]
+    most: int = sys.maxsize
+    error: BudgetError | None = None
 
 
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
@@ -104,22 +112,27 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
         if rows is None:
             continue
         reads = rows.reads()
-        if uses[id(rows.operand)] == 1 and rows.are_long(reads, budget):
-            alone.append((rows.operand, now.axis))
+        if rows.are_long(reads, budget):
+            # Others need it in other tiles.
+            own = rows.operand if uses[id(rows.operand)] == 1 else Alias.of(rows.operand)
+            made[id(node)] = now.with_operands([own])
+            alone.append((own, now.axis))
         elif rows.are_read_again(reads, budget):
             count += reads.all
             try:
                 made[id(node)] = rows.sorted(budget)
             except BudgetError as caught:
                 error = caught
-    as_they_come = [Taking(list(roots), [])] if count <= _MOST else []
+    stored = [n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource)]
+    most = _PATIENCE * sum(leaf.nbytes * _spread(leaf) for leaf in stored)
+    as_they_come = [Taking(list(roots), [], most, error)] if count <= _MOST else []
     if error is not None:
         if not as_they_come:
             raise error
         return as_they_come
     best = Taking([made[id(node)] for node in roots], alone)
     differs = bool(alone) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
-    return [best, *as_they_come] if differs else [best]
+    return [best, *as_they_come] if differs else [Taking(list(roots), [])]
 
 
 @dataclass(frozen=True)
@@ -156,9 +169,13 @@ class _Rows:
         in_memory = isinstance(operand, Leaf) and isinstance(operand.source, MemorySource)
         if in_memory or not isinstance(indices, Listed):
             return None
+        # A tile is read whole, however little of it is of use.
+        wholes = [min(_whole(operand, a), n) for a, n in enumerate(operand.shape)]
+        tile = tuple(n if a == axis else max(n, wholes[a]) for a, n in enumerate(tile))
+        of = max(source[axis], wholes[axis])
         nbytes = max(math.prod(tile) // tile[axis] * node.dtype.itemsize, 1)
         together = nbytes * _spread(operand)
-        return cls(operand, indices.values, axis, tile, source[axis], nbytes, together)
+        return cls(operand, indices.values, axis, tile, of, nbytes, together)
 
     def reads(self, of: int | None = None) -> "_Reads":
         """What is read, tile by tile, where a tile of the operand has so many rows."""
@@ -185,12 +202,15 @@ class _Rows:
     def are_read_again(self, reads: "_Reads", budget: int) -> bool:
         """Whether they are rather sorted: because much is read again, or needed at once."""
         nbytes = self.of * self.source
-        at_once = reads.at_once * nbytes > budget // 2
-        return at_once or self.bytes_read(reads, budget) > _AGAIN * reads.different * nbytes
+        if reads.at_once * nbytes > budget // 2:
+            return True
+        # Sorted, rows are written once more, and read.
+        sorting = reads.different * nbytes + 2 * len(self.indices) * self.nbytes
+        return self.bytes_read(reads, budget) > sorting
 
     def sorted(self, budget: int) -> Node:
         """What sorts them."""
-        rows, whole = self.operand.shape[self.axis], _rows_of_a_tile(self.operand, self.axis)
+        rows, whole = self.operand.shape[self.axis], _whole(self.operand, self.axis)
         room = budget // _PART
         together = max(room // self.source // whole * whole, whole)
         runs = -(-rows // together)
@@ -209,16 +229,25 @@ class _Rows:
         group = self.indices // together
         # A stable sort of short numbers takes one look at each of their digits.
         order = np.argsort(group.astype(np.min_scalar_type(runs)), kind="stable")
-        starts = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=runs))])
+        count, lengths = len(order), np.bincount(group, minlength=runs)
+        padded = -(-lengths // between) * between
+        starts = np.concatenate([[0], np.cumsum(padded)])
+        place = np.repeat(starts[:-1] - np.cumsum(lengths) + lengths, lengths) + np.arange(count)
         # Where they come from and where they go, in as little memory as may be.
-        sources, position = (
-            numbers.astype(np.int32) if top <= 2**31 else numbers
-            for numbers, top in ((self.indices[order], rows), (order, len(order)))
-        )
+        sources = np.repeat(np.arange(runs) * together, padded).astype(_integers(rows))
+        sources[place] = self.indices[order]
+        position = np.full(len(sources), count, _integers(count))
+        position[place] = order
         taken = Take.of(self.operand, Listed(sources), self.axis)
         extents = together, between, collected
         limit = max(room, together * self.nbytes)
-        return Collect.of(taken, Runs(position, starts, self.tile, extents, limit), self.axis)
+        sorting = Runs(count, position, starts, self.tile, extents, limit)
+        return Collect.of(taken, sorting, self.axis)
+
+
+def _integers(most: int) -> type[np.signedinteger[Any]]:
+    """A type for numbers up to this one."""
+    return np.int32 if most < 2**31 else np.int64
 
 
 def _spread(node: Node) -> int:
@@ -233,13 +262,13 @@ def _is_slowest(node: Node, axis: int) -> bool:
     return (
         isinstance(node, Leaf)
         and isinstance(node.source, StoreSource)
-        and node.source.layout == "row-major"
-        and node.view.axes[axis] == 0
+        and (node.source.layout, node.view.axes[axis])
+        in (("row-major", 0), ("column-major", len(node.view.selectors) - 1))
     )
 
 
-def _rows_of_a_tile(node: Node, axis: int) -> int:
-    """How many rows an operand's tiles have on disk, which are read whole."""
+def _whole(node: Node, axis: int) -> int:
+    """How many indices an operand's tiles have along an axis on disk, where they are read whole."""
     if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
         source = node.view.axes[axis]
         if node.source.layout == "tiled" and not isinstance(source, NewAxis):

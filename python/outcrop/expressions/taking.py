@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._store import StoreSource
 from outcrop.expressions.gathers import Join, Take
 from outcrop.expressions.indices import Indices, Listed
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce
@@ -28,12 +29,21 @@ class _Runs:
 
     def of(self, node: Node, axis: int) -> Node:
         """What is at the indices along an axis of a node that they are not pushed through."""
-        if self.runs and (isinstance(node, Leaf) or len(self.runs) == 1):
+        if len(self.runs) == 1 or (self.runs and _are_read_apart(node, axis)):
             key = (slice(None),) * axis
             whole = View.whole(node.shape)
             parts = [viewed(node, whole.index((*key, run))) for run in self.runs]
             return parts[0] if len(parts) == 1 else Join.of(parts, axis)
         return Take.of(node, self.indices, axis)
+
+
+def _are_read_apart(node: Node, axis: int) -> bool:
+    """Whether runs of indices along an axis have little in common that is read for them."""
+    if not isinstance(node, Leaf):
+        return False
+    slowest = {"row-major": 0, "column-major": len(node.view.selectors) - 1}
+    at = slowest.get(node.source.layout)
+    return not isinstance(node.source, StoreSource) or node.view.axes[axis] == at
 
 
 def taken(node: Node, indices: NDArray[np.int64], axis: int) -> Node:

@@ -371,17 +371,24 @@ fn copied() -> f64 {
 /// Elements along each axis of what is copied to measure.
 const SIDE: isize = 1024;
 
+/// How often that is done.
+const MEASURED: usize = 3;
+
 /// Seconds that one thread takes for a byte of a block at these strides.
 fn seconds_per_byte(itemsize: usize, strides: [isize; 2]) -> f64 {
     let bytes = (SIDE * SIDE) as usize * itemsize;
     let from = vec![1_u8; bytes];
     let mut to = vec![2_u8; bytes];
     let (item, shape) = (itemsize as isize, [SIDE as u64; 2]);
-    let begin = Instant::now();
-    // SAFETY: both blocks have room for the shape at these strides.
-    unsafe {
-        strided::copy(to.as_mut_ptr(), &[item * SIDE, item], from.as_ptr(), &strides, &shape, itemsize)
-    };
-    std::hint::black_box(&to);
-    begin.elapsed().as_secs_f64().max(1e-9) / bytes as f64
+    // The best of some, as others may use the processor at any moment.
+    let fastest = (0..MEASURED).map(|_| {
+        let begin = Instant::now();
+        // SAFETY: both blocks have room for the shape at these strides.
+        unsafe {
+            strided::copy(to.as_mut_ptr(), &[item * SIDE, item], from.as_ptr(), &strides, &shape, itemsize)
+        };
+        std::hint::black_box(&to);
+        begin.elapsed().as_secs_f64()
+    });
+    fastest.fold(f64::INFINITY, f64::min).max(1e-9) / bytes as f64
 }
