@@ -118,7 +118,7 @@ def test_any_layout_any_way(desk: Any) -> None:
         assert read_for(X[chosen].T, values) < 3
         assert read_for(X.T[:, chosen] + 1, values) < 3
         desk.check(X.T[:, chosen], values.T[:, chosen], digits=0)
-        with oc.config(memory="2MiB"):
+        with oc.config(memory="4MiB"):
             desk.check(X[chosen].T @ X, values[chosen].T @ values)
 
 
