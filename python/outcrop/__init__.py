@@ -21,6 +21,7 @@ from outcrop import (
     along,
     arrangement,
     constants,
+    counting,
     elements,
     elementwise,
     linalg,
@@ -36,6 +37,7 @@ from outcrop.arrangement import *  # noqa: F403
 from outcrop.array import Array
 from outcrop.config import Config, config
 from outcrop.constants import *  # noqa: F403
+from outcrop.counting import *  # noqa: F403
 from outcrop.creation import asarray, create, fromfunction, open
 from outcrop.device import doctor
 from outcrop.elements import *  # noqa: F403
@@ -123,6 +125,7 @@ __all__ = [
     *along.__all__,
     *arrangement.__all__,
     *constants.__all__,
+    *counting.__all__,
     *elements.__all__,
     *elementwise.__all__,
     *manipulation.__all__,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outcrop.array import Array
 from outcrop.creation import asarray, fromfunction
@@ -15,7 +16,20 @@ from outcrop.expressions.nodes import Node
 from outcrop.manipulation import where
 from outcrop.statistical import all as all_of
 
-__all__ = ["allclose", "imag", "isclose", "nan_to_num", "real", "round", "tril", "triu"]
+__all__ = [
+    "allclose",
+    "digitize",
+    "imag",
+    "interp",
+    "isclose",
+    "isin",
+    "nan_to_num",
+    "real",
+    "round",
+    "searchsorted",
+    "tril",
+    "triu",
+]
 
 
 def each(function: Callable[..., Any], *operands: Any, **options: Any) -> Array:
@@ -107,6 +121,77 @@ def allclose(
     True
     """
     return bool(all_of(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)))
+
+
+def _table(values: Any) -> NDArray[Any]:
+    """What every element is looked up in: in memory."""
+    return values.compute() if isinstance(values, Array) else np.array(values)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether elements are among those of `x2`, which is brought to memory, as `numpy.isin` says.
+
+    Examples
+    --------
+    >>> oc.isin(oc.arange(5), [1, 3]).compute()
+    array([False,  True, False,  True, False])
+    """
+    return each(np.isin, x1, test_elements=_table(x2), invert=bool(invert))
+
+
+def _places(values: NDArray[Any], *, table: NDArray[Any], side: Any, sorter: Any) -> Any:
+    return np.searchsorted(table, values, side, sorter)
+
+
+_places.__name__ = "searchsorted"
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
+    """Find where elements of `x2` belong in `x1`, as `numpy.searchsorted` does.
+
+    Parameters
+    ----------
+    x1 : array_like
+        Of one axis, ascending; it is brought to memory.
+    x2 : Array
+        What is looked up.
+    side : {"left", "right"}
+        Before or behind those that are equal.
+    sorter : array_like, optional
+        Indices in whose order `x1` ascends.
+
+    Examples
+    --------
+    >>> oc.searchsorted([1, 3, 5], oc.asarray([0, 3, 9])).compute()
+    array([0, 1, 3])
+    """
+    order = None if sorter is None else _table(sorter)
+    return each(_places, x2, table=_table(x1), side=side, sorter=order)
+
+
+def digitize(x: Any, bins: Any, /, right: bool = False) -> Array:
+    """Tell in which interval elements lie, as `numpy.digitize` does; `bins` are brought to memory.
+
+    Examples
+    --------
+    >>> oc.digitize(oc.asarray([0.2, 6.4, 3.0]), [0, 1, 2.5, 4]).compute()
+    array([1, 4, 3])
+    """
+    return each(np.digitize, x, bins=_table(bins), right=bool(right))
+
+
+def interp(
+    x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None
+) -> Array:
+    """Interpolate between points, which are brought to memory, as `numpy.interp` does.
+
+    Examples
+    --------
+    >>> oc.interp(oc.asarray([0.5, 1.5, 9.0]), [0, 1, 2], [0, 10, 20]).compute()
+    array([ 5., 15., 20.])
+    """
+    points = {"xp": _table(xp), "fp": _table(fp)}
+    return each(np.interp, x, **points, left=left, right=right, period=period)
 
 
 def _triangle(x: Any, k: int, kept: Callable[[Any, Any], Any]) -> Array:

@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
-__all__ = ["Apply", "ApplyWhere", "Call", "Cast", "Choose", "Copy", "Function", "Guard", "OfNumpy"]
+__all__ = [
+    "Apply",
+    "ApplyWhere",
+    "Call",
+    "Cast",
+    "Choose",
+    "Copy",
+    "Function",
+    "Guard",
+    "OfNumpy",
+    "Seen",
+]
 
 Scalar = Any
 """A Python number, which takes part in type promotion as NumPy has it, by its kind alone."""
@@ -178,6 +189,20 @@ class Call(Function):
             np.copyto(out, made, casting="same_kind")
         except TypeError as error:
             raise InvalidTypeError(f"{self.name}: {error}; dtype= says what it makes") from None
+
+
+@dataclass(frozen=True)
+class Seen(Function):
+    """No element: a function of ours has seen them, each once."""
+
+    function: Callable[[NDArray[Any]], None]
+    retains = True
+    seconds = 1e-9
+    name = "count"
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        self.function(np.asarray(operands[0]))
+        out[...] = False
 
 
 def seconds_per_element(

@@ -8,6 +8,7 @@ import numpy as np
 from outcrop import (
     arrangement,
     constants,
+    counting,
     elements,
     manipulation,
     products,
@@ -201,6 +202,17 @@ def _nan_to_num(x: Any, copy: bool = True, **options: Any) -> Any:
     return _placed(elements.nan_to_num(x, **options), None if copy else x, "same_kind")
 
 
+def _isin(
+    element: Any,
+    test_elements: Any,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: Any = None,
+) -> Any:
+    return elements.isin(element, test_elements, invert=invert)
+
+
 def _close(own: Callable[..., Any]) -> Callable[..., Any]:
     def function(
         a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
@@ -268,6 +280,22 @@ def names() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.allclose: _close(elements.allclose),
         np.tril: lambda m, k=0: elements.tril(m, k=k),
         np.triu: lambda m, k=0: elements.triu(m, k=k),
+        np.isin: _isin,
+        np.searchsorted: lambda a, v, side="left", sorter=None: elements.searchsorted(
+            a, v, side=side, sorter=sorter
+        ),
+        np.digitize: lambda x, bins, right=False: elements.digitize(x, bins, right),
+        np.interp: lambda x, xp, fp, left=None, right=None, period=None: elements.interp(
+            x, xp, fp, left, right, period
+        ),
+        np.histogram: lambda a, bins=10, range=None, density=None, weights=None: counting.histogram(
+            a, bins, range, density, weights
+        ),
+        np.bincount: lambda x, /, weights=None, minlength=0: counting.bincount(
+            x, weights, minlength
+        ),
+        np.unique: counting.unique,
+        np.vdot: lambda a, b, /: products.vecdot(_ravel(a), _ravel(b)),
         np.linalg.norm: lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims),
         np.take: _take,
         np.compress: _compress,

@@ -137,8 +137,10 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
                 return found
             error = error or way.error
         except BudgetError as caught:
-            # Small tiles take less memory each, but there are more of them to keep account of.
-            error = caught if error is None else min(error, caught, key=_needed)
+            # Small tiles take less memory each, but there are more of them to keep account of. What
+            # a way takes that may read too much is not worth telling.
+            if error is None or way.most == sys.maxsize:
+                error = caught if error is None else min(error, caught, key=_needed)
     assert error is not None
     raise error
 

@@ -55,6 +55,9 @@ _MOST = 50_000
 _PATIENCE = 20
 """How many times as much as there is may be read, where there is no room to sort."""
 
+_AT_ONCE = 1 << 20
+"""Indices that are looked at at once."""
+
 
 @dataclass(frozen=True)
 class Taking:
@@ -179,12 +182,19 @@ class _Rows:
 
     def reads(self, of: int | None = None) -> "_Reads":
         """What is read, tile by tile, where a tile of the operand has so many rows."""
-        sources = self.indices // (of or self.of)
-        count = int(sources.max()) + 1
-        cells = np.arange(len(sources)) // self.tile[self.axis]
-        pairs = np.unique(cells * count + sources)
-        used = len(np.unique(sources))
-        return _Reads(len(pairs), used, int(np.bincount(pairs // count).max()))
+        of, to = of or self.of, self.tile[self.axis]
+        count = -(-self.operand.shape[self.axis] // of)
+        used = np.zeros(count, bool)
+        total = at_once = 0
+        # Tile by tile of the result, but for short ones many at once.
+        step = max(_AT_ONCE // to, 1) * to
+        for at in range(0, len(self.indices), step):
+            sources = self.indices[at : at + step] // of
+            used[sources] = True
+            pairs = np.unique(np.arange(len(sources)) // to * count + sources)
+            total += len(pairs)
+            at_once = max(at_once, int(np.bincount(pairs // count).max()))
+        return _Reads(total, int(np.count_nonzero(used)), at_once)
 
     def bytes_read(self, reads: "_Reads", budget: int) -> int:
         """Bytes of the tiles that are read, tile by tile."""
