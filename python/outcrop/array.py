@@ -64,9 +64,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     `Array`, a view, and reads nothing; `compute`, `numpy.asarray`, `tiles` and `save` read.
     Assignment to a key writes to disk.
 
-    One item of a key may be an array of integers, or a mask of one axis. A mask that is an `Array`
-    is computed at once, because it decides on the shape; the indices, 8 bytes each, have to fit in
-    an eighth of the memory budget.
+    Items of a key may be arrays of integers, and masks. A mask that is an `Array` is computed at
+    once, because it decides on the shape; the indices, 8 bytes each, have to fit in an eighth of
+    the memory budget.
 
     An array that `create` made, and changes to one that `open` gave in mode ``"r+"``, become
     visible to others when the array is closed: by `close`, at the end of its ``with``, when

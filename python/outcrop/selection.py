@@ -6,7 +6,7 @@ import numpy as np
 
 from outcrop.array import Array
 from outcrop.creation import asarray
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import array_of, node_of
 from outcrop.expressions.indexing import places_of, wrapped
 from outcrop.expressions.reducing import axes_of
@@ -88,7 +88,7 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
     given = condition if isinstance(condition, Array) else np.asarray(condition)
     if given.ndim != 1:
         raise InvalidArgumentError("condition must be a 1-d array")
-    found = wrapped(places_of(given), along, array.shape[along])
+    found = wrapped(places_of(given)[0], along, array.shape[along])
     return array_of(taken(node_of(array), found, along))
 
 
@@ -111,12 +111,15 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     Parameters
     ----------
     x : Array or numpy.ndarray
-        Of one axis. It is computed now, because it decides on the shape of the result.
+        It is computed now, because it decides on the shape of the result.
+
+    Returns
+    -------
+    tuple of Array
+        Indices along each axis, in row-major order.
 
     Raises
     ------
-    UnsupportedError
-        The array has several axes.
     BudgetError
         The indices, 8 bytes each, do not fit in an eighth of the memory budget.
 
@@ -126,12 +129,9 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     array([0, 2])
     """
     array = _array(x)
-    if array.ndim != 1:
-        raise UnsupportedError(
-            "nonzero of an array of several axes is not supported in this version; "
-            "numpy.unravel_index(oc.flatnonzero(A), A.shape) gives the same indices"
-        )
-    return (asarray(places_of(array)),)
+    if not array.ndim:
+        raise InvalidArgumentError("nonzero of an array without axes; use oc.reshape(A, 1)")
+    return tuple(asarray(indices) for indices in places_of(array))
 
 
 def flatnonzero(a: Any, /) -> Array:
@@ -142,4 +142,7 @@ def flatnonzero(a: Any, /) -> Array:
     >>> oc.flatnonzero(oc.asarray([[3, 0], [0, 4]])).compute()
     array([0, 3])
     """
-    return nonzero(_array(a).reshape(-1))[0]
+    array = _array(a)
+    if array.ndim < 2:
+        return nonzero(array.reshape(-1))[0]
+    return asarray(np.ravel_multi_index(places_of(array), array.shape))

@@ -188,8 +188,6 @@ def test_what_is_refused(desk: Any, tmp_path: Path) -> None:
     plain = RNG.standard_normal((30, 20))
     array = desk.put(plain)
     for key, error, words in (
-        (plain > 0, oc.UnsupportedError, "reshape"),
-        (([1, 2], [3, 4]), oc.UnsupportedError, "rows"),
         (np.array([1.5]), IndexError, "integer"),
         (np.ones(29, bool), IndexError, "size of axis is 30"),
         ([30], IndexError, "out of bounds"),
@@ -205,8 +203,6 @@ def test_what_is_refused(desk: Any, tmp_path: Path) -> None:
         array[[1]] = 0
     with pytest.raises(oc.BudgetError, match="indices take"):
         oc.zeros(10**6)[oc.arange(10**6) % 2 == 0]
-    with pytest.raises(oc.UnsupportedError, match="flatnonzero"):
-        oc.nonzero(array)
     with pytest.raises(ValueError, match="broadcast"):
         oc.asarray(plain.copy())[[1, 2]] = np.ones((3, 20))
     with (

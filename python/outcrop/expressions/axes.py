@@ -8,6 +8,7 @@ from outcrop.expressions.collecting import Collect
 from outcrop.expressions.folding import Reshape
 from outcrop.expressions.gathers import Join, Select, Take
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
+from outcrop.expressions.points import Points
 from outcrop.views import NewAxis, Span
 
 __all__ = ["Axes", "Tiling"]
@@ -134,6 +135,8 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
             )
         case Reshape():
             yield node.operands[0], list(node.unchanged())
+        case Points():
+            yield node.operands[0], [(a, i) for i, a in enumerate(node.rest, 1)]
         case Join() | Take() | Collect():
             for operand in node.operands:
                 yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]

@@ -36,7 +36,7 @@ def cut(
     wanted: Sequence[tuple[Node, tuple[int, ...] | None]],
     nbytes: int,
     wide: int,
-    alone: Sequence[tuple[Node, int]] = (),
+    short: Sequence[tuple[Node, int, int]] = (),
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -52,8 +52,8 @@ def cut(
         Of a tile that would have to be cut along a second line, at most, and of a product that is
         smaller than its factors. Where rows are whole, sums along them and of them are made in one
         pass; where a product is whole, its factors are read once.
-    alone : sequence of tuple, optional
-        Nodes whose tiles have one index along an axis.
+    short : sequence of tuple, optional
+        Nodes, an axis of each, and how many indices their tiles have along it, at most.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -94,8 +94,10 @@ def cut(
         for node in nodes
         if isinstance(node, Contract) and node.nbytes < max(o.nbytes for o in node.operands)
     ]
-    for node, axis in alone:
-        shorten(axes.of(node)[axis], 1)
+    there = {id(node) for node in nodes}
+    for node, axis, extent in short:
+        if id(node) in there:
+            shorten(axes.of(node)[axis], extent)
     # Rows that are sorted: the larger their tiles, the fewer each row has to find its place among.
     sorting: dict[int, int] = {}
     for collect in (n for n in nodes if isinstance(n, Collect)):

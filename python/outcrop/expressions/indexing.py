@@ -22,6 +22,7 @@ from outcrop.errors import (
 from outcrop.expressions.arrays import array_of, node_of
 from outcrop.expressions.functions import Copy
 from outcrop.expressions.nodes import Map
+from outcrop.expressions.points import picked
 from outcrop.expressions.reshaping import reshaped
 from outcrop.expressions.taking import taken
 from outcrop.views import View, is_array
@@ -55,7 +56,11 @@ class _Choice:
 
 
 def selected(array: Array, key: Any) -> Array:
-    """The elements that a key with an array names."""
+    """The elements that a key with arrays names."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    arrays = [item for item in items if is_array(item)]
+    if len(arrays) > 1 or _mask_axes(arrays[0]) > 1:
+        return _selected_by_several(array, items)
     choice = _choice(array, key)
     basic = array[choice.key]
     node, indices, axis = node_of(basic), choice.indices, choice.axis
@@ -69,6 +74,93 @@ def selected(array: Array, key: Any) -> Array:
     moved = range(axis, axis + indices.ndim)
     rest = (other for other in range(result.ndim) if other not in moved)
     return result.transpose(*moved, *rest)
+
+
+def _mask_axes(item: Any) -> int:
+    """How many axes a mask has; 0 of anything else."""
+    given = item if isinstance(item, Array) else np.asarray(item)
+    return given.ndim if given.dtype == np.bool_ else 0
+
+
+def _selected_by_several(array: Array, items: list[Any]) -> Array:
+    """The elements that a key names with arrays along several axes."""
+    items = _completed(array, items)
+    basic: list[Any] = []
+    places: list[tuple[int, Any]] = []
+    advanced: list[int] = []
+    own = position = 0
+    for item in items:
+        if item is None or isinstance(item, slice):
+            basic.append(item)
+            own += item is not None
+            position += 1
+            continue
+        advanced.append(len(basic))
+        if _is_integer(item):
+            basic.append(item)
+            own += 1
+            continue
+        for indices in _by_axis(array, own, item):
+            places.append((position, indices))
+            basic.append(slice(None))
+            advanced.append(len(basic) - 1)
+            own += 1
+            position += 1
+    try:
+        shape = np.broadcast_shapes(*(indices.shape for _, indices in places))
+    except ValueError:
+        shapes = " ".join(str(indices.shape) for _, indices in places)
+        raise BoxIndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+    axes = [axis for axis, _ in places]
+    flat = [np.broadcast_to(indices, shape).reshape(-1) for _, indices in places]
+    _check_room(len(flat) * len(flat[0]))
+    node = picked(node_of(array[tuple(basic)]), axes, flat)
+    result = array_of(reshaped(node, (*shape, *node.shape[1:])))
+    if set(advanced) != set(range(advanced[0], advanced[-1] + 1)):
+        return result
+    # Where they stand side by side, what they name stands in their place.
+    before = axes[0]
+    rest = range(len(shape), len(shape) + before)
+    behind = range(len(shape) + before, result.ndim)
+    return result.transpose(*rest, *range(len(shape)), *behind)
+
+
+def _completed(array: Array, items: list[Any]) -> list[Any]:
+    """The items of a key, with a slice for each axis that has none."""
+    used = sum(
+        max(_mask_axes(item), 1) if is_array(item) else item is not None and item is not Ellipsis
+        for item in items
+    )
+    if used > array.ndim:
+        raise BoxIndexError(
+            f"too many indices for array: array is {array.ndim}-dimensional, but {used} were "
+            "indexed"
+        )
+    gaps = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(gaps) > 1:
+        raise BoxIndexError("an index can only have a single ellipsis ('...')")
+    at = gaps[0] if gaps else len(items)
+    return [*items[:at], *[slice(None)] * (array.ndim - used), *items[at + 1 :]]
+
+
+def _by_axis(array: Array, axis: int, item: Any) -> list[Integers]:
+    """The indices that an array of a key stands for, from an axis on."""
+    count = _mask_axes(item)
+    if not count:
+        return [wrapped(item, axis, array.shape[axis])]
+    mask = item if isinstance(item, Array) else np.asarray(item)
+    extents = array.shape[axis : axis + count]
+    for i, (n, m) in enumerate(zip(extents, mask.shape, strict=True)):
+        if n != m:
+            raise BoxIndexError(
+                f"boolean index did not match indexed array along axis {axis + i}; size of axis is "
+                f"{n} but size of corresponding boolean axis is {m}"
+            )
+    found = places_of(mask)
+    _check_room(len(found[0]) * count)
+    return list(found)
 
 
 def wrapped(indices: Any, axis: int, extent: int) -> Integers:
@@ -86,18 +178,23 @@ def wrapped(indices: Any, axis: int, extent: int) -> Integers:
     return np.where(signed < 0, signed + extent, signed)
 
 
-def places_of(mask: Any) -> Integers:
-    """The indices at which a one-dimensional array is not zero, computed now."""
+def places_of(mask: Any) -> tuple[Integers, ...]:
+    """The indices at which an array is not zero, in row-major order, computed now."""
     if not isinstance(mask, Array):
-        return np.flatnonzero(mask)
-    found: list[Integers] = []
+        return np.nonzero(mask)
+    found: list[list[Integers]] = [[np.empty(0, np.int64)] for _ in mask.shape]
     count = 0
-    for (where,), block in _materialized(mask).tiles():
-        here = np.flatnonzero(block)
-        count += len(here)
-        _check_room(count)
-        found.append(here + where.start)
-    return np.concatenate([np.empty(0, np.int64), *found])
+    for where, block in _materialized(mask).tiles():
+        here = np.nonzero(block)
+        count += len(here[0])
+        _check_room(count * mask.ndim)
+        for own, new, at in zip(found, here, where, strict=True):
+            own.append(new + at.start)
+    joined = [np.concatenate(own) for own in found]
+    if mask.ndim == 1:
+        return (joined[0],)
+    order = np.lexsort(joined[::-1])
+    return tuple(own[order] for own in joined)
 
 
 def _loaded(array: Array) -> NDArray[Any]:
@@ -130,18 +227,15 @@ def _choice(array: Array, key: Any) -> _Choice:
     found = [i for i, item in enumerate(items) if is_array(item)]
     if len(found) > 1:
         raise UnsupportedError(
-            "arrays along several axes at once are not supported in this version; for all of some "
-            "rows and columns write A[rows][:, columns], for single elements select in memory: "
-            "numpy.asarray(A)[key]"
+            "assignment to arrays along several axes at once is not supported in this version"
         )
     (at,) = found
     given = items[at] if isinstance(items[at], Array) else np.asarray(items[at])
     is_mask = given.dtype == np.bool_
     if is_mask and given.ndim != 1:
         raise UnsupportedError(
-            f"a mask of {given.ndim} axes is not supported in this version; "
-            "A.reshape(-1)[mask.reshape(-1)] gives the same elements, and oc.where(mask, A, other) "
-            "keeps their places"
+            f"assignment to a mask of {given.ndim} axes beside other items of a key is not "
+            "supported in this version; oc.where(mask, value, A) has what A would have"
         )
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > array.ndim:
@@ -161,7 +255,7 @@ def _choice(array: Array, key: Any) -> _Choice:
                 f"boolean index did not match indexed array along axis {before}; size of axis is "
                 f"{extent} but size of corresponding boolean axis is {given.shape[0]}"
             )
-        indices = places_of(given)
+        (indices,) = places_of(given)
         _check_room(len(indices))
     else:
         indices = wrapped(items[at], before, extent)

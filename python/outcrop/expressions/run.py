@@ -21,6 +21,7 @@ from outcrop.expressions.gathers import Alias, Gather, Take
 from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.lower import Lowered, Order, orders
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, ancestors
+from outcrop.expressions.points import Points
 from outcrop.expressions.rules import rewritten
 from outcrop.expressions.shuffling import Taking, ways
 from outcrop.expressions.storage import Wanted
@@ -153,7 +154,7 @@ def _candidates(
     shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
     nodes = _with_siblings(ancestors(roots))
     found = [Taking(roots, [])]
-    if any(isinstance(node, Take) for node in nodes):
+    if any(isinstance(node, Take | Points) for node in nodes):
         tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *limits[0])
         found = ways(roots, tiling, memory_budget())
     for way in found:
@@ -162,7 +163,7 @@ def _candidates(
         tiles = list(zip(way.roots, shapes, strict=True))
         cuts: dict[int, int] | None = None
         for limit in limits:
-            own, grouping = _grouped(given, nodes, tiles, way.alone, limit)
+            own, grouping = _grouped(given, nodes, tiles, way.short, limit)
             if grouping.tiling.cuts != cuts:
                 cuts = grouping.tiling.cuts
                 yield own, grouping, way
@@ -223,12 +224,12 @@ def _grouped(
     wanted: Sequence[Wanted],
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
-    alone: Sequence[tuple[Node, int]],
+    short: Sequence[tuple[Node, int, int]],
     limit: tuple[int, int],
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, alone)
+        tiling = cut(nodes, tiles, *limit, short)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

@@ -10,7 +10,7 @@ which lie side by side. So everything is read twice, and no more often.
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from outcrop.expressions.collecting import Collect, Runs
 from outcrop.expressions.gathers import Alias, Take
 from outcrop.expressions.indices import Listed
 from outcrop.expressions.nodes import Leaf, Node, Shape, ancestors
+from outcrop.expressions.points import Points
 from outcrop.views import NewAxis, View
 
 __all__ = ["Taking", "ways"]
@@ -67,8 +68,8 @@ class Taking:
     ----------
     roots : list of Node
         What is computed.
-    alone : list of tuple
-        Nodes that are read index by index along an axis.
+    short : list of tuple
+        Nodes, an axis of each, and how many indices their tiles have along it.
     most : int, optional
         Bytes that may be read: with more memory there is a better way.
     error : BudgetError, optional
@@ -76,7 +77,7 @@ class Taking:
     """
 
     roots: list[Node]
-    alone: list[tuple[Node, int]]
+    short: list[tuple[Node, int, int]]
     most: int = sys.maxsize
     error: BudgetError | None = None
 
@@ -102,13 +103,24 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
     nodes = ancestors(roots)
     uses = Counter(id(operand) for node in nodes for operand in node.operands)
     made: dict[int, Node] = {}
-    alone: list[tuple[Node, int]] = []
+    short: list[tuple[Node, int, int]] = []
     error: BudgetError | None = None
     count = 0
     for node in nodes:
         operands = [made[id(o)] for o in node.operands]
         changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
         made[id(node)] = now = node.with_operands(operands) if changed else node
+        if isinstance(now, Points) and now.size:
+            if _are_in_few_rows(now):
+                own = _own(now.operands[0], uses)
+                made[id(node)] = now = Points.of(own, now.places)
+                fastest = own.view.axes.index(len(own.view.selectors) - 1)
+                short += [(own, axis, 1) for axis in range(own.ndim) if axis != fastest]
+                tile = tuple(n if axis == fastest else 1 for axis, n in enumerate(own.shape))
+            else:
+                tile = tiling.tile(node.operands[0])
+            short.append((now, 0, _at_once(now, tile, budget)))
+            continue
         if not isinstance(node, Take) or not isinstance(now, Take) or not node.size:
             continue
         rows = _Rows.of_node(now, tiling.tile(node), tiling.tile(node.operands[0]))
@@ -116,10 +128,9 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
             continue
         reads = rows.reads()
         if rows.are_long(reads, budget):
-            # Others need it in other tiles.
-            own = rows.operand if uses[id(rows.operand)] == 1 else Alias.of(rows.operand)
+            own = _own(rows.operand, uses)
             made[id(node)] = now.with_operands([own])
-            alone.append((own, now.axis))
+            short.append((own, now.axis, 1))
         elif rows.are_read_again(reads, budget):
             count += reads.all
             try:
@@ -133,9 +144,54 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
         if not as_they_come:
             raise error
         return as_they_come
-    best = Taking([made[id(node)] for node in roots], alone)
-    differs = bool(alone) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
+    best = Taking([made[id(node)] for node in roots], short)
+    differs = bool(short) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
     return [best, *as_they_come] if differs else [Taking(list(roots), [])]
+
+
+def _own(node: Node, uses: Mapping[int, int]) -> Leaf:
+    """What is stored, for one node alone: others need it in other tiles."""
+    own = node if uses[id(node)] == 1 else Alias.of(node)
+    assert isinstance(own, Leaf)
+    return own
+
+
+def _are_in_few_rows(node: Points) -> bool:
+    """Whether places are in few of the rows of a file, which are rather read one by one."""
+    (leaf,), places = node.operands, node.places
+    if not isinstance(leaf, Leaf) or not isinstance(leaf.source, StoreSource):
+        return False
+    last = len(leaf.view.selectors) - 1
+    if leaf.source.layout != "row-major" or last not in leaf.view.axes or not leaf.view.is_box:
+        return False
+    fastest = leaf.view.axes.index(last)
+    slow = [own for a, own in zip(places.axes, places.indices, strict=True) if a != fastest]
+    count = math.prod(leaf.shape[a] for a in node.rest if a != fastest)
+    if slow:
+        order = np.lexsort(slow)
+        changes = np.any([np.diff(own[order]) != 0 for own in slow], axis=0)
+        count *= int(np.count_nonzero(changes)) + 1
+    row = leaf.shape[fastest] * leaf.dtype.itemsize + _BLOCK
+    return count <= _MOST and count * row < leaf.nbytes / _BETTER
+
+
+def _at_once(node: Points, tile: Shape, budget: int) -> int:
+    """How many places a tile of the result may have: there is memory for all that they are in."""
+    operand, places = node.operands[0], node.places
+    most = max(
+        budget // _COLLECTED // (math.prod(tile) * operand.dtype.itemsize * _spread(operand)), 1
+    )
+    blocks = [own // tile[a] for a, own in zip(places.axes, places.indices, strict=True)]
+    changes = np.any([np.diff(own, prepend=-1) != 0 for own in blocks], axis=0)
+    visit = np.cumsum(changes)
+    count = len(visit)
+    while count > 1:
+        first, last = visit[::count], visit[count - 1 :: count]
+        visits = np.append(last, visit[-1])[: len(first)] - first
+        if visits.max() < most:
+            break
+        count = -(-count // 2)
+    return count
 
 
 @dataclass(frozen=True)

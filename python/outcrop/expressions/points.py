@@ -1,0 +1,134 @@
+"""Elements at places: at an index along each of several axes."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop._store import StoreSource
+from outcrop.expressions.gathers import Alias, Box, Gather, Share
+from outcrop.expressions.nodes import Leaf, Node, Shape, only
+from outcrop.expressions.taking import taken
+from outcrop.views import NewAxis
+
+__all__ = ["Points", "picked"]
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Non-negative indices, for each of some axes as many."""
+
+    axes: tuple[int, ...]
+    indices: tuple[Integers, ...]
+
+
+class Points(Gather):
+    """Elements at places, along a first axis; the axes without indices follow."""
+
+    __slots__ = ("places",)
+
+    places: Places
+
+    def with_operands(self, operands: Sequence[Node]) -> Node:
+        return Points.of(operands[0], self.places)
+
+    @classmethod
+    def of(cls, operand: Node, places: Places) -> "Points":
+        """The node of what is at places."""
+        node = cls()
+        node.operands, node.places = (operand,), places
+        rest = [operand.shape[a] for a in _others(operand, places)]
+        node.shape, node.dtype = (len(places.indices[0]), *rest), operand.dtype
+        return only((cls, id(operand), places), node)
+
+    @property
+    def rest(self) -> list[int]:
+        """The axes of the operand that its own axes, from the second on, are."""
+        return _others(self.operands[0], self.places)
+
+    def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
+        (tile,), (operand,), axes = tiles, self.operands, self.places.axes
+        begin, end = box[0]
+        blocks = [own[begin:end] // tile[a] for a, own in self._each()]
+        counts = [-(-operand.shape[a] // tile[a]) for a in axes]
+        numbers = np.ravel_multi_index(blocks, counts)
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        others = [
+            [(i, (max(i * t, low), min((i + 1) * t, high))) for i in range(low // t, -(-high // t))]
+            for t, (low, high) in zip((tile[a] for a in self.rest), box[1:], strict=True)
+        ]
+        for first, last in itertools.pairwise([*starts.tolist(), len(order)]):
+            here = order[first:last]
+            # In the order in which they are in the result.
+            chosen = {a: int(own[here[0]]) for a, own in zip(axes, blocks, strict=True)}
+            ends = {
+                a: (i * tile[a], min((i + 1) * tile[a], operand.shape[a]))
+                for a, i in chosen.items()
+            }
+            for more in itertools.product(*others):
+                for a, (i, part) in zip(self.rest, more, strict=True):
+                    chosen[a], ends[a] = i, part
+                coords = tuple(chosen[a] for a in range(operand.ndim))
+                needed = tuple(ends[a] for a in range(operand.ndim))
+                yield Share(0, coords, needed, partial(self._copy, box, needed, here))
+
+    def _each(self) -> Iterator[tuple[int, Integers]]:
+        return zip(self.places.axes, self.places.indices, strict=True)
+
+    def _copy(
+        self, box: Box, needed: Box, here: Integers, out: NDArray[Any], block: NDArray[Any]
+    ) -> None:
+        axes, begin = self.places.axes, box[0][0]
+        source = np.moveaxis(block, axes, range(len(axes)))
+        key = tuple(own[begin + here] - needed[a][0] for a, own in self._each())
+        place: list[Any] = [
+            slice(needed[a][0] - low, needed[a][1] - low)
+            for a, (low, _) in zip(self.rest, box[1:], strict=True)
+        ]
+        out[(here, *place)] = source[key]
+
+
+def _others(operand: Node, places: Places) -> list[int]:
+    return [a for a in range(operand.ndim) if a not in places.axes]
+
+
+def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node:
+    """What is at places, given by as many non-negative indices along each of some axes."""
+    if len(axes) == 1:
+        return taken(node, indices[0], axes[0])
+    # Those of a tile one after the other, and of a file as they lie, so that little is read twice.
+    slowest_last = sorted(range(len(axes)), key=lambda i: _slowness(node, axes[i]), reverse=True)
+    keys = [indices[i] for i in slowest_last]
+    blocks = [indices[i] // _extent(node, axes[i]) for i in slowest_last]
+    order = np.lexsort([*keys, *blocks])
+    places = Places(tuple(axes), tuple(own[order] for own in indices))
+    points = Points.of(node, places)
+    if (np.diff(order) == 1).all():
+        # Its own tiles may have to be short.
+        return Alias.of(points)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    return taken(points, back, 0)
+
+
+def _slowness(node: Node, axis: int) -> int:
+    """How fast an axis is on disk: the less, the slower."""
+    if isinstance(node, Leaf) and isinstance(source := node.view.axes[axis], int):
+        return -source if node.source.layout == "column-major" else source
+    return axis
+
+
+def _extent(node: Node, axis: int) -> int:
+    """Of a tile on disk."""
+    if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
+        source = node.view.axes[axis]
+        if node.source.layout == "tiled" and not isinstance(source, NewAxis):
+            return max(node.source.tile[source] // abs(node.view.span(axis).step), 1)
+    return max(node.shape[axis], 1)
