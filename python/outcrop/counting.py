@@ -3,6 +3,7 @@
 The counts are small, and computed at once.
 """
 
+import operator
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,8 @@ def histogram(
             f"bins={bins!r} needs all elements in memory; say how many, or where"
         )
     x = array_like(a)
+    if x.dtype.kind == "c":
+        raise UnsupportedError("complex numbers have no order; count their real parts, or np.abs")
     if x.dtype == bool:
         x = x.astype(np.uint8)
     ends: tuple[Any, Any] | None = range
@@ -102,7 +105,9 @@ def histogram(
         raise InvalidArgumentError(str(error)) from None
     except TypeError as error:
         raise InvalidTypeError(str(error)) from None
-    counts = np.zeros(len(edges) - 1, np.intp)
+    counts = np.zeros(max(len(edges) - 1, 0), np.intp)
+    if not len(counts):
+        return counts, edges
 
     def see(block: NDArray[Any]) -> None:
         counts[...] += np.histogram(block, bins, ends)[0]
@@ -149,9 +154,13 @@ def bincount(x: Any, /, weights: None = None, minlength: int = 0) -> NDArray[np.
         raise UnsupportedError("bincount with weights is not supported in this version")
     values = array_like(x)
     if values.ndim != 1:
-        raise InvalidArgumentError("object of too small depth for desired array")
+        raise InvalidArgumentError(f"integers along one axis are counted, not {values.ndim} axes")
     if values.dtype.kind not in "iub" and values.size:
         raise InvalidTypeError(f"integers are counted, not elements of type {values.dtype}")
+    try:
+        minlength = operator.index(minlength)
+    except TypeError as error:
+        raise InvalidTypeError(f"minlength: {error}") from None
     if minlength < 0:
         raise InvalidArgumentError("'minlength' must not be negative")
     counts = np.zeros(minlength, np.intp)

@@ -121,7 +121,7 @@ def test_errors_are_numpys(key: Any) -> None:
         assert str(found.value) == str(expected.value)
 
 
-@pytest.mark.parametrize("key", [True, np.True_, ([0, 1], [0, 1])])
+@pytest.mark.parametrize("key", [True, np.True_])
 def test_keys_that_are_refused_say_what_to_do(key: Any) -> None:
     with pytest.raises(oc.UnsupportedError, match=r"numpy\.asarray"):
         oc.asarray(np.zeros((2, 3)))[key]

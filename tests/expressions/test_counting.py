@@ -117,6 +117,7 @@ def test_what_is_not_supported(desk: Any) -> None:
     X = desk.put(FLOATS, "npy")
     for call in (
         lambda: np.histogram(X, "auto"),
+        lambda: np.histogram(X * 1j),
         lambda: np.histogram(X, 3, weights=X),
         lambda: np.bincount(X[0].astype(int), weights=X[0]),
         lambda: np.unique(X, return_index=True),

@@ -130,11 +130,15 @@ RANDOM = {
 
 OTHERS = {
     "allclose": "test_closeness",
+    "digitize": "test_counting",
+    "interp": "test_counting",
+    "isin": "test_counting",
+    "searchsorted": "test_counting",
     "map": "test_functions_of_the_users",
     "Generator": "RANDOM",
     "default_rng": "RANDOM",
 }
-"""What has no twin in NumPy, and where it is tested."""
+"""What has no twin in NumPy, or other arguments, and where it is tested."""
 
 SHAPES = {"a": (41, 30, 37), "m": (150, 8), "n": (8, 75), "v": (75,), "z": ()}
 NOTHING = SHAPES | {"a": (41, 0, 37), "m": (0, 8)}

@@ -27,7 +27,7 @@ SHAPES = [(), (3,), (5, 3), (1,), (5, 1), (2, 5, 3), (0,)]
 def keys(draw: st.DrawFn) -> tuple[Any, ...]:
     """Keys with several arrays, masks, integers, slices and new axes."""
     chance = np.random.default_rng(draw(st.integers(0, 999)))
-    shapes = draw(st.sampled_from([SHAPES[:6], [(0,), (1,)], [(500,), (1,)], [(60, 70)]]))
+    shapes = draw(st.sampled_from([SHAPES[:6], [(0,), (1,)], [(500,), (1,)], [(6, 7)]]))
     key: list[Any] = []
     axis = 0
     while axis < len(SHAPE):
@@ -61,11 +61,9 @@ def test_any_key(desk: Any, key: tuple[Any, ...], layout: str) -> None:
         with pytest.raises(IndexError, match=str(error)[:20]):
             desk.put(VALUES, layout)[key]
         return
-    got = desk.put(VALUES, layout)[key]
-    if expected.nbytes < 1 << 19:
-        desk.compare(np.asarray(got), np.asarray(expected))
-    else:
-        desk.check(got, expected)
+    X = desk.put(VALUES, layout)
+    with oc.config(memory="4MiB"):
+        desk.check(X[key], expected)
 
 
 @pytest.mark.parametrize("layout", ["zarr", "npy", "F"])

@@ -40,7 +40,9 @@ def test_einsum(desk: Any, subscripts: str) -> None:
     groups = subscripts.partition("->")[0].split(",")
     plain = [RNG.standard_normal([extents[c] for c in group]) for group in groups]
     arrays = [desk.put(values, "npy") + 0 for values in plain]
-    desk.check(oc.einsum(subscripts, *arrays), np.einsum(subscripts, *plain))
+    # What is summed nearly cancels, where it is all summed to one number.
+    digits = 1e4 if subscripts.endswith("->") else 200
+    desk.check(oc.einsum(subscripts, *arrays), np.einsum(subscripts, *plain), digits=digits)
 
 
 def test_tensordot_and_their_like(desk: Any) -> None:

@@ -127,12 +127,20 @@ class Desk:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def afford(self, x: oc.Array, suffix: str = ".zarr", **options: Any) -> Values:
-        """Compute as `run` does; where memory is too small, with the least that the error names."""
-        try:
-            return self.run(x, suffix, **options)
-        except oc.BudgetError as error:
-            least = named_budget(error)
-        assert oc.config().memory < least <= 12 << 20
+        """Compute as `run` does; where memory is too small, with the least that the error names.
+
+        Of products that are expressions, that is the least for tiles of this size, and with more
+        memory they may be larger.
+        """
+        least = oc.config().memory
+        for _ in range(4):
+            try:
+                with oc.config(memory=least):
+                    return self.run(x, suffix, **options)
+            except oc.BudgetError as error:
+                named = named_budget(error)
+            assert least < named <= 12 << 20
+            least = named
         with oc.config(memory=least):
             return self.run(x, suffix, **options)
 

@@ -140,8 +140,9 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         except BudgetError as caught:
             # Small tiles take less memory each, but there are more of them to keep account of. What
             # a way takes that may read too much is not worth telling.
-            if error is None or way.most == sys.maxsize:
+            if way.most == sys.maxsize or (error is None and way.error is None):
                 error = caught if error is None else min(error, caught, key=_needed)
+            error = error or way.error
     assert error is not None
     raise error
 
