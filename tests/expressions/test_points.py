@@ -101,6 +101,16 @@ def test_few_places_are_few_reads(desk: Any) -> None:
         desk.check(X[many], values[many])
 
 
+def test_places_in_views_that_lie_otherwise(desk: Any) -> None:
+    """They are sorted as they lie in the file."""
+    values = RNG.random((900, 800))
+    X = desk.put(values, "F")[::-1, 1::3]
+    chosen = RNG.integers(0, 900, 6000), RNG.integers(0, 266, 6000)
+    with oc.config(memory="3MiB"):
+        assert oc.plan(X[chosen]).bytes_read < 3 * values.nbytes
+        desk.check(X[chosen], values[::-1, 1::3][chosen])
+
+
 def test_what_is_refused(desk: Any) -> None:
     X = desk.put(VALUES, "zarr")
     for key, words in (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop._store import StoreSource
-from outcrop.expressions.gathers import Alias, Box, Gather, Share
+from outcrop.expressions.gathers import Alias, Box, Gather, Select, Share
 from outcrop.expressions.nodes import Leaf, Node, Shape, only
 from outcrop.expressions.taking import taken
 from outcrop.views import NewAxis
@@ -120,6 +120,8 @@ def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node
 
 def _slowness(node: Node, axis: int) -> int:
     """How fast an axis is on disk: the less, the slower."""
+    while isinstance(node, Select) and isinstance(own := node.view.axes[axis], int):
+        (node,), axis = node.operands, own
     if isinstance(node, Leaf) and isinstance(source := node.view.axes[axis], int):
         return -source if node.source.layout == "column-major" else source
     return axis
