@@ -167,3 +167,15 @@ def test_what_is_not_planned(desk: Any) -> None:
         oc.plan({"a.npy": X.sum(), desk.path.__class__("a.npy"): X})
     with pytest.raises(oc.InvalidTypeError, match=r"outcrop\.Array is saved"):
         oc.plan({"a.npy": 3})
+
+
+@pytest.mark.parametrize("layout", ["npy", "F"])
+def test_views_that_lie_otherwise_are_read_once(desk: Any, layout: str) -> None:
+    values = np.random.default_rng(3).random((900, 400))
+    X = desk.put(values, layout)
+    for view, plain in (
+        (X[::-1, ::3].T, values[::-1, ::3].T),
+        (X.T[::-2, 1::3], values.T[::-2, 1::3]),
+    ):
+        desk.check((view + 1).sum(axis=0), (plain + 1).sum(axis=0))
+        assert oc.plan(view.sum()).bytes_read < 1.3 * values.nbytes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.expressions.gathers import Box, Gather, Share
+from outcrop.expressions.gathers import Box, Gather, Share, by_tile
 from outcrop.expressions.nodes import Node, Shape, only
 
 __all__ = ["Collect", "Runs"]
@@ -79,10 +79,7 @@ class Collect(Gather):
 
     def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
         axis, (tile,) = self.axis, tiles
-        others = [
-            [(i, (max(i * t, low), min((i + 1) * t, high))) for i in range(low // t, -(-high // t))]
-            for t, (low, high) in zip(tile, box, strict=True)
-        ]
+        others = [by_tile(ends, t) for ends, t in zip(box, tile, strict=True)]
         begin, end = box[axis]
         rows = self.runs.landing(begin, end, tile[axis])
         others[axis] = [(low // tile[axis], (low, high)) for low, high in rows]

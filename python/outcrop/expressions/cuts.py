@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
 from outcrop.expressions.collecting import Collect
-from outcrop.expressions.gathers import Take
+from outcrop.expressions.lying import slowness
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis
 
@@ -154,21 +154,6 @@ def _which(
     def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, int]:
         axis, line = item
         below = tiling.extent(line) <= natural.get(line, 0)
-        return (below, axis == scan, line not in tiling.cuts, _slowness(node, axis))
+        return (below, axis == scan, line not in tiling.cuts, slowness(node, axis))
 
     return min(open_lines, key=rank)[1]
-
-
-def _slowness(node: Node, axis: int) -> int:
-    """How fast an axis is on disk: 0 for the slowest."""
-    while isinstance(node, Take | Collect):
-        # As that lies which is taken.
-        (node,) = node.operands
-    if isinstance(node, Leaf):
-        source = node.view.axes[axis]
-        if isinstance(source, NewAxis):
-            return len(node.view.selectors)
-        if node.source.layout == "column-major":
-            return len(node.view.selectors) - source
-        return source
-    return axis

@@ -14,7 +14,7 @@ from outcrop.expressions.indices import Indices
 from outcrop.expressions.nodes import Leaf, Node, Shape, only
 from outcrop.views import NewAxis, Span, View
 
-__all__ = ["Alias", "Box", "Gather", "Join", "Select", "Share", "Take"]
+__all__ = ["Alias", "Box", "Copy", "Gather", "Join", "Select", "Share", "Take", "by_tile"]
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """For each axis the first index, and the one after the last."""
@@ -45,6 +45,15 @@ class Share:
     coords: tuple[int, ...]
     box: Box
     copy: Copy
+
+
+def by_tile(ends: tuple[int, int], extent: int) -> list[tuple[int, tuple[int, int]]]:
+    """The tiles of an extent that a range of indices is in, and which part of it is in each."""
+    low, high = ends
+    return [
+        (i, (max(i * extent, low), min((i + 1) * extent, high)))
+        for i in range(low // extent, -(-high // extent))
+    ]
 
 
 class Gather(Node):
@@ -244,8 +253,7 @@ class Take(Gather):
                 n = operand.shape[axis]
                 others.append([(i, (i * t, min((i + 1) * t, n))) for i in blocks])
             else:
-                blocks = range(low // t, -(-high // t))
-                others.append([(i, (max(i * t, low), min((i + 1) * t, high))) for i in blocks])
+                others.append(by_tile((low, high), t))
         for chosen in itertools.product(*others):
             coords, needed = tuple(i for i, _ in chosen), tuple(ends for _, ends in chosen)
             yield Share(0, coords, needed, partial(self._copy, box, needed))

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop._store import StoreSource
-from outcrop.expressions.gathers import Alias, Box, Gather, Select, Share
-from outcrop.expressions.nodes import Leaf, Node, Shape, only
+from outcrop.expressions.gathers import Alias, Box, Gather, Share, by_tile
+from outcrop.expressions.lying import slowness, whole
+from outcrop.expressions.nodes import Node, Shape, only
 from outcrop.expressions.taking import taken
-from outcrop.views import NewAxis
 
 __all__ = ["Points", "picked"]
 
@@ -60,10 +59,7 @@ class Points(Gather):
         numbers = np.ravel_multi_index(blocks, counts)
         order = np.argsort(numbers, kind="stable")
         starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
-        others = [
-            [(i, (max(i * t, low), min((i + 1) * t, high))) for i in range(low // t, -(-high // t))]
-            for t, (low, high) in zip((tile[a] for a in self.rest), box[1:], strict=True)
-        ]
+        others = [by_tile(ends, tile[a]) for ends, a in zip(box[1:], self.rest, strict=True)]
         for first, last in itertools.pairwise([*starts.tolist(), len(order)]):
             here = order[first:last]
             # In the order in which they are in the result.
@@ -104,9 +100,10 @@ def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node
     if len(axes) == 1:
         return taken(node, indices[0], axes[0])
     # Those of a tile one after the other, and of a file as they lie, so that little is read twice.
-    slowest_last = sorted(range(len(axes)), key=lambda i: _slowness(node, axes[i]), reverse=True)
+    slowest_last = sorted(range(len(axes)), key=lambda i: slowness(node, axes[i]), reverse=True)
     keys = [indices[i] for i in slowest_last]
-    blocks = [indices[i] // _extent(node, axes[i]) for i in slowest_last]
+    tiled = [i for i in slowest_last if whole(node, axes[i]) > 1]
+    blocks = [indices[i] // whole(node, axes[i]) for i in tiled]
     order = np.lexsort([*keys, *blocks])
     places = Places(tuple(axes), tuple(own[order] for own in indices))
     points = Points.of(node, places)
@@ -116,21 +113,3 @@ def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     return taken(points, back, 0)
-
-
-def _slowness(node: Node, axis: int) -> int:
-    """How fast an axis is on disk: the less, the slower."""
-    while isinstance(node, Select) and isinstance(own := node.view.axes[axis], int):
-        (node,), axis = node.operands, own
-    if isinstance(node, Leaf) and isinstance(source := node.view.axes[axis], int):
-        return -source if node.source.layout == "column-major" else source
-    return axis
-
-
-def _extent(node: Node, axis: int) -> int:
-    """Of a tile on disk."""
-    if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
-        source = node.view.axes[axis]
-        if node.source.layout == "tiled" and not isinstance(source, NewAxis):
-            return max(node.source.tile[source] // abs(node.view.span(axis).step), 1)
-    return max(node.shape[axis], 1)

@@ -25,6 +25,7 @@ from outcrop.expressions.axes import Tiling
 from outcrop.expressions.collecting import Collect, Runs
 from outcrop.expressions.gathers import Alias, Take
 from outcrop.expressions.indices import Listed
+from outcrop.expressions.lying import whole
 from outcrop.expressions.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.points import Points
 from outcrop.views import NewAxis, View
@@ -229,7 +230,7 @@ class _Rows:
         if in_memory or not isinstance(indices, Listed):
             return None
         # A tile is read whole, however little of it is of use.
-        wholes = [min(_whole(operand, a), n) for a, n in enumerate(operand.shape)]
+        wholes = [min(whole(operand, a), n) for a, n in enumerate(operand.shape)]
         tile = tuple(n if a == axis else max(n, wholes[a]) for a, n in enumerate(tile))
         of = max(source[axis], wholes[axis])
         nbytes = max(math.prod(tile) // tile[axis] * node.dtype.itemsize, 1)
@@ -276,9 +277,9 @@ class _Rows:
 
     def sorted(self, budget: int) -> Node:
         """What sorts them."""
-        rows, whole = self.operand.shape[self.axis], _whole(self.operand, self.axis)
+        rows, tile = self.operand.shape[self.axis], whole(self.operand, self.axis)
         room = budget // _PART
-        together = max(room // self.source // whole * whole, whole)
+        together = max(room // self.source // tile * tile, tile)
         runs = -(-rows // together)
         most = budget // _COLLECTED // runs
         if most < _BLOCK:
@@ -331,12 +332,3 @@ def _is_slowest(node: Node, axis: int) -> bool:
         and (node.source.layout, node.view.axes[axis])
         in (("row-major", 0), ("column-major", len(node.view.selectors) - 1))
     )
-
-
-def _whole(node: Node, axis: int) -> int:
-    """How many indices an operand's tiles have along an axis on disk, where they are read whole."""
-    if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
-        source = node.view.axes[axis]
-        if node.source.layout == "tiled" and not isinstance(source, NewAxis):
-            return max(node.source.tile[source] // abs(node.view.span(axis).step), 1)
-    return 1
