@@ -55,12 +55,42 @@ impl Device {
         (read as f64 + written as f64 * slower) / self.profile.as_ref().map_or(1.5 * RATE, |p| p.both)
     }
 
+    /// Seconds in which the device reads and writes at once what takes it `reading` and `writing` seconds alone: their
+    /// sum where it does one thing at a time, and the longer of them where neither is in the other's way. Between
+    /// these, the norm of the two that is right for large requests, which were measured in both directions at once.
+    pub fn at_once(&self, reading: f64, writing: f64) -> f64 {
+        let rates = |p: &Profile| [1.0 / p.read_seconds(LARGEST, 1), 1.0 / p.write_seconds(LARGEST, 1)];
+        let [read, write, both] = self.profile.as_ref().map_or([RATE, RATE, 1.5 * RATE], |p| {
+            let [read, write] = rates(p).map(|rate| rate * LARGEST as f64);
+            [read, write, p.both]
+        });
+        let (mut least, mut most) = NORMS;
+        for _ in 0..40 {
+            let between = (least + most) / 2.0;
+            // The larger the exponent, the less time.
+            let fits = norm(between, 1.0 / read, 1.0 / write) >= 2.0 / both;
+            *if fits { &mut least } else { &mut most } = between;
+        }
+        norm(least, reading, writing)
+    }
+
     /// How many times as long as elsewhere writing takes in space that was just allocated, whatever the size of
     /// requests.
     fn slower(&self) -> f64 {
         let ratio = |p: &Profile| LARGEST as f64 / p.write_seconds(LARGEST, 1).max(1e-12) / p.first_writes;
         self.profile.as_ref().map_or(1.0, ratio).max(1.0)
     }
+}
+
+/// Exponents of norms that are considered: from a sum to nearly the larger.
+const NORMS: (f64, f64) = (1.0, 16.0);
+
+fn norm(exponent: f64, one: f64, other: f64) -> f64 {
+    let larger = one.max(other);
+    if larger == 0.0 {
+        return 0.0;
+    }
+    larger * ((one / larger).powf(exponent) + (other / larger).powf(exponent)).powf(1.0 / exponent)
 }
 
 fn unknown(request: u64, count: u64) -> f64 {

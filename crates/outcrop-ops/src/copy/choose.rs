@@ -257,7 +257,12 @@ impl Task<'_> {
         let (bytes, count) = pieces_of(written.bytes, written.count, store);
         let writing = self.devices.1.write(bytes, count, self.again);
         let moved = (times(read.bytes * read.count), times(written.bytes * written.count));
-        let together = if self.same_device { self.devices.1.both(moved.0, moved.1, self.again) } else { 0.0 };
+        let device = &self.devices.1;
+        let both = if self.same_device {
+            device.at_once(reading, writing).max(device.both(moved.0, moved.1, self.again))
+        } else {
+            reading.max(writing)
+        };
         let rate = match groups.cut {
             Cut::Blocks(_) => turned(self.target.info().dtype.size()),
             _ => copied(),
@@ -266,7 +271,7 @@ impl Task<'_> {
         let arranging = bytes / rate / self.runtime.settings().threads.max(1) as f64;
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
-        let steady = mixed(&[reading, writing, together]).max(arranging);
+        let steady = both.max(arranging);
         let between = if matches!(groups.cut, Cut::Blocks(_)) { BETWEEN.0 } else { BETWEEN.1 };
         let between = (pieces as f64 * between).min(steady);
         let seconds = (reading + writing) * part + steady * (1.0 - part) + between;
@@ -305,13 +310,6 @@ impl Task<'_> {
         let used = pass.threads.room.min(frames.saturating_mul(pass.groups.pieces() as usize)).max(frames);
         Ok(Expected { seconds, peak: threads.staging() + edges + used, pass })
     }
-}
-
-/// Seconds in which a device does what would take it each of these times alone: nearly the longest, and longer where
-/// others are nearly as long. The exponent is a fit by eye to three runs on a disk of changing speed, not a law: with
-/// it, single passes over 4 and 8 GiB took 1.06 to 1.39 times as long as predicted.
-fn mixed(alone: &[f64]) -> f64 {
-    alone.iter().map(|seconds| seconds.powi(3)).sum::<f64>().cbrt()
 }
 
 /// The group at the origin, which is as large as any.
