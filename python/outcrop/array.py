@@ -644,6 +644,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     clip = _as_method(np.clip)
     squeeze = _as_method(np.squeeze)
     dot = _as_method(np.dot)
+    diagonal = _as_method(np.diagonal)
+    trace = _as_method(np.trace)
     conjugate = conj
 
     @property

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outcrop import _native
+from outcrop import _native, selection
 from outcrop._lazy import Computation, ComputedSource, Operand, Target
 from outcrop._norms import norm
 from outcrop.array import Array
@@ -34,6 +34,7 @@ from outcrop.products import outer, stacked_matmul, tensordot, vecdot
 
 __all__ = [
     "cholesky",
+    "diagonal",
     "matmul",
     "matrix_transpose",
     "norm",
@@ -41,6 +42,7 @@ __all__ = [
     "solve",
     "solve_triangular",
     "tensordot",
+    "trace",
     "vecdot",
 ]
 
@@ -136,6 +138,38 @@ def matrix_transpose(x: Array, /) -> Array:
     (2, 4, 3)
     """
     return asarray(x).mT
+
+
+def diagonal(x: Array | ArrayLike, /, *, offset: int = 0) -> Array:
+    """Give the diagonal of a matrix, or of each of a stack; see `outcrop.diagonal`.
+
+    Examples
+    --------
+    >>> oc.linalg.diagonal(oc.asarray([[1, 2], [3, 4]])).compute()
+    array([1, 4])
+    """
+    return selection.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def trace(x: Array | ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    """Sum the diagonal of a matrix, or of each of a stack.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., m, n)
+        What to sum. Only blocks on the diagonal are read, or computed.
+    offset : int
+        Which diagonal; see `outcrop.diagonal`.
+    dtype : dtype-like, optional
+        Of the sum. Default: as for `outcrop.sum`.
+
+    Examples
+    --------
+    >>> oc.linalg.trace(oc.asarray([[1, 2], [3, 4]])).compute()
+    array(5)
+    """
+    found: Array = diagonal(x, offset=offset).sum(-1, dtype=dtype)
+    return found
 
 
 def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:

@@ -14,6 +14,7 @@ from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.arrays import SHORT, array_of, node_of
 from outcrop.expressions.functions import Apply
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce
+from outcrop.expressions.points import on_diagonal
 from outcrop.expressions.pushing import viewed
 from outcrop.expressions.reducing import axes_of, cast
 from outcrop.expressions.reductions import UfuncReduction
@@ -33,9 +34,9 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     ----------
     subscripts : str
         Such as ``"ij,jk->ik"``: a letter for each axis of each operand, and for those of the
-        result. ``...`` stands for axes that broadcast. No operand has a letter twice. Without
-        ``->``, the result has the axes of ``...``, and the letters that occur once, in alphabetical
-        order.
+        result. ``...`` stands for axes that broadcast. Of an operand that has a letter twice, the
+        diagonal is taken. Without ``->``, the result has the axes of ``...``, and the letters that
+        occur once, in alphabetical order.
     *operands : Array or numpy.ndarray
         As many as there are groups of letters.
 
@@ -48,8 +49,6 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     ------
     InvalidArgumentError
         The subscripts make no sense, or not for these shapes.
-    UnsupportedError
-        An operand has a letter twice.
 
     Examples
     --------
@@ -61,6 +60,8 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     if not nodes:
         raise InvalidArgumentError("einsum: no operands")
     inputs, result = parsed(subscripts, [node.shape for node in nodes])
+    straight = [_straight(node, own) for node, own in zip(nodes, inputs, strict=True)]
+    nodes, inputs = [node for node, _ in straight], [own for _, own in straight]
     extents = _extents(inputs, nodes)
     dtype = np.result_type(*(node.dtype for node in nodes))
     if any(node.size == 0 for node in nodes):
@@ -86,6 +87,20 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     ((node, labels),) = terms
     order = tuple(labels.index(c) for c in result)
     return array_of(viewed(node, View.whole(node.shape).transpose(order)))
+
+
+def _straight(node: Node, labels: str) -> tuple[Node, str]:
+    """An operand with each label once: of axes with the same one, the diagonal."""
+    for label in dict.fromkeys(labels):
+        axes = [axis for axis, own in enumerate(labels) if own == label]
+        extents = {node.shape[axis] for axis in axes}
+        if len(extents) > 1:
+            counts = " and ".join(map(str, sorted(extents)))
+            raise InvalidArgumentError(f"einsum: the axes {label!r} have {counts} elements")
+        if len(axes) > 1:
+            node = on_diagonal(node, axes, [0] * len(axes), *extents)
+            labels = label + "".join(c for c in labels if c != label)
+    return node, labels
 
 
 def _extents(inputs: Sequence[str], nodes: Sequence[Node]) -> dict[str, int]:

@@ -1,18 +1,20 @@
-"""Selecting elements of one axis, by indices or by a condition."""
+"""Selecting elements: of one axis, by indices or by a condition; diagonals."""
 
 from typing import Any
 
 import numpy as np
 
+from outcrop.arrangement import moveaxis
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import array_of, node_of
 from outcrop.expressions.indexing import places_of, wrapped
+from outcrop.expressions.points import on_diagonal
 from outcrop.expressions.reducing import axes_of
 from outcrop.expressions.taking import taken
 
-__all__ = ["compress", "extract", "flatnonzero", "nonzero", "take"]
+__all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]
 
 
 def _array(x: Any) -> Array:
@@ -146,3 +148,44 @@ def flatnonzero(a: Any, /) -> Array:
     if array.ndim < 2:
         return nonzero(array.reshape(-1))[0]
     return asarray(np.ravel_multi_index(places_of(array), array.shape))
+
+
+def diagonal(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """Select the elements whose indices along two axes are the same, as `numpy.diagonal` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        Of two axes at least.
+    offset : int
+        How much larger than the index along `axis1` that along `axis2` is.
+    axis1, axis2 : int
+        The two axes. In their place, the result has the diagonal as its last axis.
+
+    Returns
+    -------
+    Array
+        Not computed yet. Of `x`, only blocks on the diagonal are read, or computed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no two axes, or both are one.
+    AxisError
+        There is no such axis.
+
+    Examples
+    --------
+    >>> oc.diagonal(oc.asarray([[1, 2, 3], [4, 5, 6]]), offset=1).compute()
+    array([2, 6])
+    """
+    array = _array(x)
+    if array.ndim < 2:
+        raise InvalidArgumentError("a diagonal is of arrays with two axes at least")
+    (one,), (other,) = axes_of(array.ndim, axis1), axes_of(array.ndim, axis2)
+    if one == other:
+        raise InvalidArgumentError("axis1 and axis2 cannot be the same")
+    firsts = (max(-offset, 0), max(offset, 0))
+    ends = (array.shape[one] - firsts[0], array.shape[other] - firsts[1])
+    found = on_diagonal(node_of(array), (one, other), firsts, max(min(ends), 0))
+    return moveaxis(array_of(found), 0, -1)

@@ -222,6 +222,32 @@ def _close(own: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    found = selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
+    return _placed(found.sum(-1, dtype=dtype), out, "same_kind")
+
+
+def _diag(v: Any, k: int = 0) -> Any:
+    if v.ndim != 1:
+        if v.ndim != 2:
+            raise InvalidArgumentError("Input must be 1- or 2-d.")
+        return selection.diagonal(v, offset=k)
+    extent = v.shape[0] + abs(k)
+    on = constants.eye(extent, k=k, dtype=bool)
+    # The elements follow one another along rows where the diagonal begins in the first row.
+    given = arrangement.pad(v, (0, abs(k)))
+    return manipulation.where(on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype))
+
+
+def _argwhere(a: Any) -> Any:
+    array = arrangement.with_axes(a, 1)
+    found = manipulation.stack(selection.nonzero(array), axis=1)
+    # Of a single element, NumPy gives no index at all, and says by their number whether it is one.
+    return found if a.ndim else found[:, :0]
+
+
 def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Which function of our own stands for which one of NumPy's."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -302,6 +328,16 @@ def names() -> dict[Callable[..., Any], Callable[..., Any]]:
         np.extract: lambda condition, arr: selection.extract(condition, arr),
         np.nonzero: lambda a: selection.nonzero(a),
         np.flatnonzero: lambda a: selection.flatnonzero(a),
+        np.argwhere: _argwhere,
+        np.diagonal: lambda a, offset=0, axis1=0, axis2=1: selection.diagonal(
+            a, offset=offset, axis1=axis1, axis2=axis2
+        ),
+        np.linalg.diagonal: lambda x, /, *, offset=0: selection.diagonal(
+            x, offset=offset, axis1=-2, axis2=-1
+        ),
+        np.trace: _trace,
+        np.linalg.trace: lambda x, /, *, offset=0, dtype=None: _trace(x, offset, -2, -1, dtype),
+        np.diag: _diag,
         np.einsum: _einsum,
         np.tensordot: lambda a, b, axes=2: products.tensordot(a, b, axes=axes),
         np.outer: _outer,

@@ -1,6 +1,7 @@
 """Elements at places: at an index along each of several axes."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,12 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.expressions.gathers import Alias, Box, Gather, Share, by_tile
+from outcrop.expressions.gathers import Alias, Box, Gather, Join, Share, by_tile
 from outcrop.expressions.lying import slowness, whole
 from outcrop.expressions.nodes import Node, Shape, only
+from outcrop.expressions.pushing import viewed
 from outcrop.expressions.taking import taken
+from outcrop.views import View
 
-__all__ = ["Points", "picked"]
+__all__ = ["Points", "on_diagonal", "picked"]
+
+_SIDE = 512
+"""Indices along each side of the blocks in which a diagonal is looked up, at least: rows of blocks
+have about as many bytes as a block of the disk."""
+
+_MOST = 256
+"""Blocks, at most."""
 
 Integers = NDArray[np.int64]
 
@@ -113,3 +123,22 @@ def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     return taken(points, back, 0)
+
+
+def on_diagonal(node: Node, axes: Sequence[int], firsts: Sequence[int], count: int) -> Node:
+    """What is at so many places, one further along each axis than the one before.
+
+    Block by block, so that nothing else is read, nor computed, than what is in these.
+    """
+    unit = math.lcm(*(whole(node, axis) for axis in axes))
+    side = max(_SIDE, -(-count // _MOST))
+    side = -(-side // unit) * unit
+    parts = []
+    for begin in range(0, max(count, 1), side):
+        extent = min(side, count - begin)
+        key = [slice(None)] * node.ndim
+        for axis, first in zip(axes, firsts, strict=True):
+            key[axis] = slice(first + begin, first + begin + extent)
+        block = viewed(node, View.whole(node.shape).index(tuple(key)))
+        parts.append(picked(block, axes, [np.arange(extent)] * len(axes)))
+    return parts[0] if len(parts) == 1 else Join.of(parts, 0)

@@ -60,8 +60,4 @@ def _ellipsis(labels: str, shape: Shape) -> int:
         raise InvalidArgumentError(
             f"einsum: {labels!r} does not name the axes of an array of shape {shape}"
         )
-    if len(set(named)) != len(named):
-        raise UnsupportedError(
-            f"einsum: {labels!r} names an axis twice, which is not supported in this version"
-        )
     return rest
