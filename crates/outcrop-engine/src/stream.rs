@@ -65,6 +65,11 @@ pub trait Job: Sync {
 
     /// Bytes that a piece counts for in the progress, its store units alike.
     fn progress(&self, piece: u64) -> u64;
+
+    /// Bytes that its load units count for: none, where what is loaded is soon stored.
+    fn loaded(&self, _piece: u64) -> u64 {
+        0
+    }
 }
 
 /// The frames of a piece, while units use them.
@@ -207,6 +212,12 @@ impl State {
     }
 }
 
+/// What the `unit`th of some units that are alike counts for, counted from 1.
+fn share(bytes: u64, unit: u64, units: u64) -> u64 {
+    let until = |unit: u64| (u128::from(bytes) * u128::from(unit) / u128::from(units)) as u64;
+    until(unit) - until(unit - 1)
+}
+
 struct Run<'a> {
     runtime: &'a Runtime,
     job: &'a dyn Job,
@@ -225,7 +236,7 @@ struct Run<'a> {
 /// [`Error::Interrupted`].
 pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
     let pieces = job.pieces();
-    let total: u64 = (0..pieces).map(|p| job.progress(p)).sum();
+    let total: u64 = (0..pieces).map(|p| job.loaded(p) + job.progress(p)).sum();
     let largest: usize = (0..pieces)
         .map(|p| job.frames(p).iter().map(|&b| outcrop_store::frame::charged(b)).sum())
         .max()
@@ -389,8 +400,10 @@ impl Run<'_> {
         }
         let p = state.open.iter_mut().find(|p| p.index == piece).expect("open until its units are done");
         p.loads_left -= 1;
-        if p.loads_left == 0 {
-            if p.stores == 0 {
+        let (loads, left, stores) = (p.loads, p.loads_left, p.stores);
+        state.done_bytes += share(self.job.loaded(piece), loads - left, loads);
+        if left == 0 {
+            if stores == 0 {
                 self.finish(&mut state, piece);
                 state.done_bytes += self.job.progress(piece);
             }
@@ -433,9 +446,7 @@ impl Run<'_> {
         if p.stores_left == 0 {
             self.finish(&mut state, piece);
         }
-        let bytes = self.job.progress(piece);
-        let until = |units: u64| (u128::from(bytes) * u128::from(units) / u128::from(stores)) as u64;
-        state.done_bytes += until(done) - until(done - 1);
+        state.done_bytes += share(self.job.progress(piece), done, stores);
         true
     }
 

@@ -4,16 +4,19 @@
 //! Where the source is fast along one axis and the target along another, groups that fit small budgets are many
 //! short pieces of one of the files. Then two passes may be faster: the first one leaves *panels*, each a
 //! contiguous part of the target with its elements in the source's order, and the second one puts the elements
-//! of each panel in order. Both are planned, and the one that is predicted to take the least time is taken.
+//! of each panel in order. Where memory holds a good part of all, the first one can keep panels there
+//! ([`keeping`]). All are planned, and what is predicted to take the least time is taken.
 
 mod choose;
 mod fold;
 mod groups;
+mod keeping;
 mod pass;
 
 use choose::{Expected, Task};
 use fold::Folded;
 use groups::Cut;
+use keeping::Keeping;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
@@ -33,12 +36,62 @@ use std::sync::Arc;
 /// A movement that is planned.
 pub struct Movement {
     target: Arc<dyn Store>,
-    passes: Vec<Expected>,
-    /// Where elements wait between two passes, if not in the target's own file.
-    scratch: Option<Between>,
+    way: Way,
     commit: u64,
     measured: bool,
     others: Vec<(String, f64)>,
+}
+
+/// How everything is moved.
+enum Way {
+    /// In passes, one after the other.
+    Passes {
+        passes: Vec<Expected>,
+        /// Where elements wait between two of them, if not in the target's own file.
+        scratch: Option<Between>,
+    },
+    /// In two, the first of which keeps a part in memory.
+    Keeping(Box<Keeping>),
+}
+
+impl Way {
+    fn seconds(&self) -> f64 {
+        match self {
+            Way::Passes { passes, .. } => passes.iter().map(|p| p.seconds).sum(),
+            Way::Keeping(keeping) => keeping.seconds(),
+        }
+    }
+
+    fn peak(&self) -> usize {
+        match self {
+            Way::Passes { passes, .. } => passes.iter().map(|p| p.peak).max().unwrap_or(0),
+            Way::Keeping(keeping) => keeping.peak(),
+        }
+    }
+
+    fn facts(&self) -> Result<Vec<PassFacts>> {
+        let facts = |expected: &Expected| {
+            let (bytes_read, bytes_written) = expected.pass.bytes()?;
+            let remark = remark(&expected.pass);
+            Ok(PassFacts { remark, bytes_read, bytes_written, seconds: expected.seconds })
+        };
+        match self {
+            Way::Passes { passes, .. } => passes.iter().map(facts).collect(),
+            Way::Keeping(keeping) => keeping.facts(),
+        }
+    }
+
+    /// For people.
+    fn describe(&self) -> String {
+        match self {
+            Way::Passes { passes, .. } => {
+                let remarks: Vec<String> = passes.iter().map(|p| remark(&p.pass)).collect();
+                let count = if passes.len() == 1 { "one pass" } else { "two passes" };
+                format!("{count}: {}", remarks.join("; "))
+            }
+            Way::Keeping(keeping) => format!("two passes: {}", keeping.remarks().join("; ")),
+        }
+    }
 }
 
 /// How elements wait between two passes.
@@ -67,12 +120,7 @@ impl Movement {
     /// # Errors
     /// Those of the stores, where stored sizes have to be looked up.
     pub fn passes(&self) -> Result<Vec<PassFacts>> {
-        let facts = |expected: &Expected| {
-            let (bytes_read, bytes_written) = expected.pass.bytes()?;
-            let remark = remark(&expected.pass);
-            Ok(PassFacts { remark, bytes_read, bytes_written, seconds: expected.seconds })
-        };
-        self.passes.iter().map(facts).collect()
+        self.way.facts()
     }
 
     /// Bytes written at the end beside those of the passes.
@@ -82,12 +130,15 @@ impl Movement {
 
     /// Bytes of the budget in use at once, at most.
     pub fn peak_bytes(&self) -> usize {
-        self.passes.iter().map(|p| p.peak).max().unwrap_or(0)
+        self.way.peak()
     }
 
     /// Bytes of scratch space.
     pub fn scratch_bytes(&self) -> u64 {
-        self.scratch.as_ref().map_or(0, |_| self.target.info().nbytes())
+        match &self.way {
+            Way::Passes { scratch: Some(_), .. } => self.target.info().nbytes(),
+            _ => 0,
+        }
     }
 
     /// Whether the speed of the devices was measured.
@@ -97,7 +148,7 @@ impl Movement {
 
     /// How long it takes.
     pub fn seconds(&self) -> f64 {
-        self.passes.iter().map(|p| p.seconds).sum()
+        self.way.seconds()
     }
 
     /// What was not chosen: how it would move, and seconds.
@@ -106,23 +157,27 @@ impl Movement {
     }
 
     /// Moves. The target is not committed.
-    fn run(mut self, runtime: &Runtime, watch: &mut dyn Watch) -> Result<Report> {
+    fn run(self, runtime: &Runtime, watch: &mut dyn Watch) -> Result<Report> {
+        let (mut passes, between) = match self.way {
+            Way::Passes { passes, scratch } => (passes, scratch),
+            Way::Keeping(keeping) => return keeping.run(runtime, watch),
+        };
         let mut scratch = None;
-        if let Some(between) = &self.scratch {
+        if let Some(between) = &between {
             let dir = ScratchDir::new(&runtime.scratch_dir())?;
             let format = NewFormat::Raw { column_major: false };
             let dtype = self.target.info().dtype;
             let path = dir.path().join("between");
             let file = create(runtime.disk(), &path, &between.shape, dtype, format, false)?;
             let panels = Arc::clone(&file).panels(&between.panel, &between.axes).expect("it is one file");
-            self.passes[0].pass.target = Arc::clone(&panels);
-            self.passes[1].pass.source = panels;
+            passes[0].pass.target = Arc::clone(&panels);
+            passes[1].pass.source = panels;
             scratch = Some((file, dir));
         }
-        let count = self.passes.len() as u64;
+        let count = passes.len() as u64;
         let mut sum = Report::default();
         let moved = (|| {
-            for (i, Expected { pass, .. }) in self.passes.iter().enumerate() {
+            for (i, Expected { pass, .. }) in passes.iter().enumerate() {
                 let done = i as u64;
                 let mut part = |now: u64, total: u64| watch.tick(done * total + now, count * total);
                 let report = pass.run(runtime, &mut part)?;
@@ -138,8 +193,7 @@ impl Movement {
         // Files first, then the directory in which they are.
         if let Some((file, dir)) = scratch {
             file.abort();
-            self.passes.clear();
-            drop((file, dir));
+            drop((passes, file, dir));
         }
         moved
     }
@@ -156,14 +210,18 @@ fn remark(pass: &Pass) -> String {
     let mut in_source = region.clone();
     in_source.start.iter_mut().zip(&pass.origin).for_each(|(s, o)| *s += o);
     let (read, written) = (pass.source.extents(&in_source), pass.target.extents(&region));
-    let sides: Vec<String> = group.iter().map(ToString::to_string).collect();
     format!(
         "{n} group{} of {}, read in pieces of {}, written in pieces of {}",
         if n == 1 { "" } else { "s" },
-        sides.join(" x "),
+        shape_of(group),
         size(read.bytes),
         size(written.bytes)
     )
+}
+
+/// A shape, for people.
+fn shape_of(extents: &[u64]) -> String {
+    extents.iter().map(ToString::to_string).collect::<Vec<_>>().join(" x ")
 }
 
 /// Bytes, for people.
@@ -240,55 +298,63 @@ fn plan_as_it_is(
         let target = Arc::clone(target);
         return Ok(Movement {
             target,
-            passes: Vec::new(),
-            scratch: None,
+            way: Way::Passes { passes: Vec::new(), scratch: None },
             commit,
             measured: true,
             others: Vec::new(),
         });
     }
-    let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, bytes);
-    let elsewhere = runtime.used_elsewhere();
-    let mut job = Task {
-        runtime,
-        operation,
-        devices: (device(source), device(target)),
-        same_device: is_same_device(source, target),
-        source: Arc::clone(&shown),
-        origin: region.start.clone(),
-        target: Arc::clone(target),
-        again: false,
-        limit: runtime.budget().limit().saturating_sub(elsewhere),
-        elsewhere,
-    };
+    let mut job = task(runtime, operation, &shown, region.start.clone(), target);
     let ndim = region.ndim();
     let tiles = |store: &Arc<dyn Store>| store.file_axes().is_none().then(|| store.info().tile.clone());
     let unit = tiles(target).or_else(|| tiles(&shown)).unwrap_or_else(|| Dims::from_elem(1, ndim));
     let one = job.best(&unit);
-    let two = two_passes(&job, &one);
-    let measured = job.devices.0.is_measured() && job.devices.1.is_measured();
-    let movement = |passes, scratch| Movement {
-        target: Arc::clone(target),
-        passes,
-        scratch,
-        commit,
-        measured,
-        others: Vec::new(),
-    };
-    let one = one.map(|pass| movement(vec![pass], None));
-    let two = two.map(|(passes, scratch)| movement(passes, scratch));
-    let (mut chosen, other, label) = match (one, two) {
-        (Ok(one), Some(two)) if two.seconds() < one.seconds() => (two, Some(one), "one pass"),
-        (Ok(one), two) => (one, two, "two passes"),
-        (Err(_), Some(two)) => (two, None, ""),
-        (Err(error), None) => return Err(least(&mut job, error)),
-    };
-    // What nobody would do is not worth a line.
-    if let Some(other) = other.filter(|other| other.seconds() < 50.0 * chosen.seconds()) {
-        let remarks: Vec<String> = other.passes.iter().map(|p| remark(&p.pass)).collect();
-        chosen.others.push((format!("{label}: {}", remarks.join("; ")), other.seconds()));
+    let mut ways = Vec::new();
+    if is_worth_two(&job, &one) {
+        ways.extend(two_passes(&job).map(|(passes, scratch)| Way::Passes { passes, scratch }));
+        ways.extend(Keeping::best(&job).map(|keeping| Way::Keeping(Box::new(keeping))));
     }
-    Ok(chosen)
+    match one {
+        // Where they take the same time, the first of them is taken.
+        Ok(one) => ways.insert(0, Way::Passes { passes: vec![one], scratch: None }),
+        Err(error) if ways.is_empty() => return Err(least(&mut job, error)),
+        Err(_) => {}
+    }
+    ways.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));
+    let mut ways = ways.into_iter();
+    let way = ways.next().expect("there is one");
+    // What nobody would do is not worth a line.
+    let others = ways.filter(|other| other.seconds() < 50.0 * way.seconds());
+    Ok(Movement {
+        target: Arc::clone(target),
+        commit,
+        measured: job.devices.0.is_measured() && job.devices.1.is_measured(),
+        others: others.map(|other| (other.describe(), other.seconds())).collect(),
+        way,
+    })
+}
+
+fn task<'a>(
+    runtime: &'a Runtime,
+    operation: &'static str,
+    source: &Arc<dyn Store>,
+    origin: Dims,
+    target: &Arc<dyn Store>,
+) -> Task<'a> {
+    let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, target.info().nbytes());
+    let elsewhere = runtime.used_elsewhere();
+    Task {
+        runtime,
+        operation,
+        devices: (device(source), device(target)),
+        same_device: is_same_device(source, target),
+        source: Arc::clone(source),
+        origin,
+        target: Arc::clone(target),
+        again: false,
+        limit: runtime.budget().limit().saturating_sub(elsewhere),
+        elsewhere,
+    }
 }
 
 /// Memory sizes that are tried for naming the least.
@@ -320,21 +386,17 @@ fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {
 /// How much longer than moving all bytes once a single pass may take before two are considered.
 const WORTH_TWO: f64 = 1.15;
 
-/// The best two passes, where they may be worth it.
-fn two_passes(job: &Task<'_>, one: &Result<Expected>) -> Option<(Vec<Expected>, Option<Between>)> {
-    let target = job.target.info();
-    let bytes = target.nbytes();
-    if bytes == 0 {
-        return None;
-    }
-    if let Ok(one) = one {
-        let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
-        if one.pass.groups.cut == Cut::Group
-            || one.seconds < WORTH_TWO * least.max(job.devices.1.both(bytes, bytes, false))
-        {
-            return None;
-        }
-    }
+/// Whether more than one pass may be worth it.
+fn is_worth_two(job: &Task<'_>, one: &Result<Expected>) -> bool {
+    let bytes = job.target.info().nbytes();
+    let Ok(one) = one else { return true };
+    let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
+    one.pass.groups.cut != Cut::Group
+        && one.seconds >= WORTH_TWO * least.max(job.devices.1.both(bytes, bytes, false))
+}
+
+/// The best two plain passes, where there are such.
+fn two_passes(job: &Task<'_>) -> Option<(Vec<Expected>, Option<Between>)> {
     let mut best: Option<(f64, Vec<Expected>, Option<Between>)> = None;
     for room in rooms(job) {
         let Some(found) = through_panels(job, room) else { continue };
@@ -355,16 +417,7 @@ fn rooms(job: &Task<'_>) -> impl Iterator<Item = u64> {
 fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Between>)> {
     let target = job.target.info();
     let ndim = target.shape.len();
-    // Inside a panel, elements wait in the order in which they come. Those of tiles come in long pieces where
-    // the axis along which panels are short is the fastest.
-    let inside: Vec<usize> = match (job.source.file_axes(), job.target.file_axes()) {
-        (Some(axes), _) => axes.to_vec(),
-        (None, axes) => {
-            let mut axes = axes.map_or_else(|| (0..ndim).collect(), |a| a.to_vec());
-            axes.rotate_left(1.min(ndim));
-            axes
-        }
-    };
+    let inside = inside_panels(job);
     let (panel, between, panels) = match job.target.file_axes() {
         Some(axes) => {
             let panel = contiguous(&axes, &target.shape, target.dtype.size() as u64, room)?;
@@ -408,16 +461,44 @@ fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Be
         devices: (job.devices.0.clone(), device.clone()),
         ..*job
     };
-    let second = Task {
-        same_device: same_device.1,
+    let devices = (device, job.devices.1.clone());
+    let second = turning(job, panels, &panel, devices, same_device.1, between.is_none())?;
+    Some((vec![first.best(&unit).ok()?, second], between))
+}
+
+/// The order of the axes inside panels, in which elements wait as they come. Those of tiles come in long pieces where
+/// the axis along which panels are short is the fastest.
+fn inside_panels(job: &Task<'_>) -> Vec<usize> {
+    let ndim = job.target.info().shape.len();
+    match (job.source.file_axes(), job.target.file_axes()) {
+        (Some(axes), _) => axes.to_vec(),
+        (None, axes) => {
+            let mut axes = axes.map_or_else(|| (0..ndim).collect(), |a| a.to_vec());
+            axes.rotate_left(1.min(ndim));
+            axes
+        }
+    }
+}
+
+/// The pass that puts the elements of each panel in order: `again` where that is written over the panel.
+fn turning(
+    job: &Task<'_>,
+    panels: Arc<dyn Store>,
+    panel: &[u64],
+    devices: (Device, Device),
+    same_device: bool,
+    again: bool,
+) -> Option<Expected> {
+    let task = Task {
+        same_device,
         source: panels,
-        origin: Dims::from_elem(0, ndim),
+        origin: Dims::from_elem(0, panel.len()),
         target: Arc::clone(&job.target),
-        devices: (device, job.devices.1.clone()),
-        again: between.is_none(),
+        devices,
+        again,
         ..*job
     };
-    Some((vec![first.best(&unit).ok()?, second.exactly(&panel)?], between))
+    task.exactly(panel)
 }
 
 /// The largest box that is contiguous in an array with its axes in this order, and has at most `room` bytes; `None`

@@ -351,7 +351,7 @@ fn candidates(
 }
 
 /// Bytes in a second that one thread turns, of elements of this size, on their way into blocks and out again.
-fn turned(itemsize: usize) -> f64 {
+pub(super) fn turned(itemsize: usize) -> f64 {
     static RATES: [Measured; 5] = [const { Measured::new() }; 5];
     RATES[itemsize.ilog2().min(4) as usize].get_or_measure(|| {
         let item = itemsize as isize;
@@ -361,7 +361,7 @@ fn turned(itemsize: usize) -> f64 {
 }
 
 /// Bytes in a second that one thread copies.
-fn copied() -> f64 {
+pub(super) fn copied() -> f64 {
     static RATE: Measured = Measured::new();
     RATE.get_or_measure(|| 1.0 / seconds_per_byte(1, [SIDE, 1]))
 }

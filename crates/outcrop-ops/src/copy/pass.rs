@@ -142,7 +142,7 @@ impl Pass {
     }
 
     /// How many boxes of a group have a frame each.
-    fn count(&self, group: &ArrayBox) -> usize {
+    pub(super) fn count(&self, group: &ArrayBox) -> usize {
         match &self.groups.cut {
             Cut::Group => 1,
             Cut::Target => units(self.target.as_ref(), group, PART).len(),
@@ -190,25 +190,27 @@ impl Pass {
     }
 
     /// Which frames a box of a group touches.
-    fn touched(&self, group: &ArrayBox, region: &ArrayBox) -> Vec<usize> {
+    pub(super) fn touched(&self, group: &ArrayBox, region: &ArrayBox) -> Vec<usize> {
         match &self.groups.cut {
             Cut::Blocks(blocks) => blocks.touched(group, region),
             _ => (0..self.count(group)).collect(),
         }
     }
 
-    /// The memory of some frames of a group, seen from the target, and moved for the source.
-    fn canvas(
+    /// The memory of some frames of a group, the first of which is in the place `first`: seen from the target, and moved
+    /// for the source.
+    pub(super) fn patches(
         &self,
         group: &ArrayBox,
         frames: &Frames,
+        first: usize,
         wanted: &[usize],
         place: impl Fn(&ArrayBox) -> ArrayBox,
-    ) -> Canvas {
+    ) -> Vec<Patch> {
         let itemsize = self.target.info().dtype.size();
         let parts = self.framed(group, wanted);
         let patches = wanted.iter().zip(&parts).filter_map(|(&i, part)| {
-            let frame = frames.get(i)?;
+            let frame = frames.get(first + i)?;
             let region = place(part);
             Some(match self.groups.cut {
                 Cut::Blocks(_) => Patch::ordered(region, frame.as_ptr(), &self.groups.order, itemsize),
@@ -219,9 +221,38 @@ impl Pass {
                 _ => Patch::dense(region, frame.as_ptr(), frame.len(), itemsize),
             })
         });
+        patches.collect()
+    }
+
+    /// Some frames of a group as a canvas.
+    fn canvas(
+        &self,
+        group: &ArrayBox,
+        frames: &Frames,
+        first: usize,
+        wanted: &[usize],
+        place: impl Fn(&ArrayBox) -> ArrayBox,
+    ) -> Canvas {
+        let patches = self.patches(group, frames, first, wanted, &place);
         // SAFETY: the parts cover the group, each has a frame of its own that lives until its store
         // unit is done, and units touch disjoint boxes.
-        unsafe { Canvas::new(place(group), itemsize, patches) }
+        unsafe { Canvas::new(place(group), self.target.info().dtype.size(), patches) }
+    }
+
+    /// A store unit of a piece whose first frame is in the place `first`.
+    pub(super) fn store_from(
+        &self,
+        mover: &mut Mover,
+        piece: u64,
+        unit: u64,
+        frames: &Frames,
+        first: usize,
+    ) -> Result<()> {
+        let group = self.group(piece);
+        let region = &self.stores(&group)[unit as usize];
+        let touched = self.touched(&group, region);
+        let canvas = self.canvas(&group, frames, first, &touched, ArrayBox::clone);
+        self.target.store(mover, &canvas.part(region))
     }
 
     /// Loads a unit with what the group before has left of its blocks.
@@ -287,21 +318,31 @@ impl Pass {
     /// # Errors
     /// Those of the stores.
     pub(super) fn bytes(&self) -> Result<(u64, u64)> {
-        let (mut read, mut written) = (0, 0);
-        let staging = self.threads.load_staging;
+        let mut sum = (0, 0);
         for piece in 0..self.groups.pieces() {
-            let group = self.group(piece);
-            for unit in self.loads(&group) {
-                let unit = self.in_source(&unit);
-                read += self.source.bytes_to_load_with(&unit, staging)?;
-                if let (Some(beside), true) = (&self.beside, self.groups.follows(piece)) {
-                    let cuts = self.source.cuts(&unit, staging).unwrap_or_default();
-                    read -= cuts.begun + if beside.has_heads() { cuts.ended } else { 0 };
-                }
+            let (read, written) = self.bytes_of(piece)?;
+            sum = (sum.0 + read, sum.1 + written);
+        }
+        Ok(sum)
+    }
+
+    /// The same of one piece.
+    ///
+    /// # Errors
+    /// Those of the stores.
+    pub(super) fn bytes_of(&self, piece: u64) -> Result<(u64, u64)> {
+        let (mut read, mut written) = (0, 0);
+        let (staging, group) = (self.threads.load_staging, self.group(piece));
+        for unit in self.loads(&group) {
+            let unit = self.in_source(&unit);
+            read += self.source.bytes_to_load_with(&unit, staging)?;
+            if let (Some(beside), true) = (&self.beside, self.groups.follows(piece)) {
+                let cuts = self.source.cuts(&unit, staging).unwrap_or_default();
+                read -= cuts.begun + if beside.has_heads() { cuts.ended } else { 0 };
             }
-            for unit in self.stores(&group) {
-                written += self.target.bytes_to_store(&unit)?;
-            }
+        }
+        for unit in self.stores(&group) {
+            written += self.target.bytes_to_store(&unit)?;
         }
         Ok((read, written))
     }
@@ -333,7 +374,7 @@ impl Job for Pass {
         let group = self.group(piece);
         let region = &self.loads(&group)[unit as usize];
         let touched = self.touched(&group, region);
-        let canvas = self.canvas(&group, frames, &touched, |part| self.in_source(part));
+        let canvas = self.canvas(&group, frames, 0, &touched, |part| self.in_source(part));
         let canvas = canvas.part(&self.in_source(region));
         match &self.beside {
             Some(beside) => self.load_beside(beside, mover, piece, unit, &canvas),
@@ -341,11 +382,7 @@ impl Job for Pass {
         }
     }
     fn store(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
-        let group = self.group(piece);
-        let region = &self.stores(&group)[unit as usize];
-        let touched = self.touched(&group, region);
-        let canvas = self.canvas(&group, frames, &touched, ArrayBox::clone);
-        self.target.store(mover, &canvas.part(region))
+        self.store_from(mover, piece, unit, frames, 0)
     }
     fn frees(&self, piece: u64, unit: u64) -> Range<usize> {
         let unit = unit as usize;

@@ -74,6 +74,16 @@ impl Patch {
         Patch { region, start, strides, capacity: 0, lead: 0 }
     }
 
+    /// The same memory with the indices of some axes running backwards.
+    pub fn reversed(mut self, is_reversed: impl Fn(usize) -> bool) -> Patch {
+        for axis in (0..self.strides.len()).filter(|&axis| is_reversed(axis)) {
+            let last = self.region.shape[axis].saturating_sub(1) as isize;
+            self.start = self.start.wrapping_offset(last * self.strides[axis]);
+            self.strides[axis] = -self.strides[axis];
+        }
+        Patch { capacity: 0, lead: 0, ..self }
+    }
+
     /// A block with any strides, in bytes.
     pub fn strided(region: ArrayBox, start: *mut u8, strides: Strides) -> Patch {
         Patch { region, start, strides, capacity: 0, lead: 0 }

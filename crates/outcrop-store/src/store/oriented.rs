@@ -130,6 +130,10 @@ impl Store for OrientedArray {
         self.inner.extents(&self.inside(region))
     }
 
+    fn phase(&self, region: &ArrayBox) -> usize {
+        self.inner.phase(&self.inside(region))
+    }
+
     fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
         let boxes = self.inner.tile_boxes(&self.inside(region));
         boxes.iter().map(|own| self.orientation.shown(own, &self.inner.info().shape)).collect()
