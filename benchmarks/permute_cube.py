@@ -20,7 +20,7 @@ path, out, shape = sys.argv[1], sys.argv[2], tuple(map(int, sys.argv[3:6]))
 x = oc.open(path, shape=shape, dtype="f4")
 turned = oc.permute_dims(x, tuple(map(int, sys.argv[6:])))
 plan = oc.plan(turned, out)
-before = io(); start = time.perf_counter()
+alike(); before = io(); start = time.perf_counter()
 turned.save(out)
 seconds = time.perf_counter() - start
 report(predicted=plan.seconds, planned_read=plan.bytes_read, planned_written=plan.bytes_written,

@@ -36,7 +36,7 @@ path, out, rows, columns, dtype = sys.argv[1], sys.argv[2], int(sys.argv[3]), in
 x = oc.open(path, shape=(rows, columns), dtype=dtype)
 turned = {turned}
 plan = oc.plan(turned, out)
-before = io(); start = time.perf_counter()
+alike(); before = io(); start = time.perf_counter()
 turned.save(out)
 seconds = time.perf_counter() - start
 report(predicted=plan.seconds, planned_read=plan.bytes_read, planned_written=plan.bytes_written,

@@ -145,8 +145,8 @@ impl Keeping {
                 reading.max(writing)
             }
         };
-        let units = self.loads.len() as u64;
-        let read = from.read((bytes / units as f64) as u64, units);
+        let runs = self.source.extents(&self.in_source(&self.loads[0]));
+        let read = from.read(runs.bytes, runs.count * self.loads.len() as u64);
         let run = self.run_bytes();
         let written = to.write(run as u64, (waits * bytes / run) as u64, false);
         let arranging = (part * bytes / turned(itemsize) + waits * bytes / copied()) / threads;
