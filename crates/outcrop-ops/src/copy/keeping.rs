@@ -430,7 +430,7 @@ mod tests {
     /// Also the first and the last block of the file, and the one that waiting and kept panels share.
     #[test]
     fn everything_is_in_its_place_and_as_many_bytes_move_as_planned() {
-        let mut read_back = |axes: [usize; 2],
+        let read_back = |axes: [usize; 2],
                              reversed: [bool; 2],
                              shape: [u64; 2],
                              dtype: DType,
