@@ -430,12 +430,7 @@ mod tests {
     /// Also the first and the last block of the file, and the one that waiting and kept panels share.
     #[test]
     fn everything_is_in_its_place_and_as_many_bytes_move_as_planned() {
-        let read_back = |axes: [usize; 2],
-                             reversed: [bool; 2],
-                             shape: [u64; 2],
-                             dtype: DType,
-                             from,
-                             to| {
+        let read_back = |axes: [usize; 2], reversed: [bool; 2], shape: [u64; 2], dtype: DType, from, to| {
             let dir = tempfile::tempdir().unwrap();
             let itemsize = dtype.size();
             let count = (shape[0] * shape[1]) as usize * itemsize;
