@@ -416,6 +416,7 @@ mod tests {
     use outcrop_store::io::EngineChoice;
     use outcrop_store::store::open::{NewFormat, create};
     use outcrop_store::store::oriented::{Orientation, OrientedArray};
+    use outcrop_store::store::sketch::Sketch;
 
     const NPY: NewFormat = NewFormat::Npy { column_major: false };
     const RAW: NewFormat = NewFormat::Raw { column_major: false };
@@ -445,6 +446,7 @@ mod tests {
             with(&mut bytes, &shape, itemsize, |canvas| access::write(&big, &source, canvas, &mut quiet))
                 .unwrap();
             access::commit(&big, &source).unwrap();
+            let is_raw = matches!(to, NewFormat::Raw { .. });
             let turn = Orientation::new(&axes, &reversed).unwrap();
             let shown = OrientedArray::of(&source, turn).unwrap();
             let turned = shown.info().shape.clone();
@@ -454,6 +456,15 @@ mod tests {
             let keeping = Keeping::best(&job).expect("there is memory for some panels");
             let facts = keeping.facts().unwrap();
             let planned = |of: fn(&PassFacts) -> u64| facts.iter().map(of).sum::<u64>();
+            if is_raw {
+                // The same where there is no file yet.
+                let sketch: Arc<dyn Store> = Arc::new(Sketch::in_one_file(target.info().clone(), 0));
+                let early = task(&runtime, "transpose", &shown, Dims::from_elem(0, 2), &sketch);
+                for (own, early) in facts.iter().zip(Keeping::best(&early).unwrap().facts().unwrap()) {
+                    let bytes = |pass: &PassFacts| (pass.bytes_read, pass.bytes_written);
+                    assert_eq!(bytes(own), bytes(&early));
+                }
+            }
             let (mut told, mut of) = (0, 0);
             let report = keeping
                 .run(&runtime, &mut |done, total| {

@@ -223,7 +223,7 @@ impl Store for LinearArray {
     }
 
     fn phase(&self, region: &ArrayBox) -> usize {
-        if region.is_empty() { 0 } else { (self.layout.runs(region).first % BLOCK as u64) as usize }
+        traffic::phase(&self.layout, region)
     }
 
     fn loads_straight(&self, region: &ArrayBox) -> bool {

@@ -67,6 +67,13 @@ impl Store for Sketch {
         }
     }
 
+    fn phase(&self, region: &ArrayBox) -> usize {
+        match &self.kind {
+            Kind::InOneFile(layout) => traffic::phase(layout, region),
+            Kind::Tiled(_) => 0,
+        }
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         Ok(match &self.kind {
             Kind::InOneFile(layout) => traffic::to_load(layout, layout.end(), region, usize::MAX >> 1),

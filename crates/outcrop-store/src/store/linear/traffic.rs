@@ -16,6 +16,11 @@ pub(in crate::store) fn is_regular(layout: &LinearLayout, region: &ArrayBox) -> 
     aligned && runs.strides.last().is_none_or(|&s| s > runs.run_bytes + READ_THROUGH)
 }
 
+/// How far behind the edge of a block a box's first element stands.
+pub(in crate::store) fn phase(layout: &LinearLayout, region: &ArrayBox) -> usize {
+    if region.is_empty() { 0 } else { (layout.runs(region).first % BLOCK as u64) as usize }
+}
+
 /// Bytes read for a box of a file that ends at `end`, with `room` bytes of staging memory.
 pub(in crate::store) fn to_load(layout: &LinearLayout, end: u64, region: &ArrayBox, room: usize) -> u64 {
     if region.is_empty() {
