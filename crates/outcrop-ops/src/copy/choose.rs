@@ -19,7 +19,7 @@ const TRIED: [u64; 3] = [64, 16, 7];
 const AHEAD: usize = 64 << 20;
 /// Seconds that are lost at the edge of two groups: where they are cut into blocks, none of which is whole before the
 /// last load of its group, and otherwise. At most, they are as long as the group itself takes.
-const BETWEEN: (f64, f64) = (8e-3, 3e-4);
+pub(super) const BETWEEN: (f64, f64) = (8e-3, 3e-4);
 /// Threads in each direction, where memory allows.
 const MOVERS: usize = 4;
 /// Runs that may end inside blocks of the target before others complete these, which wait for that in memory.
@@ -257,12 +257,7 @@ impl Task<'_> {
         let (bytes, count) = pieces_of(written.bytes, written.count, store);
         let writing = self.devices.1.write(bytes, count, self.again);
         let moved = (times(read.bytes * read.count), times(written.bytes * written.count));
-        let device = &self.devices.1;
-        let both = if self.same_device {
-            device.at_once(reading, writing).max(device.both(moved.0, moved.1, self.again))
-        } else {
-            reading.max(writing)
-        };
+        let both = self.at_once(moved, (reading, writing));
         let rate = match groups.cut {
             Cut::Blocks(_) => turned(self.target.info().dtype.size()),
             _ => copied(),
@@ -276,6 +271,16 @@ impl Task<'_> {
         let between = (pieces as f64 * between).min(steady);
         let seconds = (reading + writing) * part + steady * (1.0 - part) + between;
         (seconds, seconds + (reading + writing) / 10.0)
+    }
+
+    /// Seconds in which so many bytes are read and written at once, each of which takes so long `alone`.
+    pub(super) fn at_once(&self, (read, written): (u64, u64), alone: (f64, f64)) -> f64 {
+        let device = &self.devices.1;
+        if self.same_device {
+            device.at_once(alone.0, alone.1).max(device.both(read, written, self.again))
+        } else {
+            alone.0.max(alone.1)
+        }
     }
 
     /// The pass by groups of this shape, where there is memory for it.

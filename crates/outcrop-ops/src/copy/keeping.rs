@@ -5,7 +5,7 @@
 //! which it comes. Then what was kept is stored, and the panels are turned one after the other. Compared with two
 //! plain passes, what is kept is neither written nor read in between; compared with one, no piece is short.
 
-use super::choose::{Task, copied, turned};
+use super::choose::{BETWEEN, Task, copied, turned};
 use super::groups::Cut;
 use super::pass::Pass;
 use super::{PassFacts, contiguous, inside_panels, shape_of, size, turning};
@@ -25,9 +25,6 @@ const PARTS: [u64; 4] = [3, 5, 8, 12];
 
 /// What part of the panels is kept at least: with less, two plain passes were as fast.
 const WORTH: f64 = 0.2;
-
-/// Seconds that are lost at the edge of two panels.
-const BETWEEN: f64 = 8e-3;
 
 /// The movement, planned.
 pub(super) struct Keeping {
@@ -138,26 +135,20 @@ impl Keeping {
         let (bytes, itemsize) = (target.nbytes() as f64, target.dtype.size());
         let (waits, threads) = (1.0 - part, job.runtime.settings().threads.max(1) as f64);
         let (from, to) = &job.devices;
-        let at_once = |read: f64, written: f64, reading: f64, writing: f64, again: bool| {
-            if job.same_device {
-                to.at_once(reading, writing).max(to.both(read as u64, written as u64, again))
-            } else {
-                reading.max(writing)
-            }
-        };
         let runs = self.source.extents(&self.in_source(&self.loads[0]));
         let read = from.read(runs.bytes, runs.count * self.loads.len() as u64);
         let run = self.run_bytes();
         let written = to.write(run as u64, (waits * bytes / run) as u64, false);
         let arranging = (part * bytes / turned(itemsize) + waits * bytes / copied()) / threads;
-        let first = at_once(bytes, waits * bytes, read, written, false).max(arranging);
+        let first = job.at_once((bytes as u64, (waits * bytes) as u64), (read, written)).max(arranging);
 
         let panels = (waits * bytes) as u64;
         let stored = to.write((part * bytes) as u64, 1, false);
+        // Panels are in the target's own file.
         let turned_over =
-            at_once(waits * bytes, waits * bytes, to.read(panels, 1), to.write(panels, 1, true), true);
+            to.at_once(to.read(panels, 1), to.write(panels, 1, true)).max(to.both(panels, panels, true));
         let second = (stored + turned_over).max(bytes / turned(itemsize) / threads);
-        [first, second + BETWEEN * self.waiting as f64]
+        [first, second + BETWEEN.0 * self.waiting as f64]
     }
 
     /// Bytes of what a load unit leaves in a panel, roughly.
@@ -296,11 +287,10 @@ impl Keeping {
             let unit = unit(region);
             for (group, first, common) in self.kept_of(region) {
                 let touched = self.turning.touched(&group, &common);
-                let patches = self.turning.patches(&group, frames, first, &touched, ArrayBox::clone);
+                let canvas = self.turning.canvas(&group, frames, first, &touched, ArrayBox::clone);
                 let (from, strides) = unit.address(&common);
-                // SAFETY: the panel's frames are there until their store units are done, cover what is common, and
-                // nobody else writes to that part of them; what is common lies in the unit's memory.
-                unsafe { Canvas::new(common.clone(), itemsize, patches).scatter(&common, from, &strides, 1) };
+                // SAFETY: what is common lies in the unit's memory.
+                unsafe { canvas.scatter(&common, from, &strides, 1) };
             }
             match self.rest(region) {
                 Some(rest) => self.turning.source.store(mover, &unit.part(&rest)),

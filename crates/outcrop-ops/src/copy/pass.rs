@@ -199,14 +199,14 @@ impl Pass {
 
     /// The memory of some frames of a group, the first of which is in the place `first`: seen from the target, and moved
     /// for the source.
-    pub(super) fn patches(
+    pub(super) fn canvas(
         &self,
         group: &ArrayBox,
         frames: &Frames,
         first: usize,
         wanted: &[usize],
         place: impl Fn(&ArrayBox) -> ArrayBox,
-    ) -> Vec<Patch> {
+    ) -> Canvas {
         let itemsize = self.target.info().dtype.size();
         let parts = self.framed(group, wanted);
         let patches = wanted.iter().zip(&parts).filter_map(|(&i, part)| {
@@ -221,22 +221,9 @@ impl Pass {
                 _ => Patch::dense(region, frame.as_ptr(), frame.len(), itemsize),
             })
         });
-        patches.collect()
-    }
-
-    /// Some frames of a group as a canvas.
-    fn canvas(
-        &self,
-        group: &ArrayBox,
-        frames: &Frames,
-        first: usize,
-        wanted: &[usize],
-        place: impl Fn(&ArrayBox) -> ArrayBox,
-    ) -> Canvas {
-        let patches = self.patches(group, frames, first, wanted, &place);
         // SAFETY: the parts cover the group, each has a frame of its own that lives until its store
         // unit is done, and units touch disjoint boxes.
-        unsafe { Canvas::new(place(group), self.target.info().dtype.size(), patches) }
+        unsafe { Canvas::new(place(group), itemsize, patches) }
     }
 
     /// A store unit of a piece whose first frame is in the place `first`.
