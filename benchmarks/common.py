@@ -23,6 +23,8 @@ from typing import Any
 
 GIB = 1 << 30
 MIB = 1 << 20
+TOUCHED = 4 * GIB
+"""What memory is used before each side of a comparison."""
 ALLOWANCE = 200 * MIB
 """What a process may occupy beside its budget."""
 
@@ -88,7 +90,7 @@ def touch(nbytes: int) -> None:
 
 def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, str]:
     """Runs a command under a memory limit; its seconds and what it printed."""
-    touch(min(limit, 4 * GIB))
+    touch(TOUCHED)
     timeout = options.pop("timeout", None)
     with memory_group(limit) as enter:
         start = time.perf_counter()
@@ -115,7 +117,7 @@ def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, 
 
 PROLOGUE = (
     f"""
-GROUPS, TOUCHED = {str(GROUPS)!r}, {4 << 30}
+GROUPS, TOUCHED = {str(GROUPS)!r}, {TOUCHED}
 """
     + """
 import json, os, subprocess, sys, time
@@ -176,9 +178,6 @@ def measured(limit: int, budget: int, body: str, *args: str) -> dict[str, Any]:
 
 
 # -- files ---------------------------------------------------------------------------------------
-
-
-TOUCHED = 4 << 30
 
 
 def cold(*paths: Path) -> None:
