@@ -23,8 +23,10 @@ from typing import Any
 
 GIB = 1 << 30
 MIB = 1 << 20
-TOUCHED = 4 * GIB
-"""What memory is used before each side of a comparison."""
+IDLE = 10.0
+"""Seconds of rest before each side of a comparison."""
+USED = 4 * GIB
+"""What memory is used, instead, where memory is to be warm."""
 ALLOWANCE = 200 * MIB
 """What a process may occupy beside its budget."""
 
@@ -79,18 +81,24 @@ def memory_group(limit: int) -> Iterator[Callable[[], None] | None]:
                 time.sleep(0.1)
 
 
-def touch(nbytes: int) -> None:
-    """Uses as much memory for a moment.
+def settle(used: bool = False) -> None:
+    """Brings memory into the state in which either side of a comparison starts.
 
-    A virtual machine gives memory back to its host while it is idle; the first to use it again waits
-    seconds for each GiB, whoever that is.
+    A virtual machine may give memory back to its host while it is idle; what is used first then costs
+    seconds for each GiB. So everything starts after a rest, as a single command does, or else right
+    after memory was ``used``, as on a machine that keeps its memory.
     """
-    subprocess.run([sys.executable, "-c", f"b'1' * {nbytes}"], check=True)
+    if used:
+        subprocess.run([sys.executable, "-c", f"b'1' * {USED}"], check=True)
+    else:
+        time.sleep(IDLE)
 
 
-def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, str]:
-    """Runs a command under a memory limit; its seconds and what it printed."""
-    touch(TOUCHED)
+def limited(
+    limit: int, command: Sequence[str], used: bool = False, **options: Any
+) -> tuple[float, str]:
+    """Runs a command under a memory limit; its seconds and what it printed. See `settle`."""
+    settle(used)
     timeout = options.pop("timeout", None)
     with memory_group(limit) as enter:
         start = time.perf_counter()
@@ -117,7 +125,7 @@ def limited(limit: int, command: Sequence[str], **options: Any) -> tuple[float, 
 
 PROLOGUE = (
     f"""
-GROUPS, TOUCHED = {str(GROUPS)!r}, {TOUCHED}
+GROUPS = {str(GROUPS)!r}
 """
     + """
 import json, os, subprocess, sys, time
@@ -137,7 +145,8 @@ def alike():
                 file.write(str(os.getpid()))
         except OSError:
             os._exit(0)
-    subprocess.run([sys.executable, "-c", f"b'1' * {TOUCHED}"], preexec_fn=outside, check=True)
+    if USED:
+        subprocess.run([sys.executable, "-c", f"b'1' * {USED}"], preexec_fn=outside, check=True)
 
 def report(**extra):
     run = oc.last_run()
@@ -152,14 +161,14 @@ def report(**extra):
 )
 
 
-def outcrop(limit: int, budget: int, body: str, *args: str) -> dict[str, Any]:
-    """Runs Python statements with Outcrop in a child under a memory limit.
+def outcrop(limit: int, budget: int, body: str, *args: str, used: bool = False) -> dict[str, Any]:
+    """Runs Python statements with Outcrop in a child under a memory limit. See `settle`.
 
     The statements measure between ``alike(); before = io(); start = ...`` and ``report()``; its
     dictionary comes back.
     """
-    script = PROLOGUE + f"oc.config(memory={budget})\n" + body
-    _, printed = limited(limit, [sys.executable, "-c", script, *args])
+    script = PROLOGUE + f"USED = {USED if used else 0}\noc.config(memory={budget})\n" + body
+    _, printed = limited(limit, [sys.executable, "-c", script, *args], used)
     result: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return result
 
@@ -181,13 +190,7 @@ def measured(limit: int, budget: int, body: str, *args: str) -> dict[str, Any]:
 
 
 def cold(*paths: Path) -> None:
-    """Writes files out and evicts them from the page cache, so that both sides start alike.
-
-    For the same reason, memory is used before: in a virtual machine, what is touched for the first
-    time costs about as much as reading it from disk, which whoever comes first would pay for both.
-    """
-    memory = b"1" * TOUCHED
-    del memory
+    """Writes files out and evicts them from the page cache, so that both sides start alike."""
     for path in paths:
         files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
         for file in files:

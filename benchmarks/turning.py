@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from common import ALLOWANCE, GIB, MIB, Claim, arguments, cold, limited, measured, remove, touch
+from common import ALLOWANCE, MIB, Claim, arguments, cold, limited, measured, remove
 from sides import environment
 from sides.linear import attempt
 
@@ -86,7 +86,6 @@ for path, head in ((page, b""), (pgm, f"P5\n{columns} {rows}\n255\n".encode())):
         file.write(head)
         for i in range(0, rows, 1009):
             file.write(block[: min(1009, rows - i) * columns].tobytes())
-touch(min(limit, 4 * GIB))
 cold(page)
 ours = measured(limit, memory, TRANSPOSE, str(page), str(turned))
 remove(turned)

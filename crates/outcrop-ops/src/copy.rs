@@ -12,6 +12,7 @@ mod fold;
 mod groups;
 mod keeping;
 mod pass;
+mod rates;
 
 use choose::{Expected, Task};
 use fold::Folded;
@@ -354,6 +355,7 @@ fn task<'a>(
         again: false,
         limit: runtime.budget().limit().saturating_sub(elsewhere),
         elsewhere,
+        used: 0,
     }
 }
 
@@ -462,8 +464,9 @@ fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Be
         ..*job
     };
     let devices = (device, job.devices.1.clone());
-    let second = turning(job, panels, &panel, devices, same_device.1, between.is_none())?;
-    Some((vec![first.best(&unit).ok()?, second], between))
+    let first = first.best(&unit).ok()?;
+    let second = turning(job, panels, &panel, devices, same_device.1, between.is_none(), first.peak)?;
+    Some((vec![first, second], between))
 }
 
 /// The order of the axes inside panels, in which elements wait as they come. Those of tiles come in long pieces where
@@ -480,7 +483,8 @@ fn inside_panels(job: &Task<'_>) -> Vec<usize> {
     }
 }
 
-/// The pass that puts the elements of each panel in order: `again` where that is written over the panel.
+/// The pass that puts the elements of each panel in order: `again` where that is written over the panel. Before it, the
+/// run has `used` so much memory.
 fn turning(
     job: &Task<'_>,
     panels: Arc<dyn Store>,
@@ -488,6 +492,7 @@ fn turning(
     devices: (Device, Device),
     same_device: bool,
     again: bool,
+    used: usize,
 ) -> Option<Expected> {
     let task = Task {
         same_device,
@@ -496,6 +501,7 @@ fn turning(
         target: Arc::clone(&job.target),
         devices,
         again,
+        used,
         ..*job
     };
     task.exactly(panel)

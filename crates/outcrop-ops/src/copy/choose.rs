@@ -2,16 +2,15 @@
 
 use super::groups::{Cut, Groups};
 use super::pass::{Beside, Pass};
+use super::rates::{copied, first_use, turned};
 use crate::movement::threads_beside;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
-use outcrop_engine::measured::Measured;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
 use outcrop_store::store::{Cuts, Store};
-use outcrop_store::{ArrayBox, Dims, Error, Result, strided};
+use outcrop_store::{ArrayBox, Dims, Error, Result};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
 const TRIED: [u64; 3] = [64, 16, 7];
@@ -42,6 +41,8 @@ pub(super) struct Task<'a> {
     pub limit: usize,
     /// Bytes that others have.
     pub elsewhere: usize,
+    /// Bytes that this run has used before.
+    pub used: usize,
 }
 
 /// A pass, and what is expected of it.
@@ -201,7 +202,10 @@ impl Task<'_> {
             }
         }
         let heads = with_heads <= self.limit;
-        Ok(Some((if heads { with_heads } else { memory }, self.seconds(&groups, heads).1)))
+        let memory = if heads { with_heads } else { memory };
+        let staging = threads.staging();
+        let (_, used) = self.room(&groups, memory - staging, staging);
+        Ok(Some((memory, self.seconds(&groups, heads).1 + self.first_use(staging + used))))
     }
 
     /// Whether runs of so many bytes, in the target, of groups of this shape begin and end at the edges of blocks.
@@ -293,7 +297,7 @@ impl Task<'_> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
         let heads = self.memory(&groups, &threads).1 <= self.limit;
-        let seconds = self.seconds(&groups, heads).0;
+        let moving = self.seconds(&groups, heads).0;
         let mut pass = Pass { threads, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
@@ -308,12 +312,26 @@ impl Task<'_> {
             pass.beside = pass.beside.map(Beside::without_heads).filter(fits);
         }
         let edges = pass.beside.as_ref().map_or(0, Beside::memory);
+        let beside = threads.staging() + edges;
+        let (room, used) = self.room(&pass.groups, frames, beside);
+        pass.threads.room = room;
+        let peak = beside + used;
+        Ok(Expected { seconds: moving + self.first_use(peak), peak, pass })
+    }
+
+    /// Bytes for the frames of groups, each of which takes `frames`, beside so many other bytes: what they may have, and
+    /// what they use.
+    fn room(&self, groups: &Groups, frames: usize, beside: usize) -> (usize, usize) {
         // Blocks come and go one by one; other frames all together, so that there is work for three groups.
-        let ahead = if matches!(pass.groups.cut, Cut::Blocks(_)) { 2 } else { 3 };
+        let ahead = if matches!(groups.cut, Cut::Blocks(_)) { 2 } else { 3 };
         let useful = frames.saturating_mul(ahead).max(AHEAD);
-        pass.threads.room = self.limit.saturating_sub(threads.staging() + edges).min(useful);
-        let used = pass.threads.room.min(frames.saturating_mul(pass.groups.pieces() as usize)).max(frames);
-        Ok(Expected { seconds, peak: threads.staging() + edges + used, pass })
+        let room = self.limit.saturating_sub(beside).min(useful);
+        (room, room.min(frames.saturating_mul(groups.pieces() as usize)).max(frames))
+    }
+
+    /// Seconds for using so many bytes of memory, where this run has not used as many.
+    pub(super) fn first_use(&self, bytes: usize) -> f64 {
+        first_use(self.runtime, bytes) - first_use(self.runtime, bytes.min(self.used))
     }
 }
 
@@ -353,45 +371,4 @@ fn candidates(
         let least = whole[axis].div_ceil((room / bytes.max(1)).max(1));
         parts = (parts + parts.div_ceil(8)).max(if last == 0 { least } else { 0 });
     }
-}
-
-/// Bytes in a second that one thread turns, of elements of this size, on their way into blocks and out again.
-pub(super) fn turned(itemsize: usize) -> f64 {
-    static RATES: [Measured; 5] = [const { Measured::new() }; 5];
-    RATES[itemsize.ilog2().min(4) as usize].get_or_measure(|| {
-        let item = itemsize as isize;
-        1.0 / (seconds_per_byte(itemsize, [item, item * SIDE])
-            + seconds_per_byte(itemsize, [item * SIDE, item]))
-    })
-}
-
-/// Bytes in a second that one thread copies.
-pub(super) fn copied() -> f64 {
-    static RATE: Measured = Measured::new();
-    RATE.get_or_measure(|| 1.0 / seconds_per_byte(1, [SIDE, 1]))
-}
-
-/// Elements along each axis of what is copied to measure.
-const SIDE: isize = 1024;
-
-/// How often that is done.
-const MEASURED: usize = 3;
-
-/// Seconds that one thread takes for a byte of a block at these strides.
-fn seconds_per_byte(itemsize: usize, strides: [isize; 2]) -> f64 {
-    let bytes = (SIDE * SIDE) as usize * itemsize;
-    let from = vec![1_u8; bytes];
-    let mut to = vec![2_u8; bytes];
-    let (item, shape) = (itemsize as isize, [SIDE as u64; 2]);
-    // The best of some, as others may use the processor at any moment.
-    let fastest = (0..MEASURED).map(|_| {
-        let begin = Instant::now();
-        // SAFETY: both blocks have room for the shape at these strides.
-        unsafe {
-            strided::copy(to.as_mut_ptr(), &[item * SIDE, item], from.as_ptr(), &strides, &shape, itemsize)
-        };
-        std::hint::black_box(&to);
-        begin.elapsed().as_secs_f64()
-    });
-    fastest.fold(f64::INFINITY, f64::min).max(1e-9) / bytes as f64
 }

@@ -5,9 +5,10 @@
 //! which it comes. Then what was kept is stored, and the panels are turned one after the other. Compared with two
 //! plain passes, what is kept is neither written nor read in between; compared with one, no piece is short.
 
-use super::choose::{BETWEEN, Task, copied, turned};
+use super::choose::{BETWEEN, Task};
 use super::groups::Cut;
 use super::pass::Pass;
+use super::rates::{copied, turned};
 use super::{PassFacts, contiguous, inside_panels, shape_of, size, turning};
 use crate::movement::{part_shape, parts};
 use outcrop_engine::report::Report;
@@ -20,8 +21,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Parts of the memory that a panel has, that are tried.
-const PARTS: [u64; 4] = [3, 5, 8, 12];
+/// Parts of the memory, and parts of these that a panel has, that are tried.
+const PARTS: ([f64; 3], [u64; 4]) = ([1.0, 0.7, 0.5], [3, 5, 8, 12]);
 
 /// What part of the panels is kept at least: with less, two plain passes were as fast.
 const WORTH: f64 = 0.2;
@@ -63,12 +64,17 @@ struct State {
 impl Keeping {
     /// The fastest way of this kind, where there is one.
     pub(super) fn best(job: &Task<'_>) -> Option<Keeping> {
-        let found = PARTS.iter().filter_map(|&parts| Keeping::new(job, job.limit as u64 / parts));
+        let (memory, panels) = PARTS;
+        let all = memory.into_iter().flat_map(|part| panels.map(|panels| (part, panels)));
+        let found = all.filter_map(|(part, panels)| {
+            let memory = (job.limit as f64 * part) as usize;
+            Keeping::new(job, memory, memory as u64 / panels)
+        });
         found.min_by(|a, b| a.seconds().total_cmp(&b.seconds()))
     }
 
-    /// With panels of at most `room` bytes.
-    fn new(job: &Task<'_>, room: u64) -> Option<Keeping> {
+    /// In so much memory, with panels of at most `room` bytes.
+    fn new(job: &Task<'_>, memory: usize, room: u64) -> Option<Keeping> {
         let target = job.target.info();
         let (shape, itemsize) = (&target.shape, target.dtype.size() as u64);
         let (from, to) = (job.source.file_axes()?, job.target.file_axes()?);
@@ -79,7 +85,7 @@ impl Keeping {
         }
         let panels = Arc::clone(&job.target).panels(&panel, &inside_panels(job))?;
         let devices = (job.devices.1.clone(), job.devices.1.clone());
-        let turning = turning(job, panels, &panel, devices, true, true)?.pass;
+        let turning = turning(job, panels, &panel, devices, true, true, memory)?.pass;
         let Cut::Blocks(blocks) = &turning.groups.cut else { return None };
 
         let whole = ArrayBox::whole(shape);
@@ -94,7 +100,7 @@ impl Keeping {
         let unit = loads.iter().map(|unit| target.box_bytes(&unit.shape)).max()?;
         // It stands as far behind a block's edge as in the file.
         let unit = charged(unit as usize + FRAME_ALIGN);
-        threads.room = job.limit.checked_sub(threads.staging() + loaders * unit)?;
+        threads.room = memory.checked_sub(threads.staging() + loaders * unit)?;
         let (count, each) = (turning.groups.pieces(), turning.memory(&turning.groups.group(0)));
         let keeps = (threads.room / each) as u64;
         let keeps = keeps.min(count.saturating_sub(1));
@@ -140,7 +146,8 @@ impl Keeping {
         let run = self.run_bytes();
         let written = to.write(run as u64, (waits * bytes / run) as u64, false);
         let arranging = (part * bytes / turned(itemsize) + waits * bytes / copied()) / threads;
-        let first = job.at_once((bytes as u64, (waits * bytes) as u64), (read, written)).max(arranging);
+        let moving = job.at_once((bytes as u64, (waits * bytes) as u64), (read, written)).max(arranging);
+        let first = moving + job.first_use(self.peak);
 
         let panels = (waits * bytes) as u64;
         let stored = to.write((part * bytes) as u64, 1, false);
