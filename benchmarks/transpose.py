@@ -82,7 +82,7 @@ for rows, columns, dtype in SHAPES:
     itemsize = int(dtype[1:])
     nbytes = rows * columns * itemsize
     make(source, rows, columns, itemsize)
-    outcrop(GIB, GIB, PROFILE, str(options.directory))
+    outcrop(4 * GIB + ALLOWANCE, 4 * GIB, PROFILE, str(options.directory))
     for number, (budget, _, _) in enumerate(BUDGETS):
         memory = int(budget if budget > 1 else nbytes * budget)
         limit = memory + ALLOWANCE

@@ -74,6 +74,11 @@ impl Device {
         norm(least, reading, writing)
     }
 
+    /// Seconds until so many bytes of memory, used for the first time, are there.
+    pub fn first_use(&self, bytes: usize) -> f64 {
+        self.profile.as_ref().map_or(0.0, |p| p.first_use_seconds(bytes as u64))
+    }
+
     /// How many times as long as elsewhere writing takes in space that was just allocated, whatever the size of
     /// requests.
     fn slower(&self) -> f64 {

@@ -198,7 +198,13 @@ pub fn doctor(
                 stop.cancel();
             }
         };
-        profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick).inspect(profile::save)
+        let mut profile = profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick)?;
+        if !quick {
+            let threads = runtime.settings().threads;
+            profile.memory = profile::measure_memory(runtime.budget(), threads, &cancel)?;
+        }
+        profile::save(&profile);
+        Ok(profile)
     });
     let profile = measured.map_err(|e| watch.exception(py, e))?;
     serde_json::to_string(&profile).map_err(|e| to_python(py, Error::invalid(e.to_string())))

@@ -1,17 +1,19 @@
 //! The measured speed of a directory's device.
 //!
 //! - [`Profile`]: the figures, and what follows from them: request sizes, and predicted seconds.
-//! - [`measure`]: how they are taken.
+//! - [`measure`]: how they are taken, and [`measure_memory`] those of memory.
 //! - [`load`], [`save`]: where they are kept, so that a device is measured once.
 //! - [`ensure`]: the three together.
 
 mod cache;
 mod device;
 mod measure;
+mod memory;
 
 pub use cache::{load, save};
 pub use device::Device;
 pub use measure::measure;
+pub use memory::{FirstUse, measure_memory};
 
 use crate::error::Result;
 use crate::io::disk::Tuning;
@@ -69,6 +71,9 @@ pub struct Profile {
     /// Bytes in a second of large writes to space that was just allocated. Where devices allocate on
     /// the first write, this is less than [`writes`](Self::writes), and concerns what a run leaves.
     pub first_writes: f64,
+    /// Memory used for the first time, by how much that is; empty where that was not measured.
+    #[serde(default)]
+    pub memory: Vec<FirstUse>,
 }
 
 impl Profile {
@@ -96,6 +101,12 @@ impl Profile {
         count as f64 * seconds_each(&self.writes, request)
     }
 
+    /// Seconds for using so many bytes of memory for the first time, beside what is done with them. Zero where nothing
+    /// was measured.
+    pub fn first_use_seconds(&self, bytes: u64) -> f64 {
+        memory::seconds(&self.memory, bytes)
+    }
+
     /// Whether the figures can be calculated with.
     fn is_sound(&self) -> bool {
         let sound = |points: &[Point]| {
@@ -108,6 +119,7 @@ impl Profile {
             && sound(&self.writes)
             && is_rate(self.both)
             && is_rate(self.first_writes)
+            && memory::are_sound(&self.memory)
     }
 }
 
@@ -201,6 +213,10 @@ mod tests {
             writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
             both: 3.1e9,
             first_writes: 2.2e9,
+            memory: vec![
+                FirstUse { bytes: 1 << 26, seconds: 0.01 },
+                FirstUse { bytes: 1 << 27, seconds: 0.2 },
+            ],
         }
     }
 

@@ -71,6 +71,9 @@ def _table(profile: Mapping[str, Any]) -> str:
     lines = _columns(rows)
     if both := profile.get("both"):
         lines += ["", f"reading and writing at once: {format_rate(both, 1)} together"]
+    if memory := profile.get("memory"):
+        last = memory[-1]
+        lines += [f"memory: {format_bytes(last['bytes'])} used for the first time in {last['seconds']:.1f} s"]
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 use super::groups::{Cut, Groups};
 use super::pass::{Beside, Pass};
-use super::rates::{copied, first_use, turned};
+use super::rates::{copied, turned};
 use crate::movement::threads_beside;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
@@ -331,7 +331,8 @@ impl Task<'_> {
 
     /// Seconds for using so many bytes of memory, where this run has not used as many.
     pub(super) fn first_use(&self, bytes: usize) -> f64 {
-        first_use(self.runtime, bytes) - first_use(self.runtime, bytes.min(self.used))
+        let device = &self.devices.1;
+        device.first_use(bytes) - device.first_use(bytes.min(self.used))
     }
 }
 

@@ -1,6 +1,5 @@
-//! What the processor and its memory can do, measured once in a process.
+//! What the processor can do, measured once in a process.
 
-use outcrop_engine::Runtime;
 use outcrop_engine::measured::Measured;
 use outcrop_store::strided;
 use std::time::Instant;
@@ -44,36 +43,4 @@ fn seconds_per_byte(itemsize: usize, strides: [isize; 2]) -> f64 {
         begin.elapsed().as_secs_f64()
     });
     fastest.fold(f64::INFINITY, f64::min).max(1e-9) / bytes as f64
-}
-
-/// Bytes of memory in use that are not counted: fewer than are measured, and any process has as many.
-const FREE: usize = 64 << 20;
-/// What part of the budget is used to measure, and bytes at most.
-const SAMPLE: (usize, usize) = (16, 128 << 20);
-/// Bytes of a small page.
-const PAGE: usize = 4096;
-
-/// Seconds until all threads have used so much memory for the first time.
-///
-/// That takes next to nothing on most machines. Virtual ones that give memory back to their host while it is idle were
-/// seen to take seconds for each GiB, which is longer than to write and read as much.
-pub(super) fn first_use(runtime: &Runtime, bytes: usize) -> f64 {
-    static RATE: Measured = Measured::new();
-    let (budget, threads) = (runtime.budget(), runtime.settings().threads.max(1));
-    let sample = (budget.limit() / SAMPLE.0).min(SAMPLE.1).next_multiple_of(threads * PAGE);
-    if bytes <= FREE || sample < FREE / 2 {
-        return 0.0;
-    }
-    let measure = || {
-        // It is kept, so that no time is lost.
-        let Ok(Some(mut frame)) = budget.try_frame(sample) else { return f64::MIN_POSITIVE };
-        let begin = Instant::now();
-        std::thread::scope(|scope| {
-            for part in frame.bytes_mut().chunks_mut(sample / threads) {
-                scope.spawn(|| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1));
-            }
-        });
-        begin.elapsed().as_secs_f64() / sample as f64
-    };
-    (bytes - FREE) as f64 * RATE.get_or_measure(measure)
 }

@@ -140,6 +140,7 @@ pub fn measure(
         writes,
         both,
         first_writes,
+        memory: Vec::new(),
     })
 }
 

@@ -1,0 +1,104 @@
+//! What it costs to use memory for the first time.
+
+use crate::error::Result;
+use crate::frame::Budget;
+use crate::io::Cancel;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that are used first; then as many again as before.
+const FIRST: usize = 64 << 20;
+/// Bytes of all, at most.
+const MOST: usize = 4 << 30;
+/// After this, no more is used.
+const ENOUGH: Duration = Duration::from_secs(3);
+/// Bytes of a small page, each of which may be one of its own.
+const PAGE: usize = 4096;
+
+/// How long all threads took to use so much memory for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FirstUse {
+    /// Bytes.
+    pub bytes: u64,
+    /// Seconds for all of them.
+    pub seconds: f64,
+}
+
+/// Uses what is free of the budget, 4 GiB at most, and gives it back.
+///
+/// Next to nothing on most machines. Virtual ones that give memory back to their host while they are idle have some at
+/// hand, and then need seconds for each GiB, which is longer than writing and reading as much.
+///
+/// # Errors
+/// [`crate::Error::Interrupted`]; [`crate::Error::OutOfMemory`] where the system refuses what the budget allows.
+pub fn measure_memory(budget: &Arc<Budget>, threads: usize, cancel: &Cancel) -> Result<Vec<FirstUse>> {
+    // Only what is not in use yet shows it.
+    budget.trim();
+    let (mut frames, mut points) = (Vec::new(), Vec::new());
+    let (mut used, mut taken) = (0, Duration::ZERO);
+    while used < MOST && taken < ENOUGH {
+        cancel.check()?;
+        let more = used.max(FIRST);
+        let Some(mut frame) = budget.try_frame(more)? else { break };
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            for part in frame.bytes_mut().chunks_mut(more.div_ceil(threads.max(1))) {
+                scope.spawn(|| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1));
+            }
+        });
+        taken += begin.elapsed();
+        used += more;
+        points.push(FirstUse { bytes: used as u64, seconds: taken.as_secs_f64() });
+        frames.push(frame);
+    }
+    drop(frames);
+    budget.trim();
+    Ok(points)
+}
+
+/// Seconds for using so many bytes: between measured sizes on a straight line, beyond them as between the last two.
+pub(super) fn seconds(points: &[FirstUse], bytes: u64) -> f64 {
+    let (mut before, mut slope) = ((0.0, 0.0), 0.0);
+    for point in points {
+        slope = (point.seconds - before.1) / (point.bytes as f64 - before.0);
+        if bytes <= point.bytes {
+            break;
+        }
+        before = (point.bytes as f64, point.seconds);
+    }
+    before.1 + slope * (bytes as f64 - before.0)
+}
+
+/// Whether the figures can be calculated with.
+pub(super) fn are_sound(points: &[FirstUse]) -> bool {
+    let grow = |w: &[FirstUse]| w[0].bytes < w[1].bytes && w[0].seconds <= w[1].seconds;
+    points.iter().all(|p| p.bytes > 0 && p.seconds.is_finite() && p.seconds >= 0.0)
+        && points.windows(2).all(grow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_budget_is_used_and_given_back() {
+        let budget = Budget::new(300 << 20);
+        let points = measure_memory(&budget, 2, &Cancel::default()).unwrap();
+        let sizes: Vec<u64> = points.iter().map(|p| p.bytes >> 20).collect();
+        assert!(are_sound(&points) && [64, 128, 256].starts_with(&sizes) && !sizes.is_empty(), "{points:?}");
+        assert_eq!(budget.used(), 0);
+        assert!(measure_memory(&Budget::new(1 << 20), 2, &Cancel::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn predictions_meet_the_points_and_continue_beyond_them() {
+        let points = [(100, 1.0), (200, 1.5), (400, 5.5)].map(|(bytes, seconds)| FirstUse { bytes, seconds });
+        for (bytes, expected) in
+            [(0, 0.0), (50, 0.5), (100, 1.0), (150, 1.25), (300, 3.5), (400, 5.5), (600, 9.5)]
+        {
+            assert!((seconds(&points, bytes) - expected).abs() < 1e-9, "{bytes}");
+        }
+        assert_eq!(seconds(&[], 1 << 40), 0.0);
+    }
+}
