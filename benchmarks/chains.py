@@ -10,7 +10,19 @@ import os
 import sys
 
 import numpy as np
-from common import ALLOWANCE, GIB, MIB, Claim, arguments, cold, fio, limited, outcrop, remove
+from common import (
+    ALLOWANCE,
+    GIB,
+    MIB,
+    Claim,
+    arguments,
+    cold,
+    fio,
+    limited,
+    measure_device,
+    outcrop,
+    remove,
+)
 
 options = arguments(__doc__)
 path = options.directory / "X.npy"
@@ -100,12 +112,7 @@ def ours(expression: str, call: str) -> dict[str, float]:
 
 
 make()
-outcrop(
-    GIB,
-    GIB,
-    'before = io(); start = 0; seconds = 0; oc.doctor(sys.argv[1]); print("{}")',
-    str(options.directory),
-)
+measure_device(options.directory)
 claim = Claim("Chains of elementwise functions and reductions", options)
 differences, kernels, limits, lines = [], [], [], []
 for name, (expression, call) in DISK.items():

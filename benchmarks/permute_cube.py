@@ -5,7 +5,17 @@ f32 in C order, bare elements, to the same; an eighth of the file as memory.
 
 import random
 
-from common import ALLOWANCE, GIB, MIB, Claim, arguments, cold, limited, outcrop, remove
+from common import (
+    ALLOWANCE,
+    MIB,
+    Claim,
+    arguments,
+    cold,
+    limited,
+    measure_device,
+    outcrop,
+    remove,
+)
 
 options = arguments(__doc__)
 source, target = options.directory / "cube.raw", options.directory / "turned.raw"
@@ -48,12 +58,7 @@ with source.open("wb") as file:
     left = nbytes
     while left:
         left -= file.write(block[: min(left, len(block))])
-outcrop(
-    GIB,
-    GIB,
-    'before = io(); seconds = 0; oc.doctor(sys.argv[1]); print("{}")',
-    str(options.directory),
-)
+measure_device(options.directory)
 
 claim = Claim("Permuting the axes of a cube of 2 GiB in an eighth of its size", options)
 ratios: dict[tuple[int, ...], list[float]] = {}

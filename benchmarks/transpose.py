@@ -8,7 +8,18 @@ Where memory is much of the file, both sides are measured also right after memor
 import random
 from pathlib import Path
 
-from common import ALLOWANCE, GIB, MIB, Claim, arguments, cold, limited, outcrop, remove
+from common import (
+    ALLOWANCE,
+    GIB,
+    MIB,
+    Claim,
+    arguments,
+    cold,
+    limited,
+    measure_device,
+    outcrop,
+    remove,
+)
 
 options = arguments(__doc__)
 source, target = options.directory / "page.raw", options.directory / "turned.raw"
@@ -45,11 +56,6 @@ report(predicted=plan.seconds, planned_read=plan.bytes_read, planned_written=pla
 """
 TRANSPOSED = MOVE.format(turned="oc.transpose(x)")
 ROTATED = MOVE.format(turned="oc.rotate(x)")
-PROFILE = """
-before = io(); start = 0; seconds = 0
-oc.doctor(sys.argv[1])
-print("{}")
-"""
 
 
 def make(path: Path, rows: int, columns: int, itemsize: int) -> None:
@@ -82,7 +88,7 @@ for rows, columns, dtype in SHAPES:
     itemsize = int(dtype[1:])
     nbytes = rows * columns * itemsize
     make(source, rows, columns, itemsize)
-    outcrop(4 * GIB + ALLOWANCE, 4 * GIB, PROFILE, str(options.directory))
+    measure_device(options.directory)
     for number, (budget, _, _) in enumerate(BUDGETS):
         memory = int(budget if budget > 1 else nbytes * budget)
         limit = memory + ALLOWANCE
