@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "Source",
     "assign",
     "default_tile",
+    "dtype_name",
     "filler",
     "fitting_tile",
 ]
@@ -141,6 +143,13 @@ def filler(source: Source, view: View) -> Callable[[tuple[int, ...], NDArray[Any
     return fill
 
 
+@lru_cache(1024)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """The name of an element type, which NumPy makes anew each time."""
+    return dtype.name
+
+
+@lru_cache(1024)
 def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The tile that the compiled core would choose."""
     # Of half precision there are only results that something else is made of.

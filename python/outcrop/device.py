@@ -19,9 +19,9 @@ def doctor(
 ) -> dict[str, Any]:
     """Measure a directory's disk, and keep the result for planning.
 
-    Writes, reads and removes temporary files there, and uses the memory of the budget (up to 4 GiB of
-    it, unless `quick`), which virtual machines may have to ask their host for. The profile goes to the
-    user's cache directory.
+    Writes, reads and removes temporary files there. Unless `quick`, it also uses the memory of the
+    budget, up to 4 GiB of it, since virtual machines may have to ask their host for that. The
+    profile goes to the user's cache directory.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def doctor(
     Returns
     -------
     dict
-        The device profile: bandwidths in bytes per second by size of request, which I/O engine is used
-        and why, and how many seconds memory takes that is used for the first time.
+        The device profile: bandwidths in bytes per second by size of request, which I/O engine is
+        used and why, and how many seconds memory takes that is used for the first time.
 
     Raises
     ------

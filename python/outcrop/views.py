@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import EllipsisType
 from typing import Any, TypeAlias
 
@@ -119,10 +120,11 @@ class View:
     selectors: tuple[int | Span, ...]
     axes: tuple[int | NewAxis, ...]
 
-    @classmethod
-    def whole(cls, shape: tuple[int, ...]) -> "View":
+    @staticmethod
+    @lru_cache(1024)
+    def whole(shape: tuple[int, ...]) -> "View":
         """Select everything."""
-        return cls(shape, tuple(Span(0, 1, n) for n in shape), tuple(range(len(shape))))
+        return View(shape, tuple(Span(0, 1, n) for n in shape), tuple(range(len(shape))))
 
     def span(self, axis: int) -> Span:
         """The span along an axis of the view; a new axis is a span of its own."""

@@ -287,3 +287,23 @@ def test_empty_and_0_d(desk: Any) -> None:
         array = oc.asarray(plain)
         desk.check(array + 1, plain + 1)
         desk.check(np.exp(array) * array, np.exp(plain) * plain)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elements_far_apart(desk: Any, dtype: str) -> None:
+    """In the last tile of a row: it has the form of the others, and fewer elements."""
+    a = np.random.default_rng(3).normal(size=(90, 30, 13)).astype(dtype)
+    a[::7, 3], a[3::9, :, 12], a[::5, ::2, 6] = np.nan, -np.inf, -0.0
+    x = desk.put(a, "npy")
+    kind = np.dtype(dtype).char
+    for function in list(vars(np).values()):
+        if not isinstance(function, np.ufunc) or function.signature is not None:
+            continue
+        if function.nin == function.nout == 1 and any(t[0] == kind for t in function.types):
+            with np.errstate(all="ignore"):
+                result = function(x).save(desk.path / "far.zarr", tile=(25, 30, 6), overwrite=True)
+                desk.compare(result.compute(), function(a), digits=8)
+    where = np.zeros(a.shape, bool)
+    where[::2, 1::3] = True
+    found = np.isnan(x, where=oc.asarray(where)).save(desk.path / "where.zarr", tile=(25, 30, 6))
+    np.testing.assert_array_equal(found.compute(), np.isnan(a) & where)

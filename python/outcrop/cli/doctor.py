@@ -73,7 +73,8 @@ def _table(profile: Mapping[str, Any]) -> str:
         lines += ["", f"reading and writing at once: {format_rate(both, 1)} together"]
     if memory := profile.get("memory"):
         last = memory[-1]
-        lines += [f"memory: {format_bytes(last['bytes'])} used for the first time in {last['seconds']:.1f} s"]
+        used, seconds = format_bytes(last["bytes"]), last["seconds"]
+        lines += [f"memory: {used} used for the first time in {seconds:.1f} s"]
     return "\n".join(lines)
 
 

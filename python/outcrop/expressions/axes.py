@@ -164,7 +164,8 @@ class Tiling:
 
     def tile(self, node: Node) -> tuple[int, ...]:
         """The shape of a node's tiles."""
-        return tuple(self.extent(line) for line in self.axes.of(node))
+        cuts, extents = self.cuts, self.axes.extents
+        return tuple([cuts.get(line) or max(extents[line], 1) for line in self.axes.of(node)])
 
     def tile_bytes(self, node: Node) -> int:
         """Bytes of a node's tile."""

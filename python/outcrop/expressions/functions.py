@@ -51,6 +51,11 @@ class Function(ABC):
         """Compute to `out`."""
 
 
+_STRAYING = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
+"""Of NumPy 2.4 with AVX2, these leave elements of `out` as they were where those do not follow one
+another. In arrays of their own they do."""
+
+
 @dataclass(frozen=True)
 class _OfUfunc(Function):
     """What calls a ufunc for one of its results.
@@ -75,6 +80,10 @@ class _OfUfunc(Function):
         return self.ufunc.__name__
 
     def _call(self, out: NDArray[Any], operands: Sequence[Any], **more: Any) -> None:
+        if self.ufunc in _STRAYING:
+            made = self.ufunc(*operands, **dict(self.options))
+            np.copyto(out, made, where=more.get("where", True))
+            return
         results: list[Any] = [None] * self.ufunc.nout
         results[self.output] = out
         self.ufunc(*operands, out=tuple(results), **dict(self.options), **more)

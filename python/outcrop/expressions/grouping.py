@@ -71,6 +71,7 @@ class Grouping:
             for operand in node.operands:
                 self._consumers.setdefault(id(operand), []).append(node)
         self._lines = {id(node): self._iteration(node) for node in nodes}
+        self._sums = {id(node): self._summed(node) for node in nodes}
         self._kept: set[int] = set()
         for node in nodes:
             if self._has_to_be_kept(node):
@@ -92,6 +93,9 @@ class Grouping:
 
     def sums(self, node: Node) -> tuple[int, ...]:
         """The cut lines that a node sums over."""
+        return self._sums[id(node)]
+
+    def _summed(self, node: Node) -> tuple[int, ...]:
         lines = self._lines[id(node)]
         if not lines:
             return ()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import filler
+from outcrop._source import dtype_name, filler
 from outcrop.expressions.gathering import Gathered, Ranges
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.reductions import is_reorderable
@@ -94,7 +94,7 @@ class Product:
     def __init__(self, node: Contract) -> None:
         self._labels = (*node.labels, node.result)
         self.is_symmetric = node.is_symmetric
-        self._dtype = node.dtype.name
+        self._dtype = dtype_name(node.dtype)
         batch, rows, cols, depth = _roles(*self._labels)
         self._sides = rows, cols, depth
         self._views: tuple[Callable[[Array], Array], ...] | None = None

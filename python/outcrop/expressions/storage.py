@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop._source import dtype_name
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget
 from outcrop.errors import UnsupportedError
@@ -190,7 +192,7 @@ def _look_at_view(leaf: Leaf) -> Look:
 
 
 def _look_at(node: Node, *, in_parts: bool) -> Look:
-    dtype, other = node.dtype, node.dtype.name != _storable(node.dtype)
+    dtype, other = node.dtype, dtype_name(node.dtype) != _storable(node.dtype)
     if in_parts:
         return (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
     return (lambda tile: tile.view(dtype)) if other else _as_it_is
@@ -200,6 +202,7 @@ def _as_it_is(tile: NDArray[Any]) -> NDArray[Any]:
     return tile
 
 
+@lru_cache(1024)
 def _storable(dtype: np.dtype[Any]) -> str:
     """A type of the compiled core's with elements as long."""
     if dtype.kind in "biu" or dtype.name in ("float32", "float64", "complex64", "complex128"):

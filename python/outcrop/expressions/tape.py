@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import MemorySource
+from outcrop._source import MemorySource, dtype_name
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.functions import Apply
 from outcrop.expressions.gathering import Gathered, Ranges
@@ -257,7 +257,7 @@ class Tape:
                     )
                 }
                 m, n, k = Product(node).sides(extents)
-                own, more = _native.multiply_memory(node.dtype.name, m, n, k)
+                own, more = _native.multiply_memory(dtype_name(node.dtype), m, n, k)
                 room, beside = max(room, own), max(beside, more)
         return room, beside
 
