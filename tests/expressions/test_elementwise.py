@@ -126,6 +126,9 @@ def test_numbers_that_do_not_fit_are_refused_at_once(desk: Any) -> None:
             make()
     with pytest.raises(oc.InvalidTypeError):
         array + "text"
+    with pytest.raises(ValueError, match="negative integer powers"):
+        array**-1
+    assert (array**-1.0).dtype == (np.ones(1, "int8") ** -1.0).dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -146,6 +146,16 @@ def test_no_file_in_a_tiles_place(
         oc.open(stored).compute()
 
 
+@pytest.mark.parametrize("name", ["a.npy", "a.raw", "a.pgm", "a.tif", "a.zarr/zarr.json"])
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    pipe = tmp_path / name
+    pipe.parent.mkdir(exist_ok=True)
+    os.mkfifo(pipe)
+    options = {"shape": (3,), "dtype": "u1"} if name == "a.raw" else {}
+    with pytest.raises(oc.OutcropError, match="a\\."):
+        oc.open(tmp_path / Path(name).parts[0], **options)
+
+
 def test_an_old_tile_put_back_is_found(stored: Path, verify: Verify) -> None:
     tile = stored / "c" / "1" / "2"
     old = tile.read_bytes()

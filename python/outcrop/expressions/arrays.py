@@ -250,6 +250,10 @@ def ufunc_dtypes(
     for dtype in dtypes:
         if dtype.kind not in "biufc":
             raise InvalidTypeError(f"elements of type {dtype} do not take part in expressions")
+    exponent = arguments[1] if ufunc is np.power and dtypes[0].kind in "iu" else 0
+    if isinstance(exponent, int) and exponent < 0:
+        # NumPy complains only where there are elements.
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed.")
     return dtypes
 
 

@@ -6,7 +6,7 @@ are several orders, one of which takes the fewest bytes or seconds; numbers are 
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.passes import Pass
 from outcrop.expressions.steps import READ, WRITE, Kind, Steps, operand
 from outcrop.expressions.storage import Storage, Stored, Wanted
-from outcrop.expressions.tape import Tape
+from outcrop.expressions.tape import Tape, pattern
 
 __all__ = ["Lowered", "Order", "orders"]
 
@@ -102,9 +102,16 @@ class Lowered:
     def _taped(self) -> tuple[list[Group], list[Tape]]:
         """The groups that each have a pass, and what it does in each cell."""
         groups, tapes = [], []
+        known: dict[Hashable, Tape] = {}
         for group in self._grouping.groups:
             cut = self._grouping.order(group)
-            whole = Tape(self.tiling, cut, group.inputs, group.computed, group.roots)
+            nodes = (group.inputs, group.computed, group.roots)
+            key = pattern(self.tiling, cut, *nodes)
+            whole = known.get(key) if key is not None else None
+            if whole is None:
+                whole = Tape(self.tiling, cut, *nodes)
+                if key is not None:
+                    known[key] = whole
             parts = [group] if self._order.together else self._grouping.apart(group)
             groups += parts
             if len(parts) == 1:

@@ -1,7 +1,7 @@
 """What a step does: the nodes of a group, one after the other, on strips that stay in the cache."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from outcrop.expressions.instructions import (
 )
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 
-__all__ = ["Tape"]
+__all__ = ["Tape", "pattern"]
 
 Array = NDArray[Any]
 
@@ -328,6 +328,53 @@ class Tape:
             ranges[line][1] - ranges[line][0] if line in ranges else extents[line]
             for line in value.lines
         )
+
+
+def pattern(
+    tiling: Tiling,
+    cut: Sequence[int],
+    inputs: Sequence[Node],
+    computed: Sequence[Node],
+    outputs: Sequence[Node],
+) -> Hashable | None:
+    """What two groups have in common that one tape computes, as iterations of a loop do.
+
+    None where a tape names what is its own: elements in memory, tiles that are gathered, running
+    sums.
+    """
+    places: dict[int, int] = {}
+    for node in (*inputs, *outputs, *computed):
+        places.setdefault(id(node), len(places))
+    found: list[Hashable] = [tuple(cut), len(inputs), len(outputs)]
+    found += [(node.dtype, tiling.axes.of(node)) for node in inputs]
+    for node in computed:
+        match node:
+            case Map():
+                # Of numbers, zeros have a sign, and are equal.
+                own: Hashable = (
+                    node.function,
+                    tuple(
+                        [
+                            places[id(a)] if isinstance(a, Node) else (type(a), repr(a))
+                            for a in node.arguments
+                        ]
+                    ),
+                )
+            case Contract():
+                one, other = node.operands
+                own = (node.labels, node.result, places[id(one)], places[id(other)])
+            case Reduce():
+                family = tuple([places[id(n)] for n in node.family()])
+                own = (node.reduction, node.axes, places[id(node.operands[0])], family)
+            case _:
+                return None
+        found.append((places[id(node)], node.dtype, tiling.axes.of(node), own))
+    try:
+        hash(key := tuple(found))
+    except TypeError:
+        # A function that cannot be hashed.
+        return None
+    return key
 
 
 def _is_in_memory(node: Node) -> bool:

@@ -225,6 +225,9 @@ class _Found:
 
 def _read(path: str, page: int) -> _Found:
     package = _package(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A named pipe would be waited for.
+        raise StorageError(f"{path}: cannot open the file: it is not a file")
     try:
         with _quiet(), package.TiffFile(path) as file:
             if not len(file.pages):

@@ -1,6 +1,6 @@
 //! Bytes of files: transfers, ends that are not aligned, small files whole.
 
-use super::{Disk, DiskFile, Operation, classify, classify_moving, file::set_direct};
+use super::{Disk, DiskFile, Operation, classify, classify_moving, file::open_buffered, file::set_direct};
 use crate::error::{Error, Result};
 use crate::io::Direction;
 use crate::io::queue::{Cancel, IoQueue, MAX_AGAIN, MAX_RETRIES, Transfer};
@@ -76,7 +76,7 @@ impl Disk {
         self.check_process()?;
         let read = patiently(|| {
             self.checkpoint(Operation::Open)?;
-            let file = std::fs::File::open(path)?;
+            let file = open_buffered(path)?;
             let mut bytes = Vec::new();
             self.checkpoint(Operation::Read)?;
             file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -106,7 +106,7 @@ impl Disk {
         let read = patiently(|| {
             self.checkpoint(Operation::Read)?;
             let mut bytes = Vec::new();
-            let mut file = std::fs::File::open(path)?;
+            let mut file = open_buffered(path)?;
             file.seek(SeekFrom::Start(offset))?;
             file.take(len as u64).read_to_end(&mut bytes)?;
             Ok(bytes)

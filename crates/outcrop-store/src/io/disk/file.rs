@@ -224,14 +224,7 @@ impl Disk {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(flags).map(|fd| (fd, false)),
             other => other.map(|fd| (fd, true)),
         });
-        let opened = opened.and_then(|(fd, flagged)| {
-            let kind = FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode);
-            match kind {
-                FileType::RegularFile | FileType::BlockDevice => Ok((fd, flagged)),
-                FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
-                _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
-            }
-        });
+        let opened = opened.and_then(|(fd, flagged)| check_kind(&fd).map(|()| (fd, flagged)));
         let (fd, flagged) = opened.map_err(|e| classify(&path, "open the file", e))?;
         let block = if flagged { self.direct_block(&fd) } else { None };
         if block.is_none() {
@@ -253,6 +246,23 @@ impl Disk {
         let device = rustix::fs::fstat(fd).ok()?.st_dev;
         let mut known = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         *known.entry(device).or_insert_with(|| probe_direct(fd))
+    }
+}
+
+/// A file for reading through the page cache, found without waiting, as what stands there may be a named pipe.
+pub(super) fn open_buffered(path: &Path) -> io::Result<std::fs::File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    check_kind(&fd)?;
+    Ok(fd.into())
+}
+
+/// Refuses what is no file.
+fn check_kind(fd: &OwnedFd) -> io::Result<()> {
+    match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
+        FileType::RegularFile | FileType::BlockDevice => Ok(()),
+        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
     }
 }
 
