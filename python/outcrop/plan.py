@@ -1,9 +1,12 @@
 """What a computation will cost."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from outcrop import _native
 from outcrop._bridge import bridge_sketch
@@ -21,6 +24,7 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.expressions.arrays import ExpressionSource, node_of
+from outcrop.expressions.drawing import Edge, Item, drawn
 from outcrop.expressions.run import Planned
 from outcrop.expressions.saving import planned, planned_target
 from outcrop.formats import check_format, format_of
@@ -119,6 +123,60 @@ class Plan:
             lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
         return "\n".join(lines)
 
+    def show(self, path: StrPath) -> None:
+        """Draw what is made of what: sizes, passes, what is on disk, and what never is.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Of an SVG file (``.svg``), which is replaced.
+
+        Raises
+        ------
+        UnsupportedError
+            There are too many arrays for a picture, or it would be of another kind.
+        StorageError
+            The file cannot be written.
+        """
+        file = Path(check_path(path))
+        if file.suffix.lower() != ".svg":
+            raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
+        picture = self._picture()
+        try:
+            file.write_text(picture, encoding="utf-8")
+        except OSError as error:
+            kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
+            raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
+
+    def _picture(self) -> str:
+        """As SVG."""
+        items, edges = [], []
+        inputs: list[int] = []
+        for i, array in enumerate(sorted(self._facts["arrays"], key=_made)):
+            nbytes = math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize
+            read, written = array["bytes_read"], array["bytes_written"]
+            if array["role"] == "input":
+                state, note = "on disk", f"read {read / max(nbytes, 1):.2f} times"
+            elif array["role"] == "output":
+                state, note = "result", f"{format_bytes(written)} written"
+            elif written:
+                state, note = "spilled", f"{format_bytes(written)} written"
+            else:
+                state, note = "kept in memory", ""
+            detail = _shaped(array["shape"], array["dtype"])
+            items.append(Item(array["name"], detail, nbytes, state, note))
+            if array["role"] == "input":
+                inputs.append(i)
+            else:
+                edges += [Edge(source, i) for source in inputs]
+        return drawn(self._title(), items, edges)
+
+    def _title(self) -> str:
+        return (
+            f"{self.operation}, reads {format_bytes(self.bytes_read)}, writes "
+            f"{format_bytes(self.bytes_written)}"
+        )
+
     def __repr__(self) -> str:
         return (
             f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, "
@@ -127,10 +185,19 @@ class Plan:
         )
 
 
+def _shaped(shape: Sequence[int], dtype: Any) -> str:
+    return f"{' x '.join(map(str, shape)) or 'one element'} {dtype}"
+
+
+def _made(array: Mapping[str, Any]) -> int:
+    """What is made of what: inputs come first, results last."""
+    return {"input": 0, "output": 2}.get(array["role"], 1)
+
+
 class ExpressionPlan(Plan):
     """The plan of an array expression.
 
-    Made by `plan`. Beside what every `Plan` says, it has a picture.
+    Made by `plan`.
 
     Examples
     --------
@@ -171,30 +238,8 @@ class ExpressionPlan(Plan):
                 lines.append(f"    keeps {name}, {what}")
         return "\n".join((*lines, *rest))
 
-    def show(self, path: StrPath) -> None:
-        """Draw what is made of what: sizes, passes, what is on disk, and what never is.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            Of an SVG file (``.svg``), which is replaced.
-
-        Raises
-        ------
-        UnsupportedError
-            There are too many arrays for a picture, or it would be of another kind.
-        StorageError
-            The file cannot be written.
-        """
-        file = Path(check_path(path))
-        if file.suffix.lower() != ".svg":
-            raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
-        picture = self._planned.picture()
-        try:
-            file.write_text(picture, encoding="utf-8")
-        except OSError as error:
-            kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
-            raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
+    def _picture(self) -> str:
+        return self._planned.picture()
 
 
 class MovementPlan(Plan):
@@ -220,6 +265,17 @@ class MovementPlan(Plan):
             }
         )
         self.movement: str = facts["movement"]
+
+    def _picture(self) -> str:
+        facts, passes = self._facts, len(self._facts["passes"])
+        where = "in the scratch directory" if self.scratch_bytes else "in the new file itself"
+        note = f"in {passes} passes, {where} between them" if passes > 1 else "in one pass"
+        (name, shape), (target, turned) = facts["ends"]
+        items = [
+            Item(name, _shaped(shape, facts["dtype"]), facts["nbytes"], "on disk"),
+            Item(target, _shaped(turned, facts["dtype"]), facts["nbytes"], "result", note),
+        ]
+        return drawn(self._title(), items, [Edge(0, 1, self.movement)])
 
     def explain(self) -> str:
         """Say in how many passes it will be moved, in pieces of which size, and why.
@@ -401,6 +457,8 @@ def _movement(
         "operation": "copy" if view.is_box else "transpose",
         "movement": _movement_name(view),
         "nbytes": x.nbytes,
+        "dtype": x.dtype,
+        "ends": ((Path(source.path or "").name, source.shape), (Path(path).name, x.shape)),
         "bridge": bridge,
         "via": None if via is None else check_path(via),
     }

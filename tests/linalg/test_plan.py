@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -372,3 +373,14 @@ def test_threads_do_not_change_a_bit(
         with oc.config(memory="1MiB", threads=threads):
             results.append(desk.run(operation(A, B)).tobytes())
     assert results[0] == results[1]
+
+
+@each_operation
+def test_pictures(desk: Desk, positive_definite: Make, random: Make, operation: Operation) -> None:
+    A = desk.put(positive_definite(133, "float64"), 32)
+    B = desk.put(random((133, 100), "float64"), (32, 40))
+    plan = oc.plan(operation(A, B))
+    file = desk.path / "plan.svg"
+    plan.show(file)
+    texts = ElementTree.parse(file).getroot().itertext()
+    assert any(f"{plan.operation}, reads" in text for text in texts)

@@ -239,3 +239,11 @@ def test_the_kernel_counts_the_same(tmp_path: Path) -> None:
     # Metadata of the file system, and modules that are imported late.
     for counted, planned in zip(facts["counted"], facts["planned"], strict=True):
         assert abs(counted - planned) <= 0.02 * planned + (512 << 10), facts
+
+
+def test_a_picture(desk: Any) -> None:
+    array = oc.open(desk.put("a.npy", desk.values(SHAPE, "uint16")))
+    oc.plan(array.T, desk.path / "turned.npy").show(desk.path / "plan.svg")
+    picture = (desk.path / "plan.svg").read_text()
+    for part in ("a.npy", "turned.npy", "1103 x 907 uint16", "907 x 1103 uint16", "transpose"):
+        assert part in picture
