@@ -1,12 +1,13 @@
-"""Sizes in bytes: reading them from people and writing them for people."""
+"""Sizes in bytes, and shapes: reading them from people and writing them for people."""
 
 import math
 import operator
 import re
+from collections.abc import Iterable
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["format_bytes", "parse_bytes"]
+__all__ = ["format_bytes", "format_shape", "parse_bytes"]
 
 _UNITS = ("", "k", "m", "g", "t", "p", "e")
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmgtpe]?)(i?b?)\s*", re.IGNORECASE)
@@ -84,3 +85,14 @@ def format_bytes(count: int) -> str:
     # One place is shown, so 1023.95 KiB is already 1.0 MiB.
     power = next((p for p in range(1, 6) if count < 1023.95 * 1024**p), 6)
     return f"{count / 1024**power:.1f} {units[power - 1]}"
+
+
+def format_shape(shape: Iterable[int]) -> str:
+    """Write the extents of an array.
+
+    Examples
+    --------
+    >>> format_shape((3, 40)), format_shape(())
+    ('3 x 40', 'one element')
+    """
+    return " x ".join(map(str, shape)) or "one element"

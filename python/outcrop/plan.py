@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
 from outcrop._save import carried, is_scattered, naming_tiles, sketch
-from outcrop._sizes import format_bytes
+from outcrop._sizes import format_bytes, format_shape
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.errors import (
@@ -153,7 +151,7 @@ class Plan:
         items, edges = [], []
         inputs: list[int] = []
         for i, array in enumerate(sorted(self._facts["arrays"], key=_made)):
-            nbytes = math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize
+            nbytes = _nbytes(array)
             read, written = array["bytes_read"], array["bytes_written"]
             if array["role"] == "input":
                 state, note = "on disk", f"read {read / max(nbytes, 1):.2f} times"
@@ -163,7 +161,7 @@ class Plan:
                 state, note = "spilled", f"{format_bytes(written)} written"
             else:
                 state, note = "kept in memory", ""
-            detail = _shaped(array["shape"], array["dtype"])
+            detail = f"{format_shape(array['shape'])} {array['dtype']}"
             items.append(Item(array["name"], detail, nbytes, state, note))
             if array["role"] == "input":
                 inputs.append(i)
@@ -183,10 +181,6 @@ class Plan:
             f"writes {format_bytes(self.bytes_written)}, "
             f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
-
-
-def _shaped(shape: Sequence[int], dtype: Any) -> str:
-    return f"{' x '.join(map(str, shape)) or 'one element'} {dtype}"
 
 
 def _made(array: Mapping[str, Any]) -> int:
@@ -270,10 +264,10 @@ class MovementPlan(Plan):
         facts, passes = self._facts, len(self._facts["passes"])
         where = "in the scratch directory" if self.scratch_bytes else "in the new file itself"
         note = f"in {passes} passes, {where} between them" if passes > 1 else "in one pass"
-        (name, shape), (target, turned) = facts["ends"]
+        states = [("on disk", ""), ("result", note)]
         items = [
-            Item(name, _shaped(shape, facts["dtype"]), facts["nbytes"], "on disk"),
-            Item(target, _shaped(turned, facts["dtype"]), facts["nbytes"], "result", note),
+            Item(name, f"{format_shape(shape)} {facts['dtype']}", facts["nbytes"], state, remark)
+            for (name, shape), (state, remark) in zip(facts["ends"], states, strict=True)
         ]
         return drawn(self._title(), items, [Edge(0, 1, self.movement)])
 
@@ -487,19 +481,20 @@ def _counted(names: Sequence[str]) -> str:
 
 
 def _array(array: Mapping[str, Any]) -> str:
-    shape, tile = array["shape"], array["tile"]
-    nbytes = 1
-    for n in shape:
-        nbytes *= n
-    nbytes *= _itemsize(array["dtype"])
-    extents = " x ".join(map(str, shape)) or "one element"
-    text = f"{array['role']}, {array['dtype']}, {extents}, tiles of {' x '.join(map(str, tile))}"
+    nbytes, extents = _nbytes(array), format_shape(array["shape"])
+    tile = " x ".join(map(str, array["tile"]))
+    text = f"{array['role']}, {array['dtype']}, {extents}, tiles of {tile}"
     for word, moved in (("read", array["bytes_read"]), ("written", array["bytes_written"])):
         if moved and nbytes >= 1 << 20:
             text += f", {word} {moved / nbytes:.2f} times"
         elif moved:
             text += f", {word} {format_bytes(moved)}"
     return text
+
+
+def _nbytes(array: Mapping[str, Any]) -> int:
+    elements: int = math.prod(array["shape"])
+    return elements * _itemsize(array["dtype"])
 
 
 def _itemsize(name: str) -> int:

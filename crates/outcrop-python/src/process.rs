@@ -9,6 +9,7 @@ use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::{Error, profile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -193,7 +194,9 @@ pub fn doctor(
     let measured = py.detach(|| {
         let cancel = Cancel::default();
         let stop = cancel.clone();
+        let steps = Cell::new((0, 0));
         let mut tick = |done, total| {
+            steps.set((done, total));
             if !watch.tick(done, total) {
                 stop.cancel();
             }
@@ -201,7 +204,8 @@ pub fn doctor(
         let mut profile = profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick)?;
         if !quick {
             let threads = runtime.settings().threads;
-            profile.memory = profile::measure_memory(runtime.budget(), threads, &cancel)?;
+            let mut still = || tick(steps.get().0, steps.get().1);
+            profile.memory = profile::measure_memory(runtime.budget(), threads, &cancel, &mut still)?;
         }
         profile::save(&profile);
         Ok(profile)

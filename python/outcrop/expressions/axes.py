@@ -164,6 +164,7 @@ class Tiling:
 
     def tile(self, node: Node) -> tuple[int, ...]:
         """The shape of a node's tiles."""
+        # As `extent`, without a call for each: this is asked of every node many times.
         cuts, extents = self.cuts, self.axes.extents
         return tuple([cuts.get(line) or max(extents[line], 1) for line in self.axes.of(node)])
 

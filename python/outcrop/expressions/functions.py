@@ -51,9 +51,9 @@ class Function(ABC):
         """Compute to `out`."""
 
 
-_STRAYING = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
-"""Of NumPy 2.4 with AVX2, these leave elements of `out` as they were where those do not follow one
-another. In arrays of their own they do."""
+_LEAVING_GAPS = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
+"""Of NumPy 2.4.6 with AVX2, these leave elements of `out` as they were where those do not follow
+one another in memory. They are right where they make an array themselves."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _OfUfunc(Function):
         return self.ufunc.__name__
 
     def _call(self, out: NDArray[Any], operands: Sequence[Any], **more: Any) -> None:
-        if self.ufunc in _STRAYING:
+        if self.ufunc in _LEAVING_GAPS:
             made = self.ufunc(*operands, **dict(self.options))
             np.copyto(out, made, where=more.get("where", True))
             return

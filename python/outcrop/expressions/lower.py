@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._sizes import format_bytes
+from outcrop._sizes import format_bytes, format_shape
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
 from outcrop.expressions.drawing import Edge, Item
@@ -187,9 +187,12 @@ class Lowered:
         index = {id(node): i for i, node in enumerate(shown)}
         items, edges = [], []
         for node in shown:
-            shape = " x ".join(map(str, node.shape)) or "one element"
             state, note = self._state(node, traffic)
-            items.append(Item(node.name, f"{shape} {node.dtype}", node.nbytes, state, note))
+            items.append(
+                Item(
+                    node.name, f"{format_shape(node.shape)} {node.dtype}", node.nbytes, state, note
+                )
+            )
             for source in {id(o): o for o in node.operands}.values():
                 known = passes.get(id(source), []) if isinstance(source, Leaf) else []
                 label = "" if len(known) < 1 else f"pass {', '.join(map(str, known))}"

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes that are used first; then as many again as before.
-const FIRST: usize = 64 << 20;
+/// Bytes that are used at once. The time is noted when it is as many as before again.
+const STEP: usize = 64 << 20;
 /// Bytes of all, at most.
 const MOST: usize = 4 << 30;
 /// After this, no more is used.
@@ -25,32 +25,41 @@ pub struct FirstUse {
     pub seconds: f64,
 }
 
-/// Uses what is free of the budget, 4 GiB at most, and gives it back.
+/// Uses what is free of the budget, 4 GiB at most, and gives it back. `watch` is called after every 64 MiB.
 ///
 /// Next to nothing on most machines. Virtual ones that give memory back to their host while they are idle have some at
 /// hand, and then need seconds for each GiB, which is longer than writing and reading as much.
 ///
 /// # Errors
 /// [`crate::Error::Interrupted`]; [`crate::Error::OutOfMemory`] where the system refuses what the budget allows.
-pub fn measure_memory(budget: &Arc<Budget>, threads: usize, cancel: &Cancel) -> Result<Vec<FirstUse>> {
+pub fn measure_memory(
+    budget: &Arc<Budget>,
+    threads: usize,
+    cancel: &Cancel,
+    watch: &mut dyn FnMut(),
+) -> Result<Vec<FirstUse>> {
     // Only what is not in use yet shows it.
     budget.trim();
     let (mut frames, mut points) = (Vec::new(), Vec::new());
-    let (mut used, mut taken) = (0, Duration::ZERO);
-    while used < MOST && taken < ENOUGH {
-        cancel.check()?;
-        let more = used.max(FIRST);
-        let Some(mut frame) = budget.try_frame(more)? else { break };
+    let mut taken = Duration::ZERO;
+    while let Some(mut frame) = budget.try_frame(STEP)? {
         let begin = Instant::now();
         std::thread::scope(|scope| {
-            for part in frame.bytes_mut().chunks_mut(more.div_ceil(threads.max(1))) {
+            for part in frame.bytes_mut().chunks_mut(STEP.div_ceil(threads.max(1))) {
                 scope.spawn(|| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1));
             }
         });
         taken += begin.elapsed();
-        used += more;
-        points.push(FirstUse { bytes: used as u64, seconds: taken.as_secs_f64() });
         frames.push(frame);
+        let used = frames.len() * STEP;
+        if frames.len().is_power_of_two() {
+            points.push(FirstUse { bytes: used as u64, seconds: taken.as_secs_f64() });
+            if used >= MOST || taken >= ENOUGH {
+                break;
+            }
+        }
+        watch();
+        cancel.check()?;
     }
     drop(frames);
     budget.trim();
@@ -84,11 +93,16 @@ mod tests {
     #[test]
     fn a_part_of_the_budget_is_used_and_given_back() {
         let budget = Budget::new(300 << 20);
-        let points = measure_memory(&budget, 2, &Cancel::default()).unwrap();
+        let points = measure_memory(&budget, 2, &Cancel::default(), &mut || {}).unwrap();
         let sizes: Vec<u64> = points.iter().map(|p| p.bytes >> 20).collect();
         assert!(are_sound(&points) && [64, 128, 256].starts_with(&sizes) && !sizes.is_empty(), "{points:?}");
         assert_eq!(budget.used(), 0);
-        assert!(measure_memory(&Budget::new(1 << 20), 2, &Cancel::default()).unwrap().is_empty());
+        let nothing = measure_memory(&Budget::new(1 << 20), 2, &Cancel::default(), &mut || {});
+        assert!(nothing.unwrap().is_empty());
+        let cancel = Cancel::default();
+        let stopped = measure_memory(&budget, 2, &cancel, &mut || cancel.cancel());
+        assert!(matches!(stopped, Err(crate::Error::Interrupted)), "{stopped:?}");
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
