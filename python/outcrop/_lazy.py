@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import ConjugateSource, MemorySource, Source, default_tile, filler
+from outcrop._source import (
+    ConjugateSource,
+    MemorySource,
+    Source,
+    default_tile,
+    filler,
+    storable,
+)
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget, piece_limit, scratch_directory, timeline_path
 from outcrop.errors import InvalidArgumentError, UnsupportedError
@@ -175,10 +182,10 @@ class ComputedSource(Source):
         with _native.Operation():
             # Before memory is taken for the result.
             self.computation.prepare()
-            result = _native.Output(self.shape, self.dtype.name, self.computation.leaves_zeros)
+            result = _native.Output(self.shape, storable(self.dtype), self.computation.leaves_zeros)
             store = result.store()
             self.run(self.computation.plan(store), store, progress)
-            return result.array()
+            return result.array().view(self.dtype)
 
     def materialized(self) -> Source:
         """The result: computed at the first call, and kept as long as this lives."""

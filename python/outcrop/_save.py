@@ -15,7 +15,7 @@ import numpy as np
 
 from outcrop import _native
 from outcrop._beside import check_replaced
-from outcrop._checks import ShapeLike, StrPath, check_order, check_path, check_tile
+from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._lazy import ComputedSource, Progress
 from outcrop._sizes import format_bytes
@@ -72,6 +72,7 @@ def create_store(
 ) -> _native.Store:
     """Check what belongs to which format, and make a store that is not visible yet."""
     name = check_path(path)
+    check_dtype(dtype)
     format = check_format(format or format_of(name))
     family = family_of(format)
     order = check_order(order)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._pieces import Grid, pieces
 from outcrop.config import piece_limit
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.views import View
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "dtype_name",
     "filler",
     "fitting_tile",
+    "storable",
 ]
 
 _FUNCTION_BYTES = 16 << 20
@@ -150,11 +151,23 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 @lru_cache(1024)
+def storable(dtype: np.dtype[Any]) -> str:
+    """The name of a type of the compiled core's with elements as long.
+
+    There are results of other types, such as half precision: in memory, and to be used further.
+    """
+    if dtype.kind in "biu" or dtype.name in ("float32", "float64", "complex64", "complex128"):
+        return dtype.name
+    names = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+    if dtype.itemsize not in names or dtype.kind not in "fc":
+        raise UnsupportedError(f"elements of type {dtype} are not supported")
+    return names[dtype.itemsize]
+
+
+@lru_cache(1024)
 def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The tile that the compiled core would choose."""
-    # Of half precision there are only results that something else is made of.
-    name = "uint16" if dtype == np.float16 else dtype.name
-    return tuple(_native.default_tile(shape, name))
+    return tuple(_native.default_tile(shape, storable(dtype)))
 
 
 def fitting_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:

@@ -61,8 +61,10 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
     Returns
     -------
     Array
-        Not computed yet. What is made of stored arrays is not stored in between: elements are put
-        in their places as they are read.
+        Not computed yet. What is made of stored arrays is not stored in between, elements are put
+        in their places as they are read; unless the order in which they are counted is another
+        one than that on disk (as with ``order="F"`` of a row-major file), and a slab of the array
+        does not fit in memory. Then they are moved by way of the scratch directory.
 
     Raises
     ------

@@ -565,6 +565,21 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             raise InvalidArgumentError("incorrect number of indices for array")
         return self[index].item()
 
+    def tolist(self) -> Any:
+        """Read the array as nested lists of Python numbers.
+
+        Raises
+        ------
+        BudgetError
+            Where it is larger than the memory budget.
+
+        Examples
+        --------
+        >>> oc.asarray([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return np.asarray(self).tolist()
+
     # -- copies ------------------------------------------------------------------------------
 
     def __copy__(self) -> "Array":

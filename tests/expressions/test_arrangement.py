@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import outcrop as oc
+from outcrop.expressions import reordering
 
 few = settings(
     max_examples=60,
@@ -17,6 +18,9 @@ few = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+PARTS = ("_FITS", "_SLAB", "_PART")
+"""What parts of the budget there are for moving elements."""
 
 DTYPES = st.sampled_from(["bool", "int8", "uint16", "float32", "float64", "complex128"])
 
@@ -117,6 +121,72 @@ def test_reshaping_reads_once(desk: Any) -> None:
     # A part takes a part of the work.
     plan = oc.plan((array * 2).reshape(-1)[1000:1100])
     assert plan.bytes_read <= 0.1 * array.nbytes
+
+
+def _orders(plain: Any) -> list[Callable[[Any], Any]]:
+    n, m = plain.shape
+    return [
+        lambda x: x.T.reshape(-1),
+        lambda x: (x.T + 1).reshape(16, -1),
+        lambda x: x.reshape(-1, order="F"),
+        lambda x: x.reshape(n // 100, -1, order="F"),
+        lambda x: x.reshape(70, -1, order="F").sum(1),
+        lambda x: x.reshape(-1, 48).T,
+        lambda x: x.reshape(-1, 48).T[::-1],
+        lambda x: x.reshape(-1, 50, m).transpose(2, 0, 1).reshape(-1, 70),
+        lambda x: x.T.reshape(m // 2, -1) + x.reshape(m // 2, -1),
+        lambda x: x.T[:, ::-1].reshape(-1)[:-7],
+    ]
+
+
+@pytest.mark.parametrize("layout", ["npy", "F", "zarr", "turned"])
+@pytest.mark.parametrize("which", range(10))
+def test_against_the_order_on_disk(desk: Any, layout: str, which: int) -> None:
+    """Elements are moved through temporary tiles, not read again and again."""
+    plain = np.random.default_rng(0).random((11200, 96))
+    if layout == "turned":
+        array = desk.put(plain.T.copy(), "npy").T
+    else:
+        array = desk.put(plain, layout, (700, 12))
+    make = _orders(plain)[which]
+    with oc.config(memory="3MiB"):
+        got = make(array)
+        plan = oc.plan(got)
+        # One of them goes against the order twice.
+        most = (6 if which == 7 else 4.5) * array.nbytes
+        assert max(plan.bytes_read, plan.bytes_written) <= most
+        desk.check(got, make(plain))
+
+
+@few
+@given(data=st.data(), pair=shapes(), dtype=DTYPES)
+def test_any_order(tiny: Any, data: st.DataObject, pair: Any, dtype: str) -> None:
+    """Also where no slab fits in the memory that there is."""
+    source, target = pair
+    plain = numbers(source, dtype)
+    axes = data.draw(st.permutations(range(len(source))), "axes")
+    back = data.draw(st.permutations(range(len(target))), "back")
+    layout = data.draw(st.sampled_from(["npy", "F", "zarr"]))
+    parts = [data.draw(st.sampled_from([4, 1000, 50_000]), name) for name in PARTS]
+    before = plain.transpose([axes.index(a) for a in range(len(source))]).copy()
+    array = tiny.put(before, layout)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, part in zip(PARTS, parts, strict=True):
+            patch.setattr(reordering, name, part)
+        patch.setattr(reordering, "_SHORTEST", 1)
+        patch.setattr(reordering, "_LONG", data.draw(st.sampled_from([1, 64, 1 << 20])))
+        # Without axes, NumPy would not know what to reverse.
+        got = oc.permute_dims(oc.permute_dims(array, axes).reshape(target), back)
+        tiny.check(got, plain.reshape(target).transpose(back))
+        tiny.check(got + 1, plain.reshape(target).transpose(back) + 1)
+
+
+def test_a_shape_that_takes_more_memory(desk: Any) -> None:
+    array = desk.put(np.arange(3e6).reshape(3000, 1000), "npy")
+    with oc.config(memory="300KiB"), pytest.raises(oc.BudgetError) as caught:
+        oc.plan(array.T.reshape(-1))
+    with oc.config(memory=2 * caught.value.needed):
+        assert oc.plan(array.T.reshape(-1)).bytes_read <= 2.5 * array.nbytes
 
 
 def test_shapes_that_do_not_fit() -> None:

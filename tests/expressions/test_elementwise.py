@@ -91,6 +91,20 @@ def agree(desk: Any, theirs: Any, plain: Sequence[Any], ours: Any, given: Sequen
     assert warned_too == warned
 
 
+def test_half_precision(desk: Any) -> None:
+    """Results of it are in memory, and used further; no file holds them."""
+    plain = np.arange(20000, dtype="uint8").reshape(100, 200)
+    roots = np.sqrt(desk.put(plain))
+    assert roots.dtype == np.float16
+    np.testing.assert_array_equal(roots.compute(), np.sqrt(plain))
+    np.testing.assert_array_equal(roots[3:5, ::7].tolist(), np.sqrt(plain)[3:5, ::7].tolist())
+    for name in ("roots.zarr", "roots.npy"):
+        with pytest.raises(oc.UnsupportedError, match="'float16' is not supported"):
+            roots.save(desk.path / name)
+        assert not (desk.path / name).exists()
+    desk.check(roots.astype("float32"), np.sqrt(plain).astype("float32"))
+
+
 def kept(result: Any) -> Any:
     """What can be kept: NumPy makes half precision of bytes and truth values."""
     return result.astype("float32") if result.dtype == np.float16 else result

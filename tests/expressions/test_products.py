@@ -79,6 +79,29 @@ def test_stacks_of_matrices(desk: Any, shapes: Any) -> None:
         desk.check(np.matmul(one, b), one @ other)
 
 
+@pytest.mark.skipif(not hasattr(np, "vecmat"), reason="NumPy has no vecmat before version 2.2")
+def test_matrices_with_vectors(desk: Any) -> None:
+    """As ufuncs: the last axes are a matrix and a vector, and the others broadcast."""
+    shapes = [((600, 70), (70,)), ((5, 60, 7), (7,)), ((5, 60, 7), (5, 7)), ((60, 7), (3, 5, 7))]
+    for matrix, vector in shapes:
+        for dtype in ("float64", "complex64"):
+            one, other = (RNG.standard_normal(s) for s in (matrix, vector))
+            if dtype == "complex64":
+                one, other = (x + 1j * RNG.standard_normal(x.shape) for x in (one, other))
+            one, other = one.astype(dtype), other.astype(dtype)
+            a, v = desk.put(one, "npy"), desk.put(other, "npy")
+            desk.check(np.matvec(a, v), np.matvec(one, other))
+            desk.check(np.matvec(a, other), np.matvec(one, other))
+            turned = np.swapaxes(one, -1, -2)
+            desk.check(np.vecmat(v, a.mT), np.vecmat(other, turned))
+            desk.check(np.vecmat(v * 2, a.mT), np.vecmat(other * 2, turned))
+    for one, other in ((oc.zeros((3, 4)), 1.0), (oc.zeros(4), np.zeros(4))):
+        with pytest.raises(ValueError):
+            np.matvec(one, other)
+    with pytest.raises(ValueError):
+        np.vecmat(np.float64(1), oc.zeros((3, 4)))
+
+
 def test_stacks_that_do_not_fit() -> None:
     for one, other in (((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 4, 5)), ((2, 3, 4), (3,))):
         with pytest.raises(ValueError):

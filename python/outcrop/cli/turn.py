@@ -86,8 +86,9 @@ def _common(function: _F) -> _F:
             click.option(
                 "--overwrite",
                 is_flag=True,
-                help="Replace what stands at DST, once DST is complete. It may be SRC, if that "
-                "holds nothing else, such as further pages.",
+                help="Replace what stands at DST, once DST is complete: of a Zarr array, all that "
+                "is in its directory. It may be SRC, if that holds nothing else, such as further "
+                "pages.",
             ),
             click.option(
                 "--via",

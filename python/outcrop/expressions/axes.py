@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from outcrop.expressions.collecting import Collect
 from outcrop.expressions.folding import Reshape
 from outcrop.expressions.gathers import Join, Select, Take
+from outcrop.expressions.moving import Moved, Refolded
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
 from outcrop.expressions.points import Points
 from outcrop.views import NewAxis, Span
@@ -123,6 +124,8 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
                 yield operand, pairs
         case Scan():
             yield node.operands[0], [(axis, axis) for axis in range(node.ndim)]
+        case Moved() | Refolded():
+            return
         case Select():
             yield (
                 node.operands[0],

@@ -87,6 +87,11 @@ class Collect(Gather):
             coords, needed = tuple(i for i, _ in chosen), tuple(ends for _, ends in chosen)
             yield Share(0, coords, needed, partial(self._copy, box, needed))
 
+    @property
+    def limit(self) -> int:
+        """Bytes that tiles may have."""
+        return self.runs.nbytes
+
     def tiles(self) -> Iterator[tuple[Node, Shape]]:
         """Into which tiles it should be cut, and what it is made of."""
         (between,) = self.operands

@@ -7,6 +7,7 @@ from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
 from outcrop.expressions.collecting import Collect
 from outcrop.expressions.lying import slowness
+from outcrop.expressions.moving import Moved
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis
 
@@ -98,14 +99,14 @@ def cut(
     for node, axis, extent in short:
         if id(node) in there:
             shorten(axes.of(node)[axis], extent)
-    # Rows that are sorted: the larger their tiles, the fewer each row has to find its place among.
+    # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
     sorting: dict[int, int] = {}
-    for collect in (n for n in nodes if isinstance(n, Collect)):
-        for node, tile in collect.tiles():
+    for moving in (n for n in nodes if isinstance(n, Collect | Moved)):
+        for node, tile in moving.tiles():
             for own, extent in zip(axes.of(node), tile, strict=True):
                 unit = natural[own] if own in fixed else 1
                 shorten(own, max(extent // unit * unit, unit))
-                sorting[own] = max(sorting.get(own, 0), collect.runs.nbytes)
+                sorting[own] = max(sorting.get(own, 0), moving.limit)
     for node in sorted(nodes, key=lambda n: -n.nbytes):
         lines = axes.of(node)
         most = max([nbytes, *(sorting[own] for own in lines if own in sorting)])

@@ -5,7 +5,8 @@ order, and as few axes as possible. Inside a fold an element is known by its pla
 and the place has digits, as a number has: where the extents of one side divide those of the other
 one, each axis is some of the digits, and an interval of an axis is a few boxes of digits. What two
 boxes of digits have in common is copied in one go. Where extents do not divide each other, the
-elements of the operand's tile are taken run by run, as axes of their own.
+elements of the operand's tile are taken run by run, as axes of their own, or one by one where runs
+are short.
 """
 
 import itertools
@@ -24,8 +25,16 @@ from outcrop.views import NewAxis, Span, View
 
 __all__ = ["Fold", "Reshape", "folds_of"]
 
+Integers = NDArray[np.int64]
+
 Digits: TypeAlias = tuple[tuple[int, int], ...]
 """For each digit the first value, and the one after the last."""
+
+_SHORT = 64
+"""Elements of a run that are not worth a copy of their own."""
+
+_AT_ONCE = 1 << 15
+"""Elements whose places are in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +137,41 @@ class Fold:
                     right = _side(target, wanted, both, other)
                     yield _Piece(left, right, (_lengths(both), (slice(None),) * len(both)))
 
+    def is_in_short_runs(self, source: Box) -> bool:
+        """Whether few of the elements of a box of the operand follow one another."""
+        lengths = _lengths(source)
+        return self._digits is None and math.prod(lengths[self._split(source) :]) < _SHORT
+
+    def elements(self, source: Box, target: Box) -> tuple[list[Integers], list[Integers]]:
+        """The elements that two boxes have in common: their indices in either one, by axes."""
+        sources, targets = self._weights
+        lengths = _lengths(source)
+        begin = source[0][0] + self.source_first
+        firsts = [begin, *(low for low, _ in source[1:])]
+        places = np.zeros(lengths, np.int64)
+        for axis, (first, n, weight) in enumerate(zip(firsts, lengths, sources, strict=True)):
+            own = np.arange(first, first + n) * weight
+            places += own.reshape((-1,) + (1,) * (len(lengths) - axis - 1))
+        rest = places.reshape(-1)
+        here = np.ones(rest.shape, bool)
+        found: list[Integers] = []
+        for (low, high), weight in zip(_shifted(target, self.target_first), targets, strict=True):
+            index, rest = np.divmod(rest, weight)
+            here &= (index >= low) & (index < high)
+            found.append(index - low)
+        return (
+            list(np.unravel_index(np.flatnonzero(here), lengths)),
+            [index[here] for index in found],
+        )
+
+    def _split(self, source: Box) -> int:
+        """The last axis of which there is only a part: what is before it is taken one by one."""
+        partial = [a for a in range(1, len(source)) if source[a] != (0, self.source[a])]
+        return partial[-1] if partial else 0
+
     def _runs(self, source: Box, target: Box) -> Iterator[_Piece]:
         sources, targets = self._weights
-        # The last axis of which there is only a part: what is before it is taken one by one.
-        split = 0
-        for axis in range(1, len(source)):
-            if source[axis] != (0, self.source[axis]):
-                split = axis
+        split = self._split(source)
         for outer in itertools.product(*(range(a, b) for a, b in source[:split])):
             low, high = source[split]
             base = sum(i * w for i, w in zip(outer, sources, strict=False))
@@ -258,7 +295,7 @@ class Reshape(Gather):
     view: View
 
     def with_operands(self, operands: Sequence[Node]) -> Node:
-        return Reshape.of(operands[0], self.folds, self.view)
+        return self.of(operands[0], self.folds, self.view)
 
     @classmethod
     def of(cls, operand: Node, folds: Sequence[Fold], view: View) -> "Reshape":
@@ -350,6 +387,10 @@ class Reshape(Gather):
 
         def copy(out: NDArray[Any], block: NDArray[Any]) -> None:
             straight = part.unapply(out)
+            short = (f.is_in_short_runs(own) for f, own in zip(folds, sources, strict=True))
+            if any(short):
+                _scatter(folds, block, sources, straight, targets)
+                return
             pieces = [
                 list(fold.pieces(source, target))
                 for fold, source, target in zip(folds, sources, targets, strict=True)
@@ -363,6 +404,46 @@ class Reshape(Gather):
                 np.copyto(place, taken.reshape(dims)[inner])
 
         return copy
+
+
+def _scatter(
+    folds: Sequence[Fold],
+    block: NDArray[Any],
+    sources: Sequence[Box],
+    out: NDArray[Any],
+    targets: Sequence[Box],
+) -> None:
+    """Copy what boxes have in common, one by one."""
+    starts = _joined([low for low, _ in box] for box in sources)
+    for parts in _small(sources):
+        key: list[Any] = []
+        place: list[Any] = []
+        for number, (fold, part, target) in enumerate(zip(folds, parts, targets, strict=True)):
+            # An axis for each fold, as numpy.ix_ makes them.
+            shape = [1] * len(folds)
+            shape[number] = -1
+            left, right = fold.elements(part, target)
+            offsets = [low - starts[len(key) + i] for i, (low, _) in enumerate(part)]
+            key += [(own + by).reshape(shape) for own, by in zip(left, offsets, strict=True)]
+            place += [own.reshape(shape) for own in right]
+        out[tuple(place)] = block[tuple(key)]
+
+
+def _small(boxes: Sequence[Box]) -> Iterator[list[Box]]:
+    """Boxes cut into parts of few elements."""
+    stack = [list(boxes)]
+    while stack:
+        parts = stack.pop()
+        if math.prod(high - low for box in parts for low, high in box) <= _AT_ONCE:
+            yield parts
+            continue
+        axes = [(i, a) for i, box in enumerate(parts) for a in range(len(box))]
+        i, a = max(axes, key=lambda at: parts[at[0]][at[1]][1] - parts[at[0]][at[1]][0])
+        low, high = parts[i][a]
+        for ends in (((low + high) // 2, high), (low, (low + high) // 2)):
+            half = list(parts)
+            half[i] = (*parts[i][:a], ends, *parts[i][a + 1 :])
+            stack.append(half)
 
 
 def _part(array: NDArray[Any], sides: Sequence[_Side]) -> NDArray[Any]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.gathers import Gather
+from outcrop.expressions.lying import slowness
+from outcrop.expressions.moving import Moved
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, Scan
 
 __all__ = ["Group", "Grouping"]
@@ -118,7 +120,12 @@ class Grouping:
         axes = self.tiling.axes
         first: dict[int, tuple[int, int]] = {}
         for node in sorted(group.inputs + group.computed, key=lambda n: -n.nbytes):
-            for axis, line in enumerate(axes.of(node)):
+            lines = list(enumerate(axes.of(node)))
+            if isinstance(node, Moved) and node.cuts.target is not None:
+                # Tile by tile of the operand, which has several of these in it.
+                (operand,) = node.operands
+                lines.sort(key=lambda item: slowness(operand, item[0]))
+            for axis, line in lines:
                 first.setdefault(line, (len(first), axis))
         scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
         # The line of a running sum comes last, so that each sum needs what one cell leaves it.

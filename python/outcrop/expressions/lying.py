@@ -3,6 +3,7 @@
 from outcrop._store import StoreSource
 from outcrop.expressions.collecting import Collect
 from outcrop.expressions.gathers import Select, Take
+from outcrop.expressions.moving import Moved
 from outcrop.expressions.nodes import Leaf, Node
 from outcrop.views import NewAxis
 
@@ -11,7 +12,7 @@ __all__ = ["slowness", "whole"]
 
 def slowness(node: Node, axis: int) -> int:
     """How fast an axis is on disk: 0 for the slowest."""
-    while isinstance(node, Take | Collect | Select):
+    while isinstance(node, Take | Collect | Select) and not isinstance(node, Moved):
         # As that lies which it is taken from.
         if isinstance(node, Select):
             source = node.view.axes[axis]

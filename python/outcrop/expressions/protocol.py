@@ -41,9 +41,10 @@ def _call(which: np.ufunc, *inputs: Any, **options: Any) -> Any:
 
     if which is np.vecdot and set(options) <= {"axis"}:
         return vecdot(*inputs, **options)
-    if which is np.matmul and not set(options) - {"out"}:
+    product = _PRODUCTS.get(which.__name__) if which.signature is not None else None
+    if product is not None and not set(options) - {"out"}:
         outs = options.get("out") or (None,)
-        return placed_in(outs, [_product(*inputs)], "same_kind", inputs[0])[0]
+        return placed_in(outs, [product(*inputs)], "same_kind", inputs[0])[0]
     return applied(which, inputs, options)
 
 
@@ -112,10 +113,33 @@ def _delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
     return placed_in([out], [result])[0]
 
 
-def _product(one: Any, other: Any) -> Array:
+def _matmul(one: Any, other: Any) -> Array:
     from outcrop.linalg import matmul
 
     return matmul(one, other)
+
+
+def _matvec(matrix: Any, vector: Any) -> Array:
+    a, v = _array(matrix), _array(vector)
+    if not (a.ndim > 1 and v.ndim):
+        raise InvalidArgumentError("matvec: a matrix and a vector are wanted, or stacks of them")
+    return _matmul(a, v) if v.ndim == 1 else _matmul(a, v[..., None])[..., 0]
+
+
+def _vecmat(vector: Any, matrix: Any) -> Array:
+    v, a = _array(vector), _array(matrix)
+    if not (a.ndim > 1 and v.ndim):
+        raise InvalidArgumentError("vecmat: a vector and a matrix are wanted, or stacks of them")
+    given = np.conjugate(v) if v.dtype.kind == "c" else v
+    return _matmul(given, a) if v.ndim == 1 else _matmul(given[..., None, :], a)[..., 0, :]
+
+
+_PRODUCTS: dict[str, Callable[[Any, Any], Array]] = {
+    "matmul": _matmul,
+    "matvec": _matvec,
+    "vecmat": _vecmat,
+}
+"""The products that ufuncs are."""
 
 
 def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:

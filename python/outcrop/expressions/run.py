@@ -16,6 +16,7 @@ from outcrop.config import memory_budget
 from outcrop.errors import BudgetError
 from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
+from outcrop.expressions.folding import Reshape
 from outcrop.expressions.functions import Copy
 from outcrop.expressions.gathers import Alias, Gather, Take
 from outcrop.expressions.grouping import Grouping
@@ -155,7 +156,7 @@ def _candidates(
     shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
     nodes = _with_siblings(ancestors(roots))
     found = [Taking(roots, [])]
-    if any(isinstance(node, Take | Points) for node in nodes):
+    if any(isinstance(node, Take | Points | Reshape) for node in nodes):
         tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *limits[0])
         found = ways(roots, tiling, memory_budget())
     for way in found:

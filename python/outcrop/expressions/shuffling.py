@@ -23,11 +23,13 @@ from outcrop._store import StoreSource
 from outcrop.errors import BudgetError
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.collecting import Collect, Runs
+from outcrop.expressions.folding import Reshape
 from outcrop.expressions.gathers import Alias, Take
 from outcrop.expressions.indices import Listed
 from outcrop.expressions.lying import whole
 from outcrop.expressions.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.points import Points
+from outcrop.expressions.reordering import in_order, tiles_taken
 from outcrop.views import NewAxis, View
 
 __all__ = ["Taking", "ways"]
@@ -121,6 +123,17 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
             else:
                 tile = tiling.tile(node.operands[0])
             short.append((now, 0, _at_once(now, tile, budget)))
+            continue
+        if isinstance(node, Reshape) and isinstance(now, Reshape) and node.size:
+            is_shared = uses[id(now.operands[0])] > 1
+            try:
+                made[id(node)], shorter = in_order(
+                    node, now.operands[0], tiling, budget, is_shared=is_shared
+                )
+                short += shorter
+            except BudgetError as caught:
+                error = caught
+                count += tiles_taken(node, tiling)
             continue
         if not isinstance(node, Take) or not isinstance(now, Take) or not node.size:
             continue

@@ -3,17 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._source import dtype_name
+from outcrop._source import dtype_name, storable
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget
-from outcrop.errors import UnsupportedError
 from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.nodes import Leaf, Node, Scan
 from outcrop.views import NewAxis, Span
@@ -140,7 +137,7 @@ class Storage:
 
     def _result(self, name: str, want: Wanted) -> Stored:
         node, tile = want.node, self._tiling.tile(want.node)
-        numbers = self._draft.output(name, want.target, node.dtype.name, node.shape, tile)
+        numbers = self._draft.output(name, want.target, storable(node.dtype), node.shape, tile)
         stored = Stored(numbers, node.shape, tile)
         if not self._grouping.sums(node):
             self._arrays.setdefault(id(node), stored)
@@ -158,7 +155,7 @@ class Storage:
         return self._temporary(node, [node.shape[a] for a in rest], [tile[a] for a in rest])
 
     def _temporary(self, node: Node, shape: Sequence[int], tile: Sequence[int]) -> Stored:
-        numbers = self._draft.temporary(node.name, _storable(node.dtype), shape, tile)
+        numbers = self._draft.temporary(node.name, storable(node.dtype), shape, tile)
         return Stored(numbers, shape, tile)
 
     def _input(self, node: Leaf, source: StoreSource) -> Stored:
@@ -192,7 +189,7 @@ def _look_at_view(leaf: Leaf) -> Look:
 
 
 def _look_at(node: Node, *, in_parts: bool) -> Look:
-    dtype, other = node.dtype, dtype_name(node.dtype) != _storable(node.dtype)
+    dtype, other = node.dtype, dtype_name(node.dtype) != storable(node.dtype)
     if in_parts:
         return (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
     return (lambda tile: tile.view(dtype)) if other else _as_it_is
@@ -200,14 +197,3 @@ def _look_at(node: Node, *, in_parts: bool) -> Look:
 
 def _as_it_is(tile: NDArray[Any]) -> NDArray[Any]:
     return tile
-
-
-@lru_cache(1024)
-def _storable(dtype: np.dtype[Any]) -> str:
-    """A type of the compiled core's with elements as long."""
-    if dtype.kind in "biu" or dtype.name in ("float32", "float64", "complex64", "complex128"):
-        return dtype.name
-    names = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
-    if dtype.itemsize not in names or dtype.kind not in "fc":
-        raise UnsupportedError(f"elements of type {dtype} cannot be kept between steps")
-    return names[dtype.itemsize]

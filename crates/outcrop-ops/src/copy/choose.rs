@@ -88,7 +88,7 @@ impl Task<'_> {
     fn too_little(&self, group: &[u64]) -> Error {
         let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)).0);
         Error::Budget {
-            purpose: "copying between these tiles".into(),
+            purpose: "moving elements between these tiles".into(),
             needed: (self.elsewhere + needed) as u64,
             budget: self.runtime.budget().limit() as u64,
         }
