@@ -65,7 +65,7 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Taking:
-    """How rows are taken.
+    """How rows are taken, and shapes changed.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Taking:
 
 
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
-    """How rows can be taken: such that little is read, or else as they come.
+    """How rows are taken and shapes changed: such that little is read, or else as they come.
 
     Parameters
     ----------
