@@ -74,8 +74,9 @@ impl Cut {
     const fn new(size: usize) -> Cut {
         let gather = size <= 2;
         let row_bytes = if size <= 2 { 256 } else { 512 };
+        let column_bytes = if size <= 2 { 256 } else { 512 };
         let group = 64 / size;
-        let cut = Cut { row_bytes, column_bytes: 256, group, gather };
+        let cut = Cut { row_bytes, column_bytes, group, gather };
         assert!(cut.group * cut.row_bytes <= GATHERED);
         assert!(cut.row_bytes / size * cut.pitch() <= TURNED);
         // Whole blocks are whole kernels, and shares of a row are whole lines or more.
