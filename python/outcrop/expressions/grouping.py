@@ -134,6 +134,8 @@ class Grouping:
 
     def _iteration(self, node: Node) -> tuple[int, ...]:
         """The cut lines over which a node runs, its own before those that it sums over."""
+        if not self.tiling.cuts:
+            return ()
         axes = self.tiling.axes
         lines = list(axes.of(node))
         if not isinstance(node, Gather):
@@ -222,6 +224,7 @@ class Grouping:
     def _close(self, group: Group) -> None:
         """Find what a group computes and what it reads."""
         state: dict[int, bool] = {}
+        roots = {id(root) for root in group.roots}
         for root in group.roots:
             stack: list[tuple[Node, int]] = [(root, 0)]
             while stack:
@@ -230,7 +233,7 @@ class Grouping:
                     if id(node) in state:
                         continue
                     state[id(node)] = True
-                    if not self._is_computed_in(node, group):
+                    if not self._is_computed_in(node, roots):
                         group.inputs.append(node)
                         continue
                 operands = () if isinstance(node, Gather) else node.operands
@@ -247,9 +250,7 @@ class Grouping:
                 else:
                     group.computed.append(node)
 
-    def _is_computed_in(self, node: Node, group: Group) -> bool:
+    def _is_computed_in(self, node: Node, roots: set[int]) -> bool:
         if isinstance(node, Leaf):
             return not isinstance(node.source, StoreSource)
-        if not self.is_kept(node):
-            return True
-        return any(node is root for root in group.roots)
+        return not self.is_kept(node) or id(node) in roots

@@ -275,12 +275,14 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
         stack = [root]
         while stack:
             node = stack[-1]
-            missing = [o for o in node.operands if id(o) not in seen]
-            if missing:
-                stack += reversed(missing)
+            if id(node) in seen:
+                stack.pop()
                 continue
-            stack.pop()
-            if id(node) not in seen:
+            for operand in reversed(node.operands):
+                if id(operand) not in seen:
+                    stack.append(operand)
+            if stack[-1] is node:
+                stack.pop()
                 seen.add(id(node))
                 order.append(node)
     return order

@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Planned:
     def __init__(self, lowered: Lowered, plan: _native.ProgramPlan) -> None:
         self._lowered, self._plan = lowered, plan
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, Any]:
         return self._plan.facts
 
@@ -161,7 +162,8 @@ def _candidates(
         found = ways(roots, tiling, memory_budget())
     for way in found:
         given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
-        nodes = _with_siblings(ancestors(way.roots))
+        if way.roots is not roots:
+            nodes = _with_siblings(ancestors(way.roots))
         tiles = list(zip(way.roots, shapes, strict=True))
         cuts: dict[int, int] | None = None
         for limit in limits:
