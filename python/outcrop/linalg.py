@@ -46,6 +46,11 @@ __all__ = [
     "vecdot",
 ]
 
+_NARROW = 16
+"""Columns, or rows, of a product that is made in one pass over the longer factor. (Measured, 3000 x
+3000 by columns: a program of square blocks reads 14 times what there is with 2 MiB, 7 times with
+16 MiB. One pass reads 1.0 times for 1 and 4 columns, 2.4 for 16, and 17 for 64 with 2 MiB.)"""
+
 
 class _Matmul(Computation):
     name = "matmul"
@@ -225,7 +230,10 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
     if max(a.ndim, b.ndim) > 2:
         return stacked_matmul(a, b)
     product = Array(ComputedSource(_Matmul(a, b)))
-    if any(isinstance(x._source, ComputedSource) and x._source.result is None for x in (a, b)):
+    is_narrow = a.size * b.size > 0 and (product.ndim < 2 or min(product.shape) <= _NARROW)
+    if is_narrow or any(
+        isinstance(x._source, ComputedSource) and x._source.result is None for x in (a, b)
+    ):
         # Part of an expression, where it is no work of its own.
         return array_of(node_of(product))
     return product

@@ -332,3 +332,35 @@ def test_a_matrix_times_itself(desk: Any, dtype: str) -> None:
         desk.check(array[:90] @ array[:90].T, plain[:90] @ plain[:90].T)
         desk.check(array.conj().T @ array, plain.conj().T @ plain)
         desk.check(oc.einsum("ki,kj->ji", array, array), plain.T @ plain)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.complex128, np.int64])
+@pytest.mark.parametrize("shape", [(4, 3), (150, 40), (40, 150)])
+def test_a_product_with_itself_and_its_transpose(
+    desk: Any, shape: tuple[int, int], kind: type
+) -> None:
+    plain = RNG.integers(-9, 9, shape).astype(kind)
+    array = desk.put(plain, "npy") + 0
+    square, there = array @ array.T, plain @ plain.T
+    desk.check(square + square.T, there + there.T)
+    desk.check(oc.concat([square, square.T + 1]), np.concatenate([there, there.T + 1]))
+    desk.check(oc.reshape(-square, -1, order="F"), np.reshape(-there, -1, order="F"))
+    desk.check(oc.einsum("ij,kj->ki", array, array), there)
+    for subscripts in ("ik,jk->ik", "ik,jk->jk"):
+        desk.check(oc.einsum(subscripts, array, array), np.einsum(subscripts, plain, plain))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_and_a_vector_are_read_once(desk: Any, order: Any) -> None:
+    """However large the matrix is on both sides, on its own and in a loop."""
+    plain, vector = RNG.standard_normal((700, 900)), RNG.standard_normal(900)
+    A = desk.put(np.asarray(plain, order=order), "npy")
+    few = RNG.standard_normal((900, 3))
+    for product, expected in (
+        (A @ vector, plain @ vector),
+        (vector @ A.T, vector @ plain.T),
+        (A @ few, plain @ few),
+        (A.T @ (A @ vector - 1), plain.T @ (plain @ vector - 1)),
+    ):
+        assert oc.plan(product).bytes_read < 1.1 * A.nbytes
+        desk.check(product, expected, digits=1000)

@@ -311,7 +311,11 @@ pub unsafe fn first_zero_diagonal(dtype: DType, block: Block) -> Option<usize> {
 /// Bytes of workspace that [`gemm`] and [`gemm_half`] have use for, whatever the strides: `c` has `rows`
 /// rows and `cols` columns, `a` has `depth` columns.
 pub fn gemm_workspace(dtype: DType, rows: usize, cols: usize, depth: usize) -> usize {
-    if is_floating(dtype) { float::panel_bytes(rows.max(cols), depth, dtype.size()) } else { 0 }
+    // What is copied is the factor that lies across, where the other has so many columns or rows that this pays.
+    let panel = |side: usize, other: usize| {
+        if other < float::WORTH { 0 } else { float::panel_bytes(side, depth, dtype.size()) }
+    };
+    if is_floating(dtype) { panel(rows, cols).max(panel(cols, rows)) } else { 0 }
 }
 
 /// Bytes of workspace that [`solve_triangular`] has use for: `t` is of order `order`, and `b` has
@@ -332,7 +336,10 @@ pub fn cholesky_workspace(dtype: DType, order: usize) -> usize {
 /// of which it touches what the products need, and does not give it back.
 pub fn packing_bytes(dtype: DType, rows: usize, cols: usize, depth: usize) -> usize {
     // Panels of both factors, up to 512 deep, rounded up to the largest register block; and pages at
-    // both ends.
+    // both ends. For a vector nothing is packed.
+    if rows <= 1 || cols <= 1 {
+        return 4 * 4096;
+    }
     let depth = depth.min(float::DEPTH);
     (rows + cols + 2 * 96) * depth * dtype.size() + 4 * 4096
 }

@@ -178,12 +178,12 @@ def product(one: Array, other: Array, dtype: np.dtype[Any]) -> Node | None:
     """The node of ``one @ other``; None where it is better computed by itself."""
     if one.ndim > 2 or other.ndim > 2:
         return None
-    # Rows, what is summed over, columns.
-    extents = (*one.shape, *(other.shape[1:] or ()))
-    if min(extents) > SHORT:
+    shape = (*one.shape[:-1], *other.shape[1:])
+    # Rows, what is summed over, columns: a vector is a single row or column.
+    extents = (*one.shape, *other.shape[1:])
+    if one.ndim == other.ndim == 2 and min(extents) > SHORT:
         return None
     if 0 in extents:
-        shape = (*one.shape[:-1], *(other.shape[1:] or ()))
         zeros = np.broadcast_to(np.zeros((), dtype), shape)
         return Leaf.of(MemorySource(zeros), View.whole(shape))
     a, left = _factor(one, "k" if one.ndim == 1 else "mk")

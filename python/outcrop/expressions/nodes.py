@@ -216,6 +216,9 @@ class Contract(Node):
         """The node of a product; both operands have its type."""
         node = cls()
         node.operands, node.labels, node.result = (one, other), labels, result
+        if node._is_with_itself() and result[0] in labels[1]:
+            # It is its own transpose: one node is for both.
+            node.result = result = result[::-1]
         extents = node.extents
         node.shape = tuple(extents[label] for label in result)
         node.dtype = one.dtype
@@ -230,13 +233,15 @@ class Contract(Node):
     @property
     def is_symmetric(self) -> bool:
         """Whether it is the product of a matrix of floating numbers with its own transpose."""
+        return self.dtype.kind in "fc" and self._is_with_itself()
+
+    def _is_with_itself(self) -> bool:
+        """Whether it is the product of a matrix with its own transpose."""
         (one, other), (left, right) = self.operands, self.labels
-        return (
-            one is other
-            and self.dtype.kind in "fc"
-            and one.ndim == len(self.result) == 2
-            and sum(a != b for a, b in zip(left, right, strict=True)) == 1
-        )
+        if one is not other or one.ndim != 2 or len(self.result) != 2:
+            return False
+        own = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
+        return len(own) == 1 and set(self.result) == set(own[0])
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ const LINE: usize = 64;
 const SQUARE: usize = 32;
 
 /// Columns of C from which copying the left factor pays.
-const WORTH: usize = 48;
+pub(super) const WORTH: usize = 48;
 
 /// An element type.
 pub(super) trait Float:
@@ -227,6 +227,10 @@ pub(super) unsafe fn multiply<T: Float>(
         }
         return;
     }
+    if c.rows == 1 || c.cols == 1 {
+        // SAFETY: as the caller vouches; of a single element, a half is the whole.
+        return unsafe { by_vector::<T>(c, accumulate, alpha, a, b) };
+    }
     let across = a.block.col_stride.unsigned_abs() != 1 && c.cols >= WORTH && depth > 1;
     let panel = if across { block_in(workspace, c.rows, depth.min(DEPTH), itemsize) } else { None };
     let Some(panel) = panel else {
@@ -244,6 +248,42 @@ pub(super) unsafe fn multiply<T: Float>(
         unsafe {
             copy(copied, a_part, itemsize);
             product::<T>(half, c, accumulate || first > 0, alpha, copied_a, b);
+        }
+    }
+}
+
+/// A product with a vector. faer packs nothing for one whose elements lie side by side, in a matrix whose rows or
+/// columns do; others are ours, so that it never does.
+///
+/// # Safety
+/// As [`multiply`].
+unsafe fn by_vector<T: Float>(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+    let (c, a, b) = if c.cols == 1 { (c, a, b) } else { (c.transposed(), b.transposed(), a.transposed()) };
+    let sums_columns = c.row_stride == 1 && a.block.row_stride == 1;
+    let sums_rows = b.block.row_stride == 1 && a.block.col_stride == 1;
+    if sums_columns || sums_rows {
+        // SAFETY: as the caller vouches.
+        return unsafe { product::<T>(None, c, accumulate, alpha, a, b) };
+    }
+    let element = |of: &Operand, row: usize, col: usize| {
+        // SAFETY: inside the block, and as the caller vouches.
+        let value = unsafe { at::<T>(&of.block, row, col).read_unaligned() };
+        if of.conj { value.conjugate() } else { value }
+    };
+    let depth = a.block.cols;
+    let alpha = T::real(alpha);
+    for row in 0..c.rows {
+        let mut sum = T::ZERO;
+        for k in 0..depth {
+            sum += element(&a, row, k) * element(&b, k, 0);
+        }
+        let to = at::<T>(&c, row, 0);
+        // SAFETY: inside the block, and as the caller vouches.
+        unsafe {
+            let before = if accumulate { to.read_unaligned() } else { T::ZERO };
+            let mut now = alpha * sum;
+            now += before;
+            to.write_unaligned(now);
         }
     }
 }
