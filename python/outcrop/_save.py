@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import PurePath
 from typing import Any
@@ -36,11 +36,14 @@ from outcrop.views import View
 __all__ = [
     "carried",
     "create_store",
+    "goes_aside",
     "is_scattered",
+    "move",
     "naming_tiles",
     "part_of",
     "reopened",
     "save",
+    "share_of_computing",
     "sketch",
 ]
 
@@ -236,7 +239,7 @@ def save(
                 if isinstance(base, ComputedSource):
                     result = base.materialized()
                     source = result if source is base else source
-                _move(source, view, target, progress)
+                move(source, view, target, progress)
             else:
                 _compute(computed, planned if target.format == "zarr" else None, target, progress)
             if not target.committed:
@@ -264,7 +267,8 @@ def reopened(target: _native.Store, path: str, format: str, order: str = "C") ->
     return StoreSource(store, "r", path=path)
 
 
-def _move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
+def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
+    """Write elements that are there to a new array, which is not committed."""
     with naming_tiles(target):
         if isinstance(source, StoreSource) and view.turn is not None:
             _native.copy_box(source.store, *view.box, view.turn, target, progress)
@@ -307,23 +311,11 @@ def _compute(
         # The target's tiles may be too large to compute in; others need not be.
         with suppress(BudgetError):
             plan = source.computation.plan(target)
-    nbytes = math.prod(target.shape) * source.dtype.itemsize
-    direct = plan is not None and not is_scattered(plan.output_tile, target)
-    if plan is not None and not direct and nbytes > shutil.disk_usage(scratch_directory()).free:
-        direct = True
-        warnings.warn(
-            f"{target.path}: written in many small pieces, which is slow, because the scratch "
-            f"directory is too full for {format_bytes(nbytes)}",
-            OutcropWarning,
-            stacklevel=4,
-        )
-    if plan is not None and direct:
+    if plan is not None and not goes_aside(plan.output_tile, target):
         source.run(plan, target, progress)
         return
     # It is computed in tiles of its own first.
-    writing = nbytes / _WRITING
-    computing = plan.facts["seconds"] if plan else writing
-    share = computing / max(computing + writing, 1e-9)
+    share = share_of_computing(plan.facts["seconds"] if plan else None, [target])
     try:
         made = source.made(part_of(progress, 0.0, share))
     except BudgetError:
@@ -331,7 +323,34 @@ def _compute(
             raise
         source.run(plan, target, progress)
         return
-    _move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
+    move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
+
+
+def goes_aside(tile: tuple[int, ...], target: _native.Store, stacklevel: int = 5) -> bool:
+    """Whether a result in such tiles is computed in the scratch directory first, and then moved.
+
+    Warns where it should be, and there is no room.
+    """
+    if not is_scattered(tile, target):
+        return False
+    nbytes = math.prod(target.shape) * np.dtype(target.dtype).itemsize
+    if nbytes <= shutil.disk_usage(scratch_directory()).free:
+        return True
+    warnings.warn(
+        f"{target.path}: written in many small pieces, which is slow, because the scratch "
+        f"directory is too full for {format_bytes(nbytes)}",
+        OutcropWarning,
+        stacklevel=stacklevel,
+    )
+    return False
+
+
+def share_of_computing(seconds: float | None, moved: Sequence[_native.Store]) -> float:
+    """What part of the time computing takes, where these results are moved afterwards."""
+    nbytes = sum(math.prod(store.shape) * np.dtype(store.dtype).itemsize for store in moved)
+    writing = nbytes / _WRITING
+    computing = writing if seconds is None else seconds
+    return computing / max(computing + writing, 1e-9)
 
 
 def is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
@@ -339,11 +358,15 @@ def is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
     if target.layout == "tiled":
         return False
     run = np.dtype(target.dtype).itemsize
-    axes = range(len(tile)) if target.layout == "column-major" else reversed(range(len(tile)))
-    for axis in axes:
+    axes = list(range(len(tile)))
+    if target.layout != "column-major":
+        axes.reverse()
+    for i, axis in enumerate(axes):
         run *= tile[axis]
         if tile[axis] < target.shape[axis]:
-            return run < _LONG_RUN
+            # Tiles that follow each other are pieces that do.
+            follow = all(target.shape[slower] == 1 for slower in axes[i + 1 :])
+            return run < _LONG_RUN and not follow
     return False
 
 

@@ -10,7 +10,7 @@ from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
 from outcrop._lazy import ComputedSource
-from outcrop._save import carried, is_scattered, naming_tiles, sketch
+from outcrop._save import carried, naming_tiles, sketch
 from outcrop._sizes import format_bytes, format_shape
 from outcrop._store import StoreSource
 from outcrop.array import Array
@@ -24,7 +24,7 @@ from outcrop.errors import (
 from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.drawing import Edge, Item, drawn
 from outcrop.expressions.run import Planned
-from outcrop.expressions.saving import planned, planned_target
+from outcrop.expressions.saving import check_direct, planned, planned_target
 from outcrop.formats import check_format, format_of
 from outcrop.views import View
 
@@ -385,12 +385,7 @@ def plan(
         name = "planned.zarr" if target is None else check_path(target)
         wanted = planned_target(name, source, tile, format, target_order)
         found = source.planned(wanted)
-        if isinstance(wanted, _native.Store) and is_scattered(found.tile(0), wanted):
-            raise UnsupportedError(
-                f"{name}: tiles of the result would be many small pieces of such a file, so it is "
-                "computed in the scratch directory first, and moved, which is not planned in this "
-                "version; plan it as a Zarr array"
-            )
+        check_direct(name, found.tile(0), wanted)
         return ExpressionPlan(found)
     if isinstance(source, StoreSource):
         return _movement(source, x, target, tile, format, target_order, via)

@@ -1,5 +1,6 @@
 """Shapes, repetitions, parts and orders of axes, against NumPy."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -139,8 +140,10 @@ def _orders(plain: Any) -> list[Callable[[Any], Any]]:
     ]
 
 
-@pytest.mark.parametrize("layout", ["npy", "turned", "zarr"])
-@pytest.mark.parametrize("which", range(10))
+@pytest.mark.parametrize(
+    ("which", "layout"),
+    [*((which, "turned") for which in range(10)), *itertools.product((3, 7), ("npy", "zarr"))],
+)
 def test_against_the_order_on_disk(desk: Any, layout: str, which: int) -> None:
     """Elements are moved through temporary tiles, not read again and again."""
     plain = np.random.default_rng(0).random((11200, 96))

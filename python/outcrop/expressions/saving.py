@@ -3,22 +3,33 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_path, check_tile
 from outcrop._lazy import Progress
-from outcrop._save import create_store, reopened, sketch
+from outcrop._save import (
+    create_store,
+    goes_aside,
+    is_scattered,
+    move,
+    part_of,
+    reopened,
+    share_of_computing,
+    sketch,
+)
 from outcrop._source import Source
 from outcrop.array import Array
-from outcrop.config import timeline_path
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.config import scratch_directory, timeline_path
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.nodes import Node
 from outcrop.expressions.run import Planned, plan
 from outcrop.formats import check_format, format_of
+from outcrop.views import View
 
-__all__ = ["planned", "planned_target", "save"]
+__all__ = ["check_direct", "planned", "planned_target", "save"]
 
 
 def save(
@@ -50,7 +61,8 @@ def save(
     ------
     ArrayExistsError, StorageFullError, BudgetError
         As for `Array.save`. No result is left behind, unless the failure is that of making the
-        last of them visible.
+        last of them visible, or of moving a result that would be many small pieces of its file:
+        such results are computed in the scratch directory, and moved when the others are there.
 
     Examples
     --------
@@ -66,6 +78,9 @@ def save(
     for name, node in zip(names.values(), nodes, strict=True):
         ExpressionSource(node).check_target(name)
     made: dict[int, _native.Store] = {}
+    # What would be many small pieces of its file, as a Zarr array that is moved there afterwards.
+    aside: dict[int, _native.Store] = {}
+    scratch: list[_native.ScratchDirectory] = []
     try:
         with _native.Operation():
             nodes = resolved(nodes)
@@ -80,24 +95,49 @@ def save(
                     made[i] = _create(name, node, None, format, overwrite)
                     targets.append(made[i])
             found = plan(list(zip(nodes, targets, strict=True)))
+            moved: list[int] = []
+            for i, store in made.items():
+                if goes_aside(found.tile(i), store, stacklevel=3):
+                    moved.append(i)
+                    targets[i] = (None, "{}")
+            if moved:
+                found = plan(list(zip(nodes, targets, strict=True)))
+                scratch.append(_native.ScratchDirectory(str(scratch_directory())))
             for i, (name, node, format) in enumerate(
                 zip(names.values(), nodes, formats, strict=True)
             ):
                 if format == "zarr":
                     made[i] = _create(name, node, found.tile(i), format, overwrite)
-            stores = [made[i] for i in range(len(nodes))]
+                elif i in moved:
+                    own = str(Path(scratch[0].path) / f"{i}.zarr")
+                    aside[i] = _create(own, node, found.tile(i), "zarr", False)
+            stores = [aside.get(i, made[i]) for i in range(len(nodes))]
+            share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
             # That it is apart from all that is read and written was checked above.
             timeline = timeline_path()
-            found.run(stores, progress, None if timeline is None else str(timeline))
+            found.run(
+                stores,
+                part_of(progress, 0.0, share) if moved else progress,
+                None if timeline is None else str(timeline),
+            )
+            for k, i in enumerate(moved):
+                computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
+                begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
+                move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
+                made[i].commit()
     except BaseException:
-        for store in made.values():
+        for store in (*made.values(), *aside.values()):
             with suppress(Exception):
                 store.abort()
         made.clear()
+        aside.clear()
         raise
+    finally:
+        for directory in scratch:
+            directory.remove()
     return {
-        path: Array(reopened(store, name, format))
-        for (path, name), store, format in zip(names.items(), stores, formats, strict=True)
+        path: Array(reopened(made[i], name, format))
+        for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
     }
 
 
@@ -109,7 +149,20 @@ def planned(arrays: Mapping[StrPath, Array]) -> Planned:
         source = ExpressionSource(node_of(array))
         source.check_planned()
         wanted.append((source.node, planned_target(name, source, None, None, "C")))
-    return plan(wanted)
+    found = plan(wanted)
+    for i, (name, (_, target)) in enumerate(zip(names.values(), wanted, strict=True)):
+        check_direct(name, found.tile(i), target)
+    return found
+
+
+def check_direct(name: str, tile: tuple[int, ...], target: Any) -> None:
+    """Raise where a result in such tiles would be computed in the scratch directory, and moved."""
+    if isinstance(target, _native.Store) and is_scattered(tile, target):
+        raise UnsupportedError(
+            f"{name}: tiles of the result would be many small pieces of such a file, so it is "
+            "computed in the scratch directory first, and moved, which is not planned in this "
+            "version; plan it as a Zarr array"
+        )
 
 
 def planned_target(
