@@ -199,3 +199,19 @@ def test_views_that_lie_otherwise_are_read_once(desk: Any, layout: str) -> None:
     ):
         desk.check((view + 1).sum(axis=0), (plain + 1).sum(axis=0))
         assert oc.plan(view.sum()).bytes_read < 1.3 * values.nbytes
+
+
+@pytest.mark.parametrize("layout", ["npy", "F"])
+def test_files_that_run_across_each_other(desk: Any, layout: str) -> None:
+    """Tiles are as long along one as along the other."""
+    values = np.random.default_rng(4).random((1500, 1500))
+    X = desk.put(values, layout)
+    with oc.config(memory="8MiB"):
+        for made, expected in (
+            ((X + X.T) / 2, (values + values.T) / 2),
+            (oc.einsum("ij,ji->i", X, X), (values * values.T).sum(axis=1)),
+        ):
+            assert oc.plan(made).bytes_read < 14 * X.nbytes
+            desk.check(made, expected, digits=1000)
+    other = desk.put(values[:, ::-1], "F" if layout == "npy" else "npy")
+    desk.check(X - other, values - values[:, ::-1])

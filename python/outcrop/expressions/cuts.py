@@ -22,6 +22,9 @@ _WIDE = 24
 _BLOCK = 4096
 """Bytes of a block of the disk."""
 
+_RUN = 16 << 10
+"""Bytes in one piece of a file from which it is read at much of its speed."""
+
 
 def sizes(budget: int) -> list[tuple[int, int]]:
     """Bytes of tiles to try, of plain and of wide ones: the first with which it can be done.
@@ -131,8 +134,44 @@ def cut(
             if whole is None and extent >= together:
                 extent = extent // together * together
             shorten(line, extent)
+    _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
+
+
+def _square(
+    tiling: Tiling, nodes: Sequence[Node], flat: Sequence[Leaf], fixed: set[int], nbytes: int
+) -> None:
+    """Cut files that run across each other, as in ``A + A.T``, along both lines alike.
+
+    Where tiles are the rows of one file, they are columns of the other, and each block of that is
+    read for every few of its elements.
+    """
+    axes, cuts = tiling.axes, tiling.cuts
+    fastest = {
+        id(leaf): axes.of(leaf)[max(range(leaf.ndim), key=lambda axis: slowness(leaf, axis))]
+        for leaf in flat
+        if leaf.ndim > 1
+    }
+    for leaf in flat:
+        line = fastest.get(id(leaf))
+        if line not in cuts or line in fixed:
+            continue
+        if tiling.extent(line) * leaf.dtype.itemsize >= _RUN:
+            continue
+        across = [fastest[id(o)] for o in flat if id(o) in fastest and line in axes.of(o)]
+        other = next((own for own in across if own != line and own not in fixed), None)
+        if other is None:
+            continue
+        concerned = [n for n in nodes if {line, other} <= set(axes.of(n))]
+        side = math.isqrt(nbytes // max(n.dtype.itemsize for n in concerned))
+        for own in (line, other):
+            cuts[own] = min(side, axes.extents[own])
+        for node in concerned:
+            for own in axes.of(node):
+                excess = -(-tiling.tile_bytes(node) // nbytes)
+                if excess > 1 and own not in (line, other) and own not in fixed:
+                    cuts[own] = max(tiling.extent(own) // excess, 1)
 
 
 def _which(
