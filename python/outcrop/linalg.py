@@ -203,7 +203,8 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
     Notes
     -----
     A block of the result stays in memory, and slices of the factors stream past it: about
-    ``2 m n k / sqrt(M)`` elements are read with memory for M.
+    ``2 m n k / sqrt(M)`` elements are read with memory for M. A product with a vector, or of up to
+    16 rows or columns, reads the longer factor once.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Means, variances and weighted averages, with NumPy's arguments."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,11 +88,18 @@ def _quotient(total: Node, count: int | Node, message: str) -> Node:
     kind = total.dtype if total.dtype.kind in "fc" else _FLOAT
     if not isinstance(count, Node):
         result = _divided(total, float(count), kind)
-        return result if count else Map.of(Guard(message), [result, True], kind)
+        return result if count else _warned(result, Guard(message))
     nothing = Map.of(Apply(np.equal), [count, 0], _BOOL)
     least = Map.of(Apply(np.maximum), [count, 1], count.dtype)
     result = chosen(nothing, np.nan, _divided(total, least, kind), kind)
     return Map.of(Guard(message), [result, nothing], kind)
+
+
+def _warned(result: Node, guard: Guard) -> Node:
+    """A result of which the caller hears when it is computed; at once where it has no elements."""
+    if not result.size:
+        warnings.warn(guard.message, RuntimeWarning, stacklevel=2)
+    return Map.of(guard, [result, True], result.dtype)
 
 
 def _divided(one: Node, other: Any, dtype: np.dtype[Any]) -> Node:
@@ -138,7 +146,7 @@ def _variance_of_all(node: Node, axes: Sequence[int], kind: np.dtype[Any], ddof:
     (squares,) = _moments(Moments(kind), node, axes, (1,))
     free = float(max(count - ddof, 0))
     result = _divided(squares, free, squares.dtype)
-    return result if free else Map.of(_FREEDOM, [result, True], result.dtype)
+    return result if free else _warned(result, _FREEDOM)
 
 
 def _variance_of_some(

@@ -165,6 +165,7 @@ def _square(
             continue
         concerned = [n for n in nodes if {line, other} <= set(axes.of(n))]
         side = math.isqrt(nbytes // max(n.dtype.itemsize for n in concerned))
+        before = dict(cuts)
         for own in (line, other):
             cuts[own] = min(side, axes.extents[own])
         for node in concerned:
@@ -172,6 +173,10 @@ def _square(
                 excess = -(-tiling.tile_bytes(node) // nbytes)
                 if excess > 1 and own not in (line, other) and own not in fixed:
                     cuts[own] = max(tiling.extent(own) // excess, 1)
+        # What has one of the lines alone may be too large for it.
+        if any(tiling.tile_bytes(n) > nbytes for n in nodes if {line, other} & set(axes.of(n))):
+            cuts.clear()
+            cuts.update(before)
 
 
 def _which(
