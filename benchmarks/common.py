@@ -27,6 +27,13 @@ IDLE = 10.0
 """Seconds of rest before each side of a comparison."""
 USED = 4 * GIB
 """What memory is used, instead, where memory is to be warm."""
+USE = f"""
+import mmap
+memory = mmap.mmap(-1, {USED}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_HUGEPAGE)
+memory[::4096] = bytes({USED} // 4096)
+"""
+"""Uses it. Huge pages, once free, serve whatever comes next; small ones do not become huge at once."""
 ALLOWANCE = 200 * MIB
 """What a process may occupy beside its budget."""
 
@@ -89,7 +96,7 @@ def settle(used: bool = False) -> None:
     after memory was ``used``, as on a machine that keeps its memory.
     """
     if used:
-        subprocess.run([sys.executable, "-c", f"b'1' * {USED}"], check=True)
+        subprocess.run([sys.executable, "-c", USE], check=True)
     else:
         time.sleep(IDLE)
 
@@ -145,8 +152,8 @@ def alike():
                 file.write(str(os.getpid()))
         except OSError:
             os._exit(0)
-    if USED:
-        subprocess.run([sys.executable, "-c", f"b'1' * {USED}"], preexec_fn=outside, check=True)
+    if USE:
+        subprocess.run([sys.executable, "-c", USE], preexec_fn=outside, check=True)
 
 def report(**extra):
     run = oc.last_run()
@@ -167,7 +174,7 @@ def outcrop(limit: int, budget: int, body: str, *args: str, used: bool = False) 
     The statements measure between ``alike(); before = io(); start = ...`` and ``report()``; its
     dictionary comes back.
     """
-    script = PROLOGUE + f"USED = {USED if used else 0}\noc.config(memory={budget})\n" + body
+    script = PROLOGUE + f"USE = {USE if used else ''!r}\noc.config(memory={budget})\n" + body
     _, printed = limited(limit, [sys.executable, "-c", script, *args], used)
     result: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return result

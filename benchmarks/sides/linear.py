@@ -296,7 +296,7 @@ def attempt(
     try:
         _, printed = limited(limit, command, **options)
     except subprocess.TimeoutExpired:
-        return None, f"not done after {options['timeout']} s"
+        return None, f"not done after {options['timeout']:.0f} s"
     except SystemExit as stop:
         status = str(stop).rsplit(" ", 1)[-1]
         return None, "out of memory" if status == "-9" else f"exit status {status}"
