@@ -9,6 +9,7 @@
 //! below packs for itself, beside the workspace, is bounded by [`packing_bytes`].
 
 mod float;
+mod vector;
 mod whole;
 
 #[cfg(test)]

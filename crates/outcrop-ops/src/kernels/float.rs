@@ -6,7 +6,7 @@
 //! parts on the diagonal; ours is recursive, over the two others. Halves of complex products are ours, too: on
 //! processors without AVX-512, faer 0.24 writes beyond them.
 
-use super::{Block, Diagonal, Half, Operand};
+use super::{Block, Diagonal, Half, Operand, vector};
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{matmul, triangular_solve};
 use faer::traits::ComplexField;
@@ -54,6 +54,11 @@ pub(super) trait Float:
     fn over_real(self, by: Self) -> Self;
     /// Divided by `by`, without overflow between.
     fn over(self, by: Self) -> Self;
+    /// C = alpha A b, or C += alpha A b, where b and the rows of A are contiguous, or C and the columns of A are.
+    ///
+    /// # Safety
+    /// As [`multiply`].
+    unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand);
 }
 
 macro_rules! float {
@@ -84,6 +89,10 @@ macro_rules! float {
             #[inline(always)]
             fn over(self, by: Self) -> Self {
                 self / by
+            }
+            unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+                // SAFETY: as the caller vouches.
+                unsafe { vector::multiply::<Self>(c, accumulate, Self::real(alpha), a.block, b.block) }
             }
         }
 
@@ -123,6 +132,10 @@ macro_rules! float {
                     let divisor = by.re * ratio + by.im;
                     Self::new((self.re * ratio + self.im) / divisor, (self.im * ratio - self.re) / divisor)
                 }
+            }
+            unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+                // SAFETY: as the caller vouches.
+                unsafe { product::<Self>(None, c, accumulate, alpha, a, b) }
             }
         }
     };
@@ -253,7 +266,7 @@ pub(super) unsafe fn multiply<T: Float>(
 }
 
 /// A product with a vector. faer packs nothing for one whose elements lie side by side, in a matrix whose rows or
-/// columns do; others are ours, so that it never does.
+/// columns do; others are ours, so that it never does, and so are real ones, which are faster.
 ///
 /// # Safety
 /// As [`multiply`].
@@ -263,7 +276,7 @@ unsafe fn by_vector<T: Float>(c: Block, accumulate: bool, alpha: f64, a: Operand
     let sums_rows = b.block.row_stride == 1 && a.block.col_stride == 1;
     if sums_columns || sums_rows {
         // SAFETY: as the caller vouches.
-        return unsafe { product::<T>(None, c, accumulate, alpha, a, b) };
+        return unsafe { T::by_vector(c, accumulate, alpha, a, b) };
     }
     let element = |of: &Operand, row: usize, col: usize| {
         // SAFETY: inside the block, and as the caller vouches.

@@ -286,11 +286,17 @@ proptest! {
     }
 }
 
-/// Products deeper than a panel, and beyond the sizes that the library treats as small.
+/// Products deeper than a panel, and beyond the sizes that the library treats as small; with vectors that are
+/// longer than what is used at once.
 #[test]
 fn large_products() {
     for dtype in FLOATING {
-        for (extents, half) in [([50, 49, 530], None), ([49, 49, 520], Some(Half::Lower))] {
+        for (extents, half) in [
+            ([50, 49, 530], None),
+            ([49, 49, 520], Some(Half::Lower)),
+            ([11, 1, 4500], None),
+            ([1, 4500, 19], None),
+        ] {
             for bits in 0..8 {
                 let lies = [0, 1, 2].map(|i| if bits >> i & 1 == 1 { ACROSS } else { DENSE });
                 let case = Product {
