@@ -40,7 +40,7 @@ tour: build
 test: test-rust test-python
 
 test-rust: $(VENV)/.ready
-	cargo test --workspace --exclude outcrop-python --locked
+	cargo test --release --workspace --exclude outcrop-python --locked
 
 test-python: build $(VENV)/.demo
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
@@ -53,7 +53,7 @@ bench: build
 
 lint: build
 	cargo fmt --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

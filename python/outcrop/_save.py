@@ -269,7 +269,7 @@ def reopened(target: _native.Store, path: str, format: str, order: str = "C") ->
 
 def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
     """Write elements that are there to a new array, which is not committed."""
-    with naming_tiles(target):
+    with naming_tiles(source, target):
         if isinstance(source, StoreSource) and view.turn is not None:
             _native.copy_box(source.store, *view.box, view.turn, target, progress)
         else:
@@ -277,12 +277,16 @@ def move(source: Source, view: View, target: _native.Store, progress: Progress |
 
 
 @contextmanager
-def naming_tiles(target: _native.Store) -> Iterator[None]:
+def naming_tiles(source: Source, target: _native.Store) -> Iterator[None]:
     """Say of memory that is too small for a tiled array that other tiles may need less."""
     try:
         yield
     except BudgetError as error:
-        if target.layout != "tiled" or math.prod(target.tile) == 1:
+        least = 1
+        if isinstance(source, StoreSource) and source.layout == "tiled":
+            # Its own tiles need as much.
+            least = math.prod(source.tile)
+        if target.layout != "tiled" or math.prod(target.tile) <= least:
             raise
         tile = "x".join(map(str, target.tile))
         raise BudgetError(

@@ -433,7 +433,7 @@ def _movement(
         order=order,
         attributes=carried(source, view, format),
     )
-    with naming_tiles(store):
+    with naming_tiles(source, store):
         facts = _native.plan_copy(source.store, *view.box, view.turn, store)
     bridge = None
     if via is not None:

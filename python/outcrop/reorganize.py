@@ -259,8 +259,9 @@ def flip(
     target : str or os.PathLike, optional
         Where to write the result. Without it, nothing moves: the result is a view.
     axis : int or sequence of int, optional
-        Which axes: of a picture, 0 turns it upside down, 1 makes its mirror image. Default: all
-        of them; where `x` is the path of a picture, rows and columns.
+        Which axes: of a picture, 0 turns it upside down, 1 makes its mirror image; 1 and 2 where
+        its channels come first, as in a planar TIFF. Default: all of them; where `x` is the path
+        of a picture, rows and columns.
     **options
         As for `transpose`.
 

@@ -8,9 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_no_streams(start: Callable[..., Any], array: Path, closed: tuple[int, ...]) -> None:
+    """Where nothing can be said, as in some services, work is done all the same."""
+
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    process = start("convert", array, "b.npy", preexec_fn=close, stdout=None, stderr=None)
+    assert process.wait(60) == 0
+    assert np.load(array.parent / "b.npy").shape == (300, 200)
+    process = start("info", "nowhere", preexec_fn=close, stdout=None, stderr=None)
+    assert process.wait(60) == 1
+
 
 USAGE = [
     (["nonsense"], "no such command 'nonsense'"),

@@ -388,3 +388,19 @@ def test_default_tiles_in_little_memory(desk: Any) -> None:
         oc.rotate(path, desk.path / "out.zarr", tile=1000)
     with pytest.raises(oc.BudgetError, match=r"smaller tiles for the result \(tile= or --tile\)"):
         oc.plan(oc.open(path).T, desk.path / "out.zarr", tile=1000)
+
+
+@pytest.mark.parametrize("way", ["link", "directory"])
+def test_results_inside_an_array(desk: Any, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Also by ways that do not say where they lead: the array would take them along with it."""
+    path = desk.put("a.npy", desk.values((30, 40)))
+    tiled = desk.put("a.zarr", desk.values((30, 40)), tile=16)
+    if way == "link":
+        target = desk.path / "link" / "out.npy"
+        (desk.path / "link").symlink_to(tiled / "c")
+    else:
+        monkeypatch.chdir(tiled / "c")
+        target = "out.npy"
+    with pytest.raises(oc.UnsupportedError, match="inside the array"):
+        oc.transpose(path, target)
+    assert not (tiled / "c" / "out.npy").exists()

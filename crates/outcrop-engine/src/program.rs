@@ -126,7 +126,7 @@ impl Operand {
 
     /// From a tile's number times four, plus 1 where it is written whole, and 2 where it is read and written.
     pub fn from_code(code: u32) -> Operand {
-        debug_assert!(code & 3 != 3);
+        assert!(code & 3 != 3);
         Operand(code)
     }
 

@@ -379,7 +379,7 @@ impl<'a> Placing<'a> {
         if access == Access::Write {
             self.emit(Action::Create(tile));
         } else if self.is(tile, WRITTEN) || program.array_at(array).initial.is_none() {
-            debug_assert!(
+            assert!(
                 self.is(tile, WRITTEN) || program.array_at(array).role == Role::Input,
                 "{}: a tile is read that nothing has written",
                 program.array_at(array).name

@@ -142,7 +142,7 @@ impl fmt::Display for DType {
 ///
 /// `bytes.len()` must be a multiple of `word`; `word` is 1, 2, 4 or 8.
 pub fn swap_words(bytes: &mut [u8], word: usize) {
-    debug_assert!(bytes.len().is_multiple_of(word));
+    assert!(bytes.len().is_multiple_of(word));
     fn swap<const N: usize>(bytes: &mut [u8]) {
         let (words, _) = bytes.as_chunks_mut::<N>();
         words.iter_mut().for_each(|w| w.reverse());

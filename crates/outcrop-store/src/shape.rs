@@ -68,7 +68,7 @@ impl ArrayBox {
     /// The box of these starts and extents.
     pub fn new(start: impl AsRef<[u64]>, shape: impl AsRef<[u64]>) -> ArrayBox {
         let (start, shape) = (Dims::from_slice(start.as_ref()), Dims::from_slice(shape.as_ref()));
-        debug_assert_eq!(start.len(), shape.len());
+        assert_eq!(start.len(), shape.len());
         ArrayBox { start, shape }
     }
 

@@ -8,8 +8,10 @@
 - `progress`: the bar. `results`: lines and tables for people.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from outcrop import _starting
 
@@ -24,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         Default: those of the process.
     """
+    _have_streams()
     try:
         # Loading takes a moment, in which a person may change their mind, too.
         from outcrop.cli.app import run
@@ -33,3 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("outcrop: interrupted", file=sys.stderr)
         return 130
+
+
+def _have_streams() -> None:
+    """Nowhere to write to, as in some services, is a place to write to as well.
+
+    The descriptors are taken, too, or the next file that is opened would be what errors go to.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                # The lowest that is free, which is this one, unless something has taken it since.
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, open(os.devnull, "w" if number else "r"))  # noqa: SIM115

@@ -154,8 +154,8 @@ def rotate(
     "axes",
     type=int,
     multiple=True,
-    help="0 turns a picture upside down, 1 makes its mirror image; may be given several times. "
-    "Default: rows and columns.",
+    help="0 turns a picture upside down, 1 makes its mirror image (1 and 2 where channels come "
+    "first, as in a planar TIFF); may be given several times. Default: rows and columns.",
 )
 def flip(
     session: Session, source: Place, target: Place, axes: tuple[int, ...], **wishes: Any

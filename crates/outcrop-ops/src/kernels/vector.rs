@@ -128,7 +128,7 @@ struct Job<T> {
 /// As [`super::gemm`]; all elements are of type `T`, and the extents agree.
 pub(super) unsafe fn multiply<T: Real>(c: Block, accumulate: bool, alpha: T, a: Block, b: Block) {
     let rows = b.row_stride == 1 && a.col_stride == 1;
-    debug_assert!(rows || (c.row_stride == 1 && a.row_stride == 1));
+    assert!(rows || (c.row_stride == 1 && a.row_stride == 1));
     let (stride, count, len) =
         if rows { (a.row_stride, a.rows, a.cols) } else { (a.col_stride, a.cols, a.rows) };
     let job = Job {

@@ -114,7 +114,7 @@ impl Canvas {
 
     /// The same memory, for a smaller box.
     pub fn part(&self, region: &ArrayBox) -> Canvas {
-        debug_assert!(self.region.contains(region));
+        assert!(self.region.contains(region));
         Canvas { region: region.clone(), ..self.clone() }
     }
 

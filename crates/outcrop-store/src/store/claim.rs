@@ -65,7 +65,9 @@ impl Claim {
                 hint: format!(" (the directory {} does not exist)", parent.display()),
             });
         }
-        if let Some(outer) = target.ancestors().skip(1).find(|p| is_array(p)) {
+        // Where it really lies: by way of a link, or from a working directory, that is not in its name.
+        let real = parent.canonicalize().unwrap_or_else(|_| parent.to_path_buf());
+        if let Some(outer) = real.ancestors().find(|p| is_array(p)) {
             let what = format!("lies inside the array {}, which owns its directory", outer.display());
             return Err(Error::unsupported(&target, what));
         }

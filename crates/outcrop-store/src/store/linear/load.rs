@@ -140,7 +140,7 @@ impl LinearArray {
         let in_row = runs.in_row() as usize;
         let (queue, staging, room) = mover.parts(LEAST_STAGING)?;
         let firsts: Vec<u64> = runs.rows().offsets().collect();
-        debug_assert!(firsts.len() * row_bytes <= room);
+        assert!(firsts.len() * row_bytes <= room);
         let row_place = |row: usize| row * row_bytes + (firsts[row] % block) as usize;
         let place = |i: usize| row_place(i / in_row) + i % in_row * pitch;
         let mut reads = Vec::with_capacity(runs.count() as usize);
@@ -213,7 +213,7 @@ impl LinearArray {
         let mut reads = Vec::new();
         for interval in runs.intervals(block) {
             places.push((interval.offset, filled));
-            debug_assert!(filled + interval.len as usize <= room);
+            assert!(filled + interval.len as usize <= room);
             let (mut offset, mut len) = (interval.offset, interval.len as usize);
             if carry.offset == Some(offset) {
                 // The block at the seam of two parts was read with the first.

@@ -213,7 +213,7 @@ impl LinearArray {
         let firsts: Vec<u64> = runs.rows().offsets().collect();
         let source = direct.unwrap_or_else(|| {
             let source = Source::staged(&runs, batch.staging.wrapping_add(batch.used));
-            debug_assert!(batch.used + firsts.len() * source.row_bytes <= batch.room);
+            assert!(batch.used + firsts.len() * source.row_bytes <= batch.room);
             let mut strides = layout.dense_strides(&layout.shape);
             runs.axes.last().into_iter().for_each(|&axis| strides[axis] = source.pitch as isize);
             for (row, row_box) in runs.row_boxes(part).enumerate() {
