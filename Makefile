@@ -39,8 +39,13 @@ tour: build
 
 test: test-rust test-python
 
+# What others wrote is compiled once for tests and extension, which takes longer than the tests. Our own crates
+# are tested with assertions of debug builds, and with overflow checked.
+CHECKED := $(foreach crate,store engine ops,$(foreach check,debug-assertions overflow-checks,\
+	--config profile.release.package.outcrop-$(crate).$(check)=true))
+
 test-rust: $(VENV)/.ready
-	cargo test --release --workspace --exclude outcrop-python --locked
+	cargo test --release $(CHECKED) --workspace --locked
 
 test-python: build $(VENV)/.demo
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)

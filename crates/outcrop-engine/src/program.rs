@@ -7,6 +7,7 @@
 use outcrop_store::frame::fitted;
 use outcrop_store::shape::TileGrid;
 use outcrop_store::{ArrayBox, DType, Result};
+use std::collections::HashSet;
 
 /// An array of a program, by the order in which they were declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -275,9 +276,7 @@ impl Program {
 
     /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands.
     pub fn step(&mut self, kernel: u16, operands: &[Operand], work: f64) {
-        debug_assert!(
-            (1..operands.len()).all(|i| !operands[..i].iter().any(|o| o.tile() == operands[i].tile()))
-        );
+        debug_assert_eq!(operands.iter().map(|o| o.tile()).collect::<HashSet<_>>().len(), operands.len());
         let first = self.operands.len() as u32;
         self.operands.extend_from_slice(operands);
         self.steps.push(Step { operands: first, kernel, count: operands.len() as u16, work: work as f32 });

@@ -54,11 +54,11 @@ pub(super) trait Float:
     fn over_real(self, by: Self) -> Self;
     /// Divided by `by`, without overflow between.
     fn over(self, by: Self) -> Self;
-    /// C = alpha A b, or C += alpha A b, where b and the rows of A are contiguous, or C and the columns of A are.
+    /// C = alpha A b, or C += alpha A b, of columns, where b and the rows of A are contiguous, or C and the columns of A are.
     ///
     /// # Safety
     /// As [`multiply`].
-    unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand);
+    unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand);
 }
 
 macro_rules! float {
@@ -90,9 +90,9 @@ macro_rules! float {
             fn over(self, by: Self) -> Self {
                 self / by
             }
-            unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+            unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
-                unsafe { vector::multiply::<Self>(c, accumulate, Self::real(alpha), a.block, b.block) }
+                unsafe { vector::by_lines::<Self>(c, accumulate, Self::real(alpha), a.block, b.block) }
             }
         }
 
@@ -133,7 +133,7 @@ macro_rules! float {
                     Self::new((self.re * ratio + self.im) / divisor, (self.im * ratio - self.re) / divisor)
                 }
             }
-            unsafe fn by_vector(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+            unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
                 unsafe { product::<Self>(None, c, accumulate, alpha, a, b) }
             }
@@ -205,7 +205,7 @@ fn conj(flag: bool) -> Conj {
 
 /// The address of an element.
 #[inline(always)]
-fn at<T>(block: &Block, row: usize, col: usize) -> *mut T {
+pub(super) fn at<T>(block: &Block, row: usize, col: usize) -> *mut T {
     let offset = row as isize * block.row_stride + col as isize * block.col_stride;
     block.start.cast::<T>().wrapping_offset(offset)
 }
@@ -242,7 +242,7 @@ pub(super) unsafe fn multiply<T: Float>(
     }
     if c.rows == 1 || c.cols == 1 {
         // SAFETY: as the caller vouches; of a single element, a half is the whole.
-        return unsafe { by_vector::<T>(c, accumulate, alpha, a, b) };
+        return unsafe { vector::multiply::<T>(c, accumulate, alpha, a, b) };
     }
     let across = a.block.col_stride.unsigned_abs() != 1 && c.cols >= WORTH && depth > 1;
     let panel = if across { block_in(workspace, c.rows, depth.min(DEPTH), itemsize) } else { None };
@@ -265,45 +265,9 @@ pub(super) unsafe fn multiply<T: Float>(
     }
 }
 
-/// A product with a vector. faer packs nothing for one whose elements lie side by side, in a matrix whose rows or
-/// columns do; others are ours, so that it never does, and so are real ones, which are faster.
-///
 /// # Safety
 /// As [`multiply`].
-unsafe fn by_vector<T: Float>(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
-    let (c, a, b) = if c.cols == 1 { (c, a, b) } else { (c.transposed(), b.transposed(), a.transposed()) };
-    let sums_columns = c.row_stride == 1 && a.block.row_stride == 1;
-    let sums_rows = b.block.row_stride == 1 && a.block.col_stride == 1;
-    if sums_columns || sums_rows {
-        // SAFETY: as the caller vouches.
-        return unsafe { T::by_vector(c, accumulate, alpha, a, b) };
-    }
-    let element = |of: &Operand, row: usize, col: usize| {
-        // SAFETY: inside the block, and as the caller vouches.
-        let value = unsafe { at::<T>(&of.block, row, col).read_unaligned() };
-        if of.conj { value.conjugate() } else { value }
-    };
-    let depth = a.block.cols;
-    let alpha = T::real(alpha);
-    for row in 0..c.rows {
-        let mut sum = T::ZERO;
-        for k in 0..depth {
-            sum += element(&a, row, k) * element(&b, k, 0);
-        }
-        let to = at::<T>(&c, row, 0);
-        // SAFETY: inside the block, and as the caller vouches.
-        unsafe {
-            let before = if accumulate { to.read_unaligned() } else { T::ZERO };
-            let mut now = alpha * sum;
-            now += before;
-            to.write_unaligned(now);
-        }
-    }
-}
-
-/// # Safety
-/// As [`multiply`].
-unsafe fn product<T: Float>(
+pub(super) unsafe fn product<T: Float>(
     half: Option<Half>,
     c: Block,
     accumulate: bool,

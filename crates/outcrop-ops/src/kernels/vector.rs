@@ -1,10 +1,11 @@
-//! Products of real matrices with a vector.
+//! Products with a vector.
 //!
-//! As fast as memory: lines are taken one after the other, as they lie. Several at once have more sums under way,
+//! Of real matrices as fast as memory: lines are taken one after the other, as they lie. Several at once have more sums under way,
 //! but processors read ahead in one stream only: 10 GB/s where one after the other, of 100 elements each, came to 19
 //! (faer: 12).
 
-use super::Block;
+use super::float::{Float, at};
+use super::{Block, Operand};
 use pulp::{Arch, Simd, WithSimd};
 use std::array::from_fn;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -14,6 +15,42 @@ const SUMS: usize = 4;
 
 /// Bytes of the vector along the lines that are used at once. They stay in the first level of the cache.
 const ALONG: usize = 16 << 10;
+
+/// A product with a vector. faer packs nothing for one whose elements lie side by side, in a matrix whose rows or
+/// columns do; others are ours, so that it never does, and so are real ones, which are faster.
+///
+/// # Safety
+/// As [`super::gemm`]; the extents agree, and C is a row or a column.
+pub(super) unsafe fn multiply<T: Float>(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+    let (c, a, b) = if c.cols == 1 { (c, a, b) } else { (c.transposed(), b.transposed(), a.transposed()) };
+    let sums_columns = c.row_stride == 1 && a.block.row_stride == 1;
+    let sums_rows = b.block.row_stride == 1 && a.block.col_stride == 1;
+    if sums_columns || sums_rows {
+        // SAFETY: as the caller vouches.
+        return unsafe { T::by_lines(c, accumulate, alpha, a, b) };
+    }
+    let element = |of: &Operand, row: usize, col: usize| {
+        // SAFETY: inside the block, and as the caller vouches.
+        let value = unsafe { at::<T>(&of.block, row, col).read_unaligned() };
+        if of.conj { value.conjugate() } else { value }
+    };
+    let depth = a.block.cols;
+    let alpha = T::real(alpha);
+    for row in 0..c.rows {
+        let mut sum = T::ZERO;
+        for k in 0..depth {
+            sum += element(&a, row, k) * element(&b, k, 0);
+        }
+        let to = at::<T>(&c, row, 0);
+        // SAFETY: inside the block, and as the caller vouches.
+        unsafe {
+            let before = if accumulate { to.read_unaligned() } else { T::ZERO };
+            let mut now = alpha * sum;
+            now += before;
+            to.write_unaligned(now);
+        }
+    }
+}
 
 /// A real element type, and vectors of it.
 pub(super) trait Real: Copy + std::ops::Mul<Output = Self> + std::ops::Add<Output = Self> {
@@ -126,7 +163,7 @@ struct Job<T> {
 ///
 /// # Safety
 /// As [`super::gemm`]; all elements are of type `T`, and the extents agree.
-pub(super) unsafe fn multiply<T: Real>(c: Block, accumulate: bool, alpha: T, a: Block, b: Block) {
+pub(super) unsafe fn by_lines<T: Real>(c: Block, accumulate: bool, alpha: T, a: Block, b: Block) {
     let rows = b.row_stride == 1 && a.col_stride == 1;
     assert!(rows || (c.row_stride == 1 && a.row_stride == 1));
     let (stride, count, len) =
@@ -154,7 +191,7 @@ impl<T: Real> WithSimd for Job<T> {
             let len = most.min(self.len - from);
             for i in 0..count {
                 let line = start.wrapping_offset(i as isize * stride).wrapping_add(from);
-                // SAFETY: in `multiply`, the caller vouches for everything inside the extents.
+                // SAFETY: in `by_lines`, the caller vouches for everything inside the extents.
                 unsafe {
                     let line = from_raw_parts(line, len);
                     if self.rows {
@@ -172,7 +209,7 @@ impl<T: Real> Job<T> {
     /// What a part of line `i`, from `from` on, adds to its element of the product.
     ///
     /// # Safety
-    /// It is inside, and what `multiply` asks for holds.
+    /// It is inside, and what `by_lines` asks for holds.
     #[inline(always)]
     unsafe fn dot<S: Simd>(&self, simd: S, line: &[T], i: usize, from: usize) {
         // SAFETY: the vector is as long as the lines.
