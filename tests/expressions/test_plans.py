@@ -159,6 +159,24 @@ def test_results_that_would_be_many_small_pieces_of_their_files(desk: Any) -> No
     assert not list((desk.path / "scratch").glob("*"))
 
 
+def test_who_stops_at_the_end_has_stopped(desk: Any) -> None:
+    """When everything is computed, and nothing is there."""
+    X = desk.put(np.random.default_rng(5).random((900, 1100)))
+
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise ZeroDivisionError
+
+    results = {desk.path / "more.zarr": X + 1, desk.path / "sums.npy": X.sum(axis=1)}
+    with pytest.raises(ZeroDivisionError):
+        oc.save(results, progress=stop)
+    for path, result in results.items():
+        with pytest.raises(ZeroDivisionError):
+            result.save(path, progress=stop)
+        assert not path.exists()
+    assert not list((desk.path / "scratch").glob("*"))
+
+
 def test_the_least_budget_that_would_do(desk: Any) -> None:
     # Of many small tiles there is more to keep account of, and large ones would need less.
     X, w = desk.put(np.ones((1000, 600)), tile=100), oc.zeros(600)

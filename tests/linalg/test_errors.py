@@ -560,26 +560,6 @@ def test_interrupted(
     desk.run(operation(small))
 
 
-def test_interrupted_by_progress(desk: Desk, positive_definite: Make) -> None:
-    """An exception in `progress` stops the work and comes out."""
-    oc.config(memory="2MiB")
-    A = desk.put(positive_definite(700, "float64"), 24)
-    path = desk.new()
-    calls = []
-
-    def progress(done: int, total: int) -> None:
-        calls.append((done, total))
-        raise UserError("enough")
-
-    try:
-        (A @ A).save(path, progress=progress)
-    except UserError:
-        assert not path.exists()
-    else:
-        assert not calls
-    assert [p for p in desk.path.iterdir() if "outcrop-new" in p.name] == []
-
-
 def test_several_threads_compute(desk: Desk, positive_definite: Make, random: Make) -> None:
     """With one budget: one after the other, whoever comes first."""
     oc.config(memory="1MiB")

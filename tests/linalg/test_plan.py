@@ -254,12 +254,18 @@ def test_progress(desk: Desk, positive_definite: Make) -> None:
     oc.linalg.cholesky(A).save(desk.new(), progress=lambda done, total: calls.append((done, total)))
     assert all(0 <= done <= total for done, total in calls)
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-    with pytest.raises(ZeroDivisionError):
-        (A @ A).save(desk.path / "failed.zarr", progress=lambda done, total: 1 // 0)
-        # So small that it may be over before the first call.
-        raise ZeroDivisionError
-    saved = (desk.path / "failed.zarr").exists()
-    assert saved or not [p for p in desk.path.iterdir() if "failed" in p.name]
+    last = calls[-1]
+    assert last[0] == last[1]
+    for at in (0, 1):
+
+        def progress(done: int, total: int, at: int = at) -> None:
+            if done >= at * total:
+                raise ZeroDivisionError
+
+        # From the first call, and from the last, when everything is computed and nothing is there.
+        with pytest.raises(ZeroDivisionError):
+            (A @ A).save(desk.path / "failed.zarr", progress=progress)
+        assert not [p for p in desk.path.iterdir() if "failed" in p.name]
 
 
 # -- budgets -----------------------------------------------------------------------------------

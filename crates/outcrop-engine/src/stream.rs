@@ -291,7 +291,10 @@ pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn W
     if let Some(error) = state.failure {
         return Err(error);
     }
-    watch.tick(total, total);
+    // Results are not committed: whoever stops the run now has stopped it.
+    if !watch.tick(total, total) {
+        return Err(Error::Interrupted);
+    }
     let mut report = meter.report();
     report.overlap = state.overlap;
     runtime.set_last_run(report.clone());

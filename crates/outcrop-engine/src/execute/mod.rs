@@ -245,6 +245,10 @@ fn perform(
     if let Some(error) = state.failure.take() {
         return Err(error);
     }
+    // The last moment at which the run can be stopped.
+    if !watch.tick(1_000_000_000, 1_000_000_000) {
+        return Err(Error::Interrupted);
+    }
     drop(scratch);
     let kept: Vec<(TileId, Frame)> = std::mem::take(&mut state.resources)
         .into_iter()
@@ -257,7 +261,6 @@ fn perform(
         }
     }
     runtime.keep(program, work.stores, kept);
-    watch.tick(1_000_000_000, 1_000_000_000);
     let mut report = meter.report();
     report.overlap = state.overlap;
     report.io_busy = state.io_busy;
