@@ -7,6 +7,11 @@ import signal
 import tempfile
 from collections.abc import Iterator
 
+# Commands that tests start load compiled modules, as a user's do; and as many tests as there are
+# processors run at once, so that NumPy's threads would only be in each other's way.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import numpy as np
 import pytest
 
