@@ -26,6 +26,7 @@ __all__ = [
     "exchanged",
     "flip",
     "permute_dims",
+    "picture_plane",
     "plane",
     "rotate",
     "target_tile",
@@ -283,7 +284,7 @@ def flip(
     """
     opened, options = _opened(x, "flip", options)
     if axis is None:
-        picture = None if isinstance(x, Array) else _picture_axes(opened)
+        picture = None if isinstance(x, Array) else picture_plane(opened)
         chosen = picture or tuple(range(opened.ndim))
     else:
         given = [axis] if not isinstance(axis, Sequence) else list(axis)
@@ -348,7 +349,7 @@ def _permuted(array: Array, axes: Any) -> Array:
     return array.transpose(order)
 
 
-def _picture_axes(array: Array) -> tuple[int, int] | None:
+def picture_plane(array: Array) -> tuple[int, int] | None:
     """Rows and columns of a picture, wherever a view has them; None where it has not both."""
     if array.format not in ("pgm", "ppm", "pam", "tiff"):
         return None
@@ -359,12 +360,12 @@ def _picture_axes(array: Array) -> tuple[int, int] | None:
 
 def plane(array: Array) -> tuple[int, ...]:
     """Rows and columns: of a picture, or the first two axes; the only one where there is one."""
-    return _picture_axes(array) or tuple(range(min(array.ndim, 2)))
+    return picture_plane(array) or tuple(range(min(array.ndim, 2)))
 
 
 def exchanged(array: Array) -> tuple[int, ...] | None:
     """The axes of a picture with rows and columns exchanged; None where it is none."""
-    picture = _picture_axes(array)
+    picture = picture_plane(array)
     if picture is None:
         return None
     row, column = picture
@@ -378,7 +379,7 @@ def _axes(array: Array, given: Sequence[int], count: int) -> tuple[int, ...]:
     try:
         axes = [operator.index(axis) for axis in given]
     except TypeError as error:
-        raise InvalidTypeError(str(error)) from None
+        raise InvalidTypeError(f"axes: {error}") from None
     for axis in axes:
         if not -array.ndim <= axis < array.ndim:
             raise AxisError(axis, array.ndim)

@@ -115,7 +115,7 @@ def test_other_arrays(outcrop: Run, here: Path, plain: Values) -> None:
     outcrop("transpose", "a.zarr", "t.zarr", "--anti")
     check(here / "t.zarr", plain[::-1, ::-1].T)
     outcrop("flip", "cube.npy", "f.npy")
-    check(here / "f.npy", CUBE[::-1, ::-1])
+    check(here / "f.npy", np.flip(CUBE))
     outcrop("rotate", "cube.npy", "r.raw", "90", "--order", "F")
     raw = {"shape": (11, 7, 13), "dtype": "i2", "order": "F"}
     check(here / "r.raw", np.rot90(CUBE), **raw)
@@ -230,6 +230,7 @@ def test_plans_see_what_stands_in_the_way(together: Together, here: Path) -> Non
     cases = [
         (["a.ppm", "none/o.ppm"], "none/o.ppm: the directory none does not exist"),
         (["cube.npy", "there.npy"], "there.npy: exists already"),
+        (["cube.npy", "a.zarr/o.npy"], "which owns its directory"),
         (["two.ppm", "two.ppm", "--overwrite"], "would be lost"),
         (["big.raw:shape=1048576x4194304,dtype=u1", "o.raw"], "are free"),
     ]

@@ -66,6 +66,13 @@ def group(
     OUTCROP_IO_ENGINE, OUTCROP_TIMELINE.
     """
     context.obj = Session(quiet, report)
+    verb = context.invoked_subcommand
+    if timeline is not None and verb not in _RECORDED:
+        recorded = ", ".join(_RECORDED)
+        raise click.UsageError(
+            f"--timeline records what is computed ({recorded}), and not what {verb} does",
+            ctx=context,
+        )
     try:
         config(memory=memory, threads=threads, scratch=scratch, engine=engine, timeline=timeline)
     except (InvalidArgumentError, InvalidTypeError) as error:
@@ -74,6 +81,9 @@ def group(
             raise
         raise click.UsageError(f"--{error}", ctx=context) from None
 
+
+_RECORDED = ("matmul", "cholesky", "solve")
+"""Verbs whose work a timeline shows."""
 
 _VERBS = (
     *(info, copy, convert, verify),

@@ -145,7 +145,7 @@ def plan() -> None:
     """Say what a computation will cost, and compute nothing.
 
     What it moves is exact, for the memory budget of this command and a Zarr result; the time is
-    predicted.
+    predicted. Of verbs that only move elements, such as transpose, the option --plan says this.
     """
 
 

@@ -104,6 +104,8 @@ class _PlaceType(click.ParamType[Place]):
         """A path, with a description where there is one."""
         if isinstance(value, Place):
             return value
+        if not value:
+            self.fail("an empty path is no array", param, ctx)
         if value == "-":
             self.fail("'-': arrays are files, not streams; ./- is a file of this name", param, ctx)
         match = _DESCRIBED.fullmatch(value)

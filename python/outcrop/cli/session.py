@@ -59,8 +59,8 @@ class Session:
 
     @property
     def watched(self) -> bool:
-        """Whether a person looks on, who wants to see progress."""
-        return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        """Whether a person looks on, who wants to know how it went."""
+        return not self.quiet and sys.stderr.isatty()
 
     @contextmanager
     def work(self, name: str, scale: Scale | None = None) -> Iterator[Work]:
@@ -74,7 +74,9 @@ class Session:
             What progress is counted in. Default: bytes.
         """
         begin = time.monotonic()
-        with Bar(name, begin, scale or Bytes()) if self.watched else _Nothing() as progress:
+        # What a bar is drawn and wiped away with, a terminal without abilities cannot do.
+        draws = self.watched and os.environ.get("TERM") != "dumb"
+        with Bar(name, begin, scale or Bytes()) if draws else _Nothing() as progress:
             work = Work(name, progress)
             yield work
         seconds = time.monotonic() - begin

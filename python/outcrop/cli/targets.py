@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ from outcrop._beside import check_replaced
 from outcrop._checks import Order
 from outcrop._sizes import format_bytes
 from outcrop.array import Array
+from outcrop.cli.encoding import is_array
 from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
 from outcrop.errors import OutcropError
@@ -72,6 +73,9 @@ def obstacles(array: Array, target: Place, overwrite: bool) -> Iterator[str]:
     if not os.path.isdir(parent):
         yield f"{path}: the directory {os.path.dirname(path)} does not exist"
         return
+    above = Path(parent)
+    if outer := next((d for d in (above, *above.parents) if is_array(d)), None):
+        yield f"{path}: lies inside the array {outer}, which owns its directory"
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"{path}: no permission to write in the directory {parent}"
     if os.path.lexists(path):

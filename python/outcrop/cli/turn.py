@@ -155,7 +155,8 @@ def rotate(
     type=int,
     multiple=True,
     help="0 turns a picture upside down, 1 makes its mirror image (1 and 2 where channels come "
-    "first, as in a planar TIFF); may be given several times. Default: rows and columns.",
+    "first, as in a planar TIFF); may be given several times. Default: all of them; of a picture, "
+    "rows and columns.",
 )
 def flip(
     session: Session, source: Place, target: Place, axes: tuple[int, ...], **wishes: Any
@@ -167,7 +168,7 @@ def flip(
 
     def turn(array: Array) -> Array:
         with _blaming(source, "--axis"):
-            return reorganize.flip(array, axis=axes or reorganize.plane(array))
+            return reorganize.flip(array, axis=axes or reorganize.picture_plane(array))
 
     _turn(session, "flipped", turn, source, target, **wishes)
 

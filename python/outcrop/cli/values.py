@@ -63,7 +63,7 @@ class _Box(click.ParamType[Any]):
             return value  # type: ignore[no-any-return]
         text = value.strip().removeprefix("[").removesuffix("]")
         try:
-            return tuple(map(_index, text.split(","))) if text else ()
+            return tuple(map(_index, text.split(",")))
         except ValueError:
             self.fail(f"{value!r} is not a box such as '0:100,:' or '5,...,-10:'", param, ctx)
 
@@ -75,7 +75,7 @@ def _index(text: str) -> Any:
     if ":" not in text:
         return int(text)
     parts = [int(part) if part.strip() else None for part in text.split(":")]
-    if len(parts) > 3:
+    if len(parts) > 3 or parts[2:] == [0]:
         raise ValueError(text)
     return slice(*parts)
 

@@ -8,6 +8,7 @@ it lies. Tiles and scattered strips are chunks of the file, and are only read.
 import json
 import logging
 import os
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -248,6 +249,8 @@ def _read(path: str, page: int) -> _Found:
         raise StoragePermissionError(text, errno=error.errno) from None
     except OSError as error:
         raise StorageError(f"{path}: cannot read: {error}", errno=error.errno) from None
+    except struct.error:
+        raise CorruptArrayError(f"{path}: is no sound TIFF file: ends in its metadata") from None
     except Exception as error:
         # Damaged metadata makes the package raise almost anything.
         text = " ".join(str(error).split()) or type(error).__name__

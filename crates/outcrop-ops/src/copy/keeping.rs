@@ -187,7 +187,7 @@ impl Keeping {
                 size(read),
                 size(self.run_bytes() as u64)
             ),
-            format!("{} panels of {of}", self.waiting),
+            format!("{} panel{} of {of}", self.waiting, if self.waiting == 1 { "" } else { "s" }),
         ]
     }
 
