@@ -331,21 +331,26 @@ impl<'a> Placing<'a> {
         self.clock += 1;
         let absent = |o: &&crate::program::Operand| !self.is(o.tile(), RESIDENT);
         let needed: usize = step.operands.iter().filter(absent).map(|o| program.frame(o.tile())).sum();
+        // The step's own tiles do not leave.
+        for operand in step.operands {
+            self.residents.remove(operand.tile());
+        }
         while self.used + needed > self.capacity {
-            let pinned: smallvec::SmallVec<[TileId; 4]> = step.operands.iter().map(|o| o.tile()).collect();
-            self.evict(s as u32, &pinned).map_err(|_| Error::Budget {
+            let victim = self.residents.victim(s as u32).ok_or_else(|| Error::Budget {
                 purpose: format!("the tiles of one step of {}", program.name),
                 needed: step.operands.iter().map(|o| program.frame(o.tile()) as u64).sum(),
                 budget: self.capacity as u64,
             })?;
+            if self.is(victim, DIRTY) {
+                self.store(victim);
+            }
+            self.leave(victim, false);
         }
         for (i, operand) in step.operands.iter().enumerate() {
             let tile = operand.tile();
             if !self.is(tile, RESIDENT) {
                 self.bring(tile, operand.access());
                 self.enter(tile);
-            } else {
-                self.residents.remove(tile);
             }
             if operand.writes() {
                 self.state[tile.0 as usize] |= DIRTY | WRITTEN;
@@ -415,21 +420,9 @@ impl<'a> Placing<'a> {
         self.emit(if discard { Action::Discard(tile) } else { Action::Drop(tile) });
     }
 
-    fn evict(&mut self, now: u32, pinned: &[TileId]) -> Result<()> {
-        let Some(victim) = self.residents.victim(now, pinned) else {
-            return Err(Error::Budget { purpose: String::new(), needed: 0, budget: self.capacity as u64 });
-        };
-        if self.is(victim, DIRTY) {
-            self.store(victim);
-        }
-        self.leave(victim, false);
-        Ok(())
-    }
-
     /// Stores outputs that are still to be, and drops what is left.
     fn finish(&mut self) {
-        let mut left = self.residents.all();
-        left.sort_unstable();
+        let left: Vec<TileId> = self.residents.all().collect();
         for tile in left {
             let role = self.role(tile);
             if role == Role::Output && self.is(tile, DIRTY) {

@@ -2,7 +2,7 @@
 
 use super::NEVER;
 use crate::program::{Program, TileId};
-use std::collections::BTreeSet;
+use std::collections::BinaryHeap;
 
 /// How the tile that leaves memory is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,10 @@ impl Policy {
 /// Tiles of one array, clean or changed, in the order in which they would leave.
 #[derive(Default)]
 struct Class {
-    tiles: BTreeSet<(u32, u32)>,
+    /// Keys and tiles; also of tiles that are gone since, as most leave from somewhere in the middle.
+    tiles: BinaryHeap<(u32, u32)>,
+    /// How many are not gone.
+    present: usize,
     /// What their return costs, for each byte of memory.
     cost: f64,
 }
@@ -81,27 +84,35 @@ impl Residents {
 
     /// Adds a tile with its next use and the time of its last.
     pub(super) fn insert(&mut self, tile: TileId, dirty: bool, next: u32, now: u32) {
-        let class = 2 * self.class_of_tile[tile.0 as usize] as usize + usize::from(dirty);
+        let number = 2 * self.class_of_tile[tile.0 as usize] as usize + usize::from(dirty);
         // The last of a class leaves first.
         let key = if self.policy.knows_the_future() { next } else { NEVER - now };
-        self.classes[class].tiles.insert((key, tile.0));
-        self.place[tile.0 as usize] = (class as u32 + 1, key);
+        self.place[tile.0 as usize] = (number as u32 + 1, key);
+        let class = &mut self.classes[number];
+        class.present += 1;
+        class.tiles.push((key, tile.0));
+        if class.tiles.len() > 2 * class.present + FEW {
+            let place = &self.place;
+            class.tiles.retain(|&entry| is_there(place, number, entry));
+        }
     }
 
     /// Removes a tile, if it is there.
     pub(super) fn remove(&mut self, tile: TileId) {
-        let (class, key) = std::mem::take(&mut self.place[tile.0 as usize]);
+        let (class, _) = std::mem::take(&mut self.place[tile.0 as usize]);
         if class > 0 {
-            self.classes[class as usize - 1].tiles.remove(&(key, tile.0));
+            self.classes[class as usize - 1].present -= 1;
         }
     }
 
-    /// The tile that is to leave, none of those pinned.
-    pub(super) fn victim(&self, now: u32, pinned: &[TileId]) -> Option<TileId> {
+    /// The tile that is to leave.
+    pub(super) fn victim(&mut self, now: u32) -> Option<TileId> {
         let mut best: Option<(bool, f64, u32, u32)> = None;
-        for (i, class) in self.classes.iter().enumerate() {
-            let free = |&&(_, tile): &&(u32, u32)| !pinned.contains(&TileId(tile));
-            let Some(&(key, tile)) = class.tiles.iter().rev().find(free) else { continue };
+        for (i, class) in self.classes.iter_mut().enumerate() {
+            while class.tiles.peek().is_some_and(|&entry| !is_there(&self.place, i, entry)) {
+                class.tiles.pop();
+            }
+            let Some(&(key, tile)) = class.tiles.peek() else { continue };
             let clean = i % 2 == 0;
             let (first, score) = match self.policy {
                 Policy::NextUse { .. } => (false, distance(now, key) / class.cost.max(1e-9)),
@@ -118,9 +129,18 @@ impl Residents {
     }
 
     /// Every tile.
-    pub(super) fn all(&self) -> Vec<TileId> {
-        self.classes.iter().flat_map(|c| c.tiles.iter().map(|&(_, t)| TileId(t))).collect()
+    pub(super) fn all(&self) -> impl Iterator<Item = TileId> {
+        let present = self.place.iter().enumerate().filter(|(_, (class, _))| *class > 0);
+        present.map(|(tile, _)| TileId(tile as u32))
     }
+}
+
+/// Entries of tiles that are gone, which are not worth the time to look for.
+const FEW: usize = 64;
+
+/// Whether an entry of a class speaks of a tile that is in it.
+fn is_there(place: &[(u32, u32)], class: usize, (key, tile): (u32, u32)) -> bool {
+    place[tile as usize] == (class as u32 + 1, key)
 }
 
 fn distance(now: u32, next: u32) -> f64 {
