@@ -23,9 +23,13 @@ from typing import Any
 
 GIB = 1 << 30
 MIB = 1 << 20
-IDLE = 10.0
-"""Seconds of rest before each side of a comparison."""
-USED = 4 * GIB
+GIVES_BACK = Path("/sys/module/page_reporting")
+"""Is there where the kernel gives memory that is free back to a host, some of it every two seconds."""
+GIVEN_BACK = GIVES_BACK / "parameters/reported_kib"
+"""How much it has given back, where it counts that."""
+REST, IDLE = 5.0, 40.0
+"""Seconds without anything given back; and of rest, where that cannot be seen."""
+USED = 5 * GIB
 """What memory is used, instead, where memory is to be warm."""
 USE = f"""
 import mmap
@@ -92,12 +96,18 @@ def settle(used: bool = False) -> None:
     """Brings memory into the state in which either side of a comparison starts.
 
     A virtual machine may give memory back to its host while it is idle; what is used first then costs
-    seconds for each GiB. So everything starts after a rest, as a single command does, or else right
-    after memory was ``used``, as on a machine that keeps its memory.
+    seconds for each GiB. So everything starts when all that is free was given back, as a single
+    command does, or else right after memory was ``used``, as on a machine that keeps its memory.
     """
     if used:
         subprocess.run([sys.executable, "-c", USE], check=True)
-    else:
+    elif GIVEN_BACK.exists():
+        given, since = None, time.monotonic()
+        while time.monotonic() - since < REST:
+            time.sleep(0.2)
+            if given != (given := GIVEN_BACK.read_text()):
+                since = time.monotonic()
+    elif GIVES_BACK.exists():
         time.sleep(IDLE)
 
 
@@ -180,10 +190,10 @@ def outcrop(limit: int, budget: int, body: str, *args: str, used: bool = False) 
     return result
 
 
-def measure_device(directory: Path) -> None:
-    """Measures the device's profile anew, because the disk is shared."""
+def measure_device(directory: Path, used: bool = False) -> None:
+    """Measures the device's profile anew, because the disk is shared; with memory as for `settle`."""
     doctor = 'before = io(); start = seconds = 0; oc.doctor(sys.argv[1]); print("{}")'
-    outcrop(4 * GIB + ALLOWANCE, 4 * GIB, doctor, str(directory))
+    outcrop(4 * GIB + ALLOWANCE, 4 * GIB, doctor, str(directory), used=used)
 
 
 MEASURED = """

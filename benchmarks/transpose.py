@@ -1,9 +1,10 @@
 """Transposing a file costs little more than `cp` and `sync`, in whatever memory.
 
 Bare elements, row-major, to the same; no extent is a power of two, and no row a whole number of
-disk blocks. The device profile is measured anew for each budget, because the disk is shared. Which
-of transposing and rotating comes first changes from shape to shape.
-Where memory is much of the file, both sides are measured also right after memory was used.
+disk blocks. The device profile is measured anew for each run, because the disk is shared. Which
+of transposing and rotating comes first changes from shape to shape, and from budget to budget.
+Where memory is much of the file, all sides are measured also right after memory was used, the
+profile, too.
 """
 
 import random
@@ -92,18 +93,18 @@ for turn, (rows, columns, dtype) in enumerate(SHAPES):
     for number, (budget, _, _) in enumerate(BUDGETS):
         memory = int(budget if budget > 1 else nbytes * budget)
         limit = memory + ALLOWANCE
-        measure_device(options.directory)
         name = f"{nbytes / GIB:.1f} GiB {dtype} {rows} x {columns}, {memory // MIB} MiB"
         for used in [False, True][: 2 if number == 0 else 1] * options.rounds:
             state = ", warm" if used else ""
+            measure_device(options.directory, used)
             remove(reference, target)
             cold(source)
             cp, _ = limited(limit, ["sh", "-c", f"cp {source} {reference} && sync"], used)
             remove(reference)
             where = [str(source), str(target), str(rows), str(columns), dtype]
             runs = {}
-            ways = [TRANSPOSED, ROTATED] if number == 1 else [TRANSPOSED]
-            for way in reversed(ways) if turn % 2 else ways:
+            ways = [TRANSPOSED, ROTATED] if number in (1, 2) else [TRANSPOSED]
+            for way in reversed(ways) if (turn + number) % 2 else ways:
                 remove(target)
                 cold(source)
                 runs[way] = outcrop(limit, memory, way, *where, used=used)

@@ -9,7 +9,6 @@ use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::{Error, profile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -194,19 +193,20 @@ pub fn doctor(
     let measured = py.detach(|| {
         let cancel = Cancel::default();
         let stop = cancel.clone();
-        let steps = Cell::new((0, 0));
         let mut tick = |done, total| {
-            steps.set((done, total));
             if !watch.tick(done, total) {
                 stop.cancel();
             }
         };
-        let mut profile = profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick)?;
-        if !quick {
+        // First of all, as whatever starts finds it: the files that the others use leave memory behind.
+        let memory = if quick {
+            Vec::new()
+        } else {
             let threads = runtime.settings().threads;
-            let mut still = || tick(steps.get().0, steps.get().1);
-            profile.memory = profile::measure_memory(runtime.budget(), threads, &cancel, &mut still)?;
-        }
+            profile::measure_memory(runtime.budget(), threads, &cancel, &mut || tick(0, 1))?
+        };
+        let mut profile = profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick)?;
+        profile.memory = memory;
         profile::save(&profile);
         Ok(profile)
     });
