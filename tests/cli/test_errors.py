@@ -31,6 +31,7 @@ def test_no_streams(start: Callable[..., Any], array: Path, closed: tuple[int, .
 
 USAGE = [
     (["nonsense"], "no such command 'nonsense'"),
+    (["flip", "a.zarr", "b.npy", "--axis"], "see 'outcrop flip --help'"),
     (["copy", "a.zarr"], "missing argument 'DST'"),
     (["copy", "a.zarr", "b", "--tile", "3x3"], "no such option '--tile'"),
     (["copy", "a.zarr", "b", "--quiet"], "--quiet stands before the verb: outcrop --quiet copy"),

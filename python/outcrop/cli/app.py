@@ -119,7 +119,7 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
-        return _fail(_usage(error), 2)
+        return _fail(_usage(error, arguments), 2)
     except click.ClickException as error:
         return _fail(error.format_message())
     except _Stopped as stopped:
@@ -165,7 +165,7 @@ def _say(line: str) -> None:
         click.echo(" ".join(line.split("\n")), err=True)
 
 
-def _usage(error: click.UsageError) -> str:
+def _usage(error: click.UsageError, arguments: Sequence[str]) -> str:
     message = error.format_message().rstrip(".").replace("\n", " ")
     message = message[:1].lower() + message[1:]
     context = error.ctx
@@ -177,7 +177,11 @@ def _usage(error: click.UsageError) -> str:
             value = "" if getattr(option, "is_flag", False) else f" {option.make_metavar(context)}"
             place = f"outcrop {error.option_name}{value} {verb}"
             return f"{error.option_name} stands before the verb: {place} ..."
-    path = context.command_path if context is not None else "outcrop"
+    if context is not None:
+        path = context.command_path
+    else:
+        # An option without its value, of which nobody says whose it is.
+        path = " ".join(["outcrop", *[word for word in arguments if word in group.commands][:1]])
     return f"{message}; see '{path} --help'"
 
 
