@@ -49,21 +49,17 @@ impl Device {
         if again { known } else { known * self.slower() + count as f64 * SCATTERED }
     }
 
-    /// The fewest seconds in which `read` bytes are read and `written` bytes written, together.
+    /// The fewest seconds in which `read` bytes are read and `written` bytes written, together; `again` as for
+    /// [`write`](Self::write).
     pub fn both(&self, read: u64, written: u64, again: bool) -> f64 {
-        let slower = if again { 1.0 } else { self.slower() };
-        (read as f64 + written as f64 * slower) / self.profile.as_ref().map_or(1.5 * RATE, |p| p.both)
+        (read as f64 + written as f64) / self.rates(again)[2]
     }
 
     /// Seconds in which the device reads and writes at once what takes it `reading` and `writing` seconds alone: their
     /// sum where it does one thing at a time, and the longer of them where neither is in the other's way. Between
     /// these, the norm of the two that is right for large requests, which were measured in both directions at once.
-    pub fn at_once(&self, reading: f64, writing: f64) -> f64 {
-        let rates = |p: &Profile| [1.0 / p.read_seconds(LARGEST, 1), 1.0 / p.write_seconds(LARGEST, 1)];
-        let [read, write, both] = self.profile.as_ref().map_or([RATE, RATE, 1.5 * RATE], |p| {
-            let [read, write] = rates(p).map(|rate| rate * LARGEST as f64);
-            [read, write, p.both]
-        });
+    pub fn at_once(&self, reading: f64, writing: f64, again: bool) -> f64 {
+        let [read, write, both] = self.rates(again);
         let (mut least, mut most) = NORMS;
         for _ in 0..40 {
             let between = (least + most) / 2.0;
@@ -72,6 +68,15 @@ impl Device {
             *if fits { &mut least } else { &mut most } = between;
         }
         norm(least, reading, writing)
+    }
+
+    /// Bytes in a second of large requests: read, written, and in both directions at once.
+    fn rates(&self, again: bool) -> [f64; 3] {
+        self.profile.as_ref().map_or([RATE, RATE, 1.5 * RATE], |p| {
+            let [read, write] =
+                [p.read_seconds(LARGEST, 1), p.write_seconds(LARGEST, 1)].map(|seconds| LARGEST as f64 / seconds);
+            if again { [read, write, p.both] } else { [read, write.min(p.first_writes), p.first_both] }
+        })
     }
 
     /// Seconds until so many bytes of memory, used for the first time, are there.

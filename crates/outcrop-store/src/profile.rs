@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The version of the stored form. A profile of another version is measured again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The part of the best bandwidth that a request size must reach to be chosen: a little bandwidth is
 /// given for smaller requests, with which loads start and end sooner.
@@ -68,6 +68,8 @@ pub struct Profile {
     pub writes: Vec<Point>,
     /// Bytes in a second, reads and writes together, of large requests in both directions at once.
     pub both: f64,
+    /// The same where what is written is space that was just allocated.
+    pub first_both: f64,
     /// Bytes in a second of large writes to space that was just allocated. Where devices allocate on
     /// the first write, this is less than [`writes`](Self::writes), and concerns what a run leaves.
     pub first_writes: f64,
@@ -118,6 +120,7 @@ impl Profile {
             && sound(&self.reads)
             && sound(&self.writes)
             && is_rate(self.both)
+            && is_rate(self.first_both)
             && is_rate(self.first_writes)
             && memory::are_sound(&self.memory)
     }
@@ -212,6 +215,7 @@ mod tests {
             ]),
             writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
             both: 3.1e9,
+            first_both: 2.9e9,
             first_writes: 2.2e9,
             memory: vec![
                 FirstUse { bytes: 1 << 26, seconds: 0.01 },

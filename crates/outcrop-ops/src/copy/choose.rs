@@ -281,7 +281,7 @@ impl Task<'_> {
     pub(super) fn at_once(&self, (read, written): (u64, u64), alone: (f64, f64)) -> f64 {
         let device = &self.devices.1;
         if self.same_device {
-            device.at_once(alone.0, alone.1).max(device.both(read, written, self.again))
+            device.at_once(alone.0, alone.1, self.again).max(device.both(read, written, self.again))
         } else {
             alone.0.max(alone.1)
         }

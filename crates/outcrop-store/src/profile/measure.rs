@@ -21,6 +21,7 @@ use super::{Device, Point, Profile, VERSION};
 use crate::error::Result;
 use crate::io::{Cancel, Disk};
 use bench::Bench;
+use file::forget_extents;
 use lanes::Order;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ struct Plan {
     trial: Duration,
     /// Of the measurement at the depth chosen.
     window: Duration,
+    /// Of reading and writing at once.
+    together: Duration,
     /// After this, on a slow device, first looks are all there is.
     total: Duration,
 }
@@ -63,6 +66,7 @@ const QUICK: Plan = Plan {
     fill: Duration::from_millis(300),
     trial: Duration::from_millis(12),
     window: Duration::from_millis(30),
+    together: Duration::from_millis(60),
     total: Duration::from_millis(1000),
 };
 
@@ -76,6 +80,7 @@ const FULL: Plan = Plan {
     fill: Duration::from_secs(4),
     trial: Duration::from_millis(50),
     window: Duration::from_millis(250),
+    together: Duration::from_secs(1),
     total: Duration::from_secs(18),
 };
 
@@ -84,7 +89,7 @@ const FULL: Plan = Plan {
 /// long as it runs. `progress` is called with the steps done and the steps there are.
 ///
 /// # Errors
-/// [`crate::Error::NoSpace`] where less than 40 MiB are free, [`crate::Error::Interrupted`], or the operating
+/// [`crate::Error::NoSpace`] where less than 80 MiB are free, [`crate::Error::Interrupted`], or the operating
 /// system's, such as where the directory cannot be written.
 pub fn measure(
     disk: &Arc<Disk>,
@@ -99,7 +104,7 @@ pub fn measure(
     let requests: Vec<usize> =
         plan.requests.iter().copied().filter(|&r| r as u64 <= bench.len() / 4).collect();
 
-    let total = 2 * requests.len() as u64 + 2;
+    let total = 2 * requests.len() as u64 + 3;
     let mut done = 0;
     let mut step = || {
         progress(done, total);
@@ -117,7 +122,13 @@ pub fn measure(
         step();
     }
     // Before the writes, which leave parts of the file unwritten.
-    let both = bench.both(plan.window)?;
+    // As much at once as a run moves: in a moment, devices move more.
+    let other = bench.another()?;
+    let first_both = bench.both(&other, plan.together)?;
+    step();
+    forget_extents(&other, 0, bench.len());
+    let both = bench.both(&other, plan.together)?;
+    drop(other);
     step();
     let mut writes = Vec::new();
     for &request in &requests {
@@ -139,6 +150,7 @@ pub fn measure(
         reads,
         writes,
         both,
+        first_both,
         first_writes,
         memory: Vec::new(),
     })

@@ -20,6 +20,7 @@ const LARGE: usize = 128 << 10;
 
 /// What is measured with.
 pub(super) struct Bench<'a> {
+    disk: &'a Arc<Disk>,
     dir: &'a Path,
     cancel: &'a Cancel,
     started: Instant,
@@ -36,12 +37,13 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// A file of `len` bytes, or of a tenth of the free space, and what is needed to use it.
+    /// A file of `len` bytes, or of a twentieth of the free space, and what is needed to use it.
     pub(super) fn new(disk: &'a Arc<Disk>, dir: &'a Path, len: u64, cancel: &'a Cancel) -> Result<Bench<'a>> {
         let free = free_space(dir)?;
-        let len = len.min(free / 10) / PART * PART;
+        // There are two of them for a while.
+        let len = len.min(free / 20) / PART * PART;
         if len == 0 {
-            return Err(Error::NoSpace { path: dir.into(), needed: 10 * PART, free });
+            return Err(Error::NoSpace { path: dir.into(), needed: 20 * PART, free });
         }
         let queues = [disk.queue()?, disk.queue()?];
         let mut memory = Budget::new(MEMORY).frame(MEMORY, "measuring a device")?;
@@ -50,7 +52,7 @@ impl<'a> Bench<'a> {
         // The pool of the threads engine has 32 of them.
         let capacity = if disk.engine() == "threads" { 32 } else { 128 };
         let started = Instant::now();
-        Ok(Bench { dir, cancel, started, file, len, memory, queues, capacity, fill_rate: 0.0 })
+        Ok(Bench { disk, dir, cancel, started, file, len, memory, queues, capacity, fill_rate: 0.0 })
     }
 
     /// Bytes of the file.
@@ -169,14 +171,17 @@ impl<'a> Bench<'a> {
         self.len.min(start + bytes.max(request as u64))
     }
 
-    /// Bytes in a second of large reads and writes at the same time, two queues in two threads.
-    pub(super) fn both(&mut self, time: Duration) -> Result<f64> {
-        let half = self.len / 2 / MIB as u64 * MIB as u64;
-        let request = MIB.min(half as usize / 4);
+    /// Another file of the same size, in which nothing is written.
+    pub(super) fn another(&self) -> Result<DiskFile> {
+        make_file(self.disk, self.dir, self.len)
+    }
+
+    /// Bytes in a second of large reads, and writes to another file at the same time, two queues in two threads.
+    pub(super) fn both(&mut self, other: &DiskFile, time: Duration) -> Result<f64> {
+        let request = MIB.min(self.len as usize / 4);
         self.file.drop_cache();
-        forget_extents(&self.file, half, self.len - half);
-        let order = Order::new(request, half);
-        let end = self.write_end(half, request, time);
+        let order = Order::new(request, self.len);
+        let end = self.write_end(0, request, time);
         // Three quarters of the memory for reading; what is written can be the same again and again.
         let share = MEMORY / 4 * 3;
         let memory = Memory(self.memory.as_ptr());
@@ -186,15 +191,15 @@ impl<'a> Bench<'a> {
         let (read, written) = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let memory = memory.part(share);
-                // SAFETY: the last quarter of the frame is not written to by anybody, and frame and file
+                // SAFETY: the last quarter of the frame is not written to by anybody, and frame and files
                 // outlive the scope.
                 let run = unsafe {
-                    write_lane(second, file, half..end, request, memory, MEMORY - share, 8, &clock, cancel)
+                    write_lane(second, other, 0..end, request, memory, MEMORY - share, 8, &clock, cancel)
                 };
                 // Alone, the other direction would be faster.
                 clock.stop();
                 let bytes = run.map_err(|e| e.at(dir))?;
-                sync_buffered(file, dir).map(|()| bytes)
+                sync_buffered(other, dir).map(|()| bytes)
             });
             // SAFETY: the first three quarters of the frame are this lane's alone, and frame and file
             // outlive the scope.
