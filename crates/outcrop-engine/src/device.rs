@@ -73,8 +73,8 @@ impl Device {
     /// Bytes in a second of large requests: read, written, and in both directions at once.
     fn rates(&self, again: bool) -> [f64; 3] {
         self.profile.as_ref().map_or([RATE, RATE, 1.5 * RATE], |p| {
-            let [read, write] =
-                [p.read_seconds(LARGEST, 1), p.write_seconds(LARGEST, 1)].map(|seconds| LARGEST as f64 / seconds);
+            let [read, write] = [p.read_seconds(LARGEST, 1), p.write_seconds(LARGEST, 1)]
+                .map(|seconds| LARGEST as f64 / seconds);
             if again { [read, write, p.both] } else { [read, write.min(p.first_writes), p.first_both] }
         })
     }

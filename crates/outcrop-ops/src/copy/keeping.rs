@@ -152,8 +152,9 @@ impl Keeping {
         let panels = (waits * bytes) as u64;
         let stored = to.write((part * bytes) as u64, 1, false);
         // Panels are in the target's own file.
-        let turned_over =
-            to.at_once(to.read(panels, 1), to.write(panels, 1, true), true).max(to.both(panels, panels, true));
+        let turned_over = to
+            .at_once(to.read(panels, 1), to.write(panels, 1, true), true)
+            .max(to.both(panels, panels, true));
         let second = (stored + turned_over).max(bytes / turned(itemsize) / threads);
         [first, second + BETWEEN.0 * self.waiting as f64]
     }
