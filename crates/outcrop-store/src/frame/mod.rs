@@ -1,20 +1,21 @@
 //! Aligned memory inside a budget.
 //!
 //! Invariants:
-//! 1. `used <= limit` and `used - reserved + cached <= limit` at every moment: memory is charged before it is
+//! 1. `used <= limit` and `used - reserved + kept <= limit` at every moment: memory is charged before it is
 //!    mapped, and what is only kept for reuse gives way.
 //! 2. A [`Frame`] is charged from its creation, or its [`Reservation`], to its drop, whoever holds it.
 //! 3. Frames are not inherited over `fork`: a child that inherited half-written frames with I/O in
 //!    flight would see them change, or copy them when the parent writes. Results that a user holds
 //!    are: see [`Frame::share_with_children`].
 
+mod kept;
+mod mapping;
+
 use crate::error::{Error, Result};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::collections::BTreeMap;
-use std::ffi::c_void;
+use kept::Kept;
+use mapping::Mapping;
+use rustix::mm::{Advice, madvise};
 use std::io;
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,114 +69,27 @@ fn in_slab(len: usize, limit: usize) -> usize {
     enough.or_else(|| (least..=most).min_by(|&a, &b| small(a).total_cmp(&small(b)))).unwrap_or(1)
 }
 
-/// An anonymous mapping, or a piece of one, unmapped on drop.
-struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
-    /// The process that has the memory; in a forked child something else may lie there.
-    pid: u32,
-}
-
-// SAFETY: a mapping is plain memory owned by this value; nothing about it belongs to a thread.
-unsafe impl Send for Mapping {}
-// SAFETY: shared references give out no access to the memory except through `Frame`'s methods,
-// which ask for `&mut` or for the caller's promise.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(len: usize) -> io::Result<Mapping> {
-        let align = if len >= HUGE { HUGE } else { FRAME_ALIGN };
-        let span = if align > FRAME_ALIGN { len + align } else { len };
-        // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory
-        // that exists.
-        let base = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), span, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
-        }? as usize;
-        let start = base.next_multiple_of(align);
-        for (from, to) in [(base, start), (start + len, base + span)] {
-            if from < to {
-                // SAFETY: both ranges lie inside the mapping made above and outside the part kept.
-                let _ = unsafe { munmap(from as *mut c_void, to - from) };
-            }
-        }
-        let mapping = Mapping {
-            start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"),
-            len,
-            pid: std::process::id(),
-        };
-        // SAFETY: the range is the part of our own mapping that was kept.
-        unsafe {
-            madvise(start as *mut c_void, len, Advice::LinuxDontFork)?;
-            if align == HUGE {
-                // Refused where huge pages are off; only speed depends on it.
-                let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
-            }
-        }
-        Ok(mapping)
-    }
-
-    /// `count` pieces of `len` bytes each.
-    fn slab(len: usize, count: usize) -> io::Result<Vec<Mapping>> {
-        let slab = ManuallyDrop::new(Mapping::new(len * count)?);
-        let piece = |i: usize| Mapping {
-            // SAFETY: `i` is below `count`, so that the piece lies inside the slab.
-            start: unsafe { slab.start.add(i * len) },
-            len,
-            pid: slab.pid,
-        };
-        Ok((0..count).map(piece).collect())
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        if self.pid != std::process::id() {
-            return;
-        }
-        let start = self.start.as_ptr().cast();
-        // A piece of a slab goes alone: the kernel would put memory back where it only lost its pages, as part of
-        // a huge page that a neighbour uses.
-        // SAFETY: the range is ours alone, and nothing refers to it any more.
-        if unsafe { munmap(start, self.len) }.is_err() {
-            // There are as many mappings as a process may have, and this would have made one more.
-            // SAFETY: as above.
-            let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
-        }
-    }
-}
-
 #[derive(Default)]
 struct State {
     used: usize,
     /// The part of `used` that no mapping stands for yet.
     reserved: usize,
     peak: usize,
-    /// Mappings kept for reuse, by size; the one that came back last is taken first, as its memory is likeliest to
-    /// be in the processor's caches, and to have been used at all.
-    cached: BTreeMap<usize, Vec<Mapping>>,
-    cached_bytes: usize,
+    kept: Kept,
+    /// Where the last slab starts; the next one is to end there, so that what is cut from both can be joined.
+    frontier: Option<usize>,
     returns: u64,
 }
 
 impl State {
     fn mapped(&self) -> usize {
-        self.used - self.reserved + self.cached_bytes
+        self.used - self.reserved + self.kept.bytes()
     }
 
-    /// Takes mappings from among those that are only kept, until no more than `limit` bytes are mapped, or none is left.
+    /// Takes from what is only kept, until no more than `limit` bytes are mapped, or nothing is kept.
     fn make_room(&mut self, limit: usize) -> Vec<Mapping> {
-        let mut given_up = Vec::new();
-        while self.mapped() > limit && self.cached_bytes > 0 {
-            // Sizes whose mappings are all in use have an entry, too, an empty one.
-            let mut entry = self.cached.last_entry().expect("cached bytes are in the map");
-            if let Some(mapping) = entry.get_mut().pop() {
-                self.cached_bytes -= mapping.len;
-                given_up.push(mapping);
-            } else {
-                entry.remove();
-            }
-        }
-        given_up
+        let missing = self.mapped().saturating_sub(limit);
+        self.kept.give_up(missing, HUGE)
     }
 }
 
@@ -241,32 +155,44 @@ impl Budget {
 
     /// Whether memory for a frame of `bytes` bytes is kept for reuse.
     pub fn keeps(&self, bytes: usize) -> bool {
-        self.lock().cached.get(&charged(bytes)).is_some_and(|kept| !kept.is_empty())
+        self.lock().kept.has(charged(bytes))
     }
 
     /// A mapping for `len` bytes that are reserved.
     fn map(&self, len: usize) -> io::Result<Mapping> {
         let mut state = self.lock();
         state.reserved -= len;
-        if let Some(kept) = state.cached.get_mut(&len).and_then(Vec::pop) {
-            state.cached_bytes -= len;
-            return Ok(kept);
-        }
-        // What is kept of other sizes gives way to a whole slab: frame by frame, all would be small pages.
+        // What is kept gives way to a whole slab: frame by frame, all would be small pages.
         let wanted = in_slab(len, self.limit);
-        drop(state.make_room(self.limit - (wanted - 1) * len));
+        let before_slab = self.limit - (wanted - 1) * len;
+        loop {
+            if let Some(kept) = state.kept.take(len) {
+                return Ok(kept);
+            }
+            if state.mapped() <= before_slab || !state.kept.join_largest() {
+                break;
+            }
+        }
+        drop(state.make_room(before_slab));
         let spare = self.limit - state.mapped();
         let count = wanted.min(1 + spare / len);
-        if count > 1 {
-            // Under the lock, so that nobody else takes the room that was found.
-            let mut pieces = Mapping::slab(len, count)?;
-            let mapping = pieces.pop().expect("a slab has pieces");
-            state.cached_bytes += len * pieces.len();
-            state.cached.entry(len).or_default().append(&mut pieces);
-            return Ok(mapping);
+        // What is left of the last huge page is kept for other frames.
+        let whole = (len * count).next_multiple_of(HUGE);
+        let slab = if len * count >= HUGE && whole <= len + spare { whole } else { len * count };
+        let mut rest = Mapping::new(slab, state.frontier)?;
+        if slab >= HUGE {
+            state.frontier = Some(rest.start());
         }
-        drop(state);
-        Mapping::new(len)
+        for _ in 1..count {
+            let (piece, others) = rest.split(len);
+            state.kept.put(piece);
+            rest = others.expect("the last piece is not cut off here");
+        }
+        let (mapping, rest) = rest.split(len);
+        if let Some(rest) = rest {
+            state.kept.put_range(rest);
+        }
+        Ok(mapping)
     }
 
     /// A frame, or an error that names `purpose` and the least budget.
@@ -318,8 +244,7 @@ impl Budget {
         state.used -= len;
         state.returns += 1;
         if let Some(mapping) = mapping {
-            state.cached.entry(len).or_default().push(mapping);
-            state.cached_bytes += len;
+            state.kept.put(mapping);
         }
         drop(state);
         self.returned.notify_all();
@@ -327,11 +252,8 @@ impl Budget {
 
     /// Returns the memory that is kept for reuse to the system.
     pub fn trim(&self) {
-        let mut state = self.lock();
-        state.cached_bytes = 0;
-        let cached = std::mem::take(&mut state.cached);
-        drop(state);
-        drop(cached);
+        let kept = std::mem::take(&mut self.lock().kept);
+        drop(kept);
     }
 }
 
@@ -413,12 +335,12 @@ impl Frame {
     /// Bytes, a multiple of [`FRAME_ALIGN`].
     #[allow(clippy::len_without_is_empty, reason = "a frame is never empty")]
     pub fn len(&self) -> usize {
-        self.mapping().len
+        self.mapping().len()
     }
 
     /// Where the frame starts, a multiple of [`FRAME_ALIGN`].
     pub fn as_ptr(&self) -> *mut u8 {
-        self.mapping().start.as_ptr()
+        self.mapping().as_ptr()
     }
 
     /// Lets children forked from now on have a copy, as of any other memory: for results in which no
@@ -431,7 +353,7 @@ impl Frame {
     fn advise_on_fork(&self, advice: Advice) {
         let mapping = self.mapping();
         // SAFETY: the range is ours, and the advice changes nothing in this process.
-        let _ = unsafe { madvise(mapping.start.as_ptr().cast(), mapping.len, advice) };
+        let _ = unsafe { madvise(mapping.as_ptr().cast(), mapping.len(), advice) };
     }
 
     /// Returns the memory from `offset` on, rounded up to whole blocks, to the system until it is
@@ -463,7 +385,7 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        if self.mapping().pid != std::process::id() {
+        if !self.mapping().is_ours() {
             // In a forked child the budget is a copy of the parent's, locked perhaps for ever.
             std::mem::forget(self.mapping.take());
             return;
@@ -472,13 +394,14 @@ impl Drop for Frame {
             self.advise_on_fork(Advice::LinuxDontFork);
         }
         let mapping = self.mapping.take();
-        self.budget.give_back(mapping.as_ref().map_or(0, |m| m.len), mapping);
+        self.budget.give_back(mapping.as_ref().map_or(0, Mapping::len), mapping);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_limit_holds_and_everything_comes_back() {
@@ -493,7 +416,7 @@ mod tests {
         assert_eq!(budget.used(), 0);
         let mut other = budget.frame(12 << 20, "d").unwrap();
         other.bytes_mut().fill(1);
-        assert_eq!(budget.lock().cached_bytes, 0);
+        assert!(budget.lock().mapped() <= budget.limit());
         assert_eq!(other.as_ptr() as usize % HUGE, 0);
         assert_eq!(budget.peak(), 16 << 20);
     }
@@ -530,8 +453,7 @@ mod tests {
         let middle = budget.frame(sizes[1], "used again").unwrap();
         let most = budget.charge(budget.limit() - middle.len(), "all there is").unwrap();
         let state = budget.lock();
-        let kept: usize = state.cached.values().flatten().map(|m| m.len).sum();
-        assert_eq!((kept, state.cached_bytes), (0, 0));
+        assert_eq!((state.kept.bytes(), state.kept.has(FRAME_ALIGN)), (0, false));
         drop(state);
         drop((middle, most));
     }
@@ -556,7 +478,7 @@ mod tests {
         drop(budget.frame(1 << 20, "kept for reuse").unwrap());
         let charge = budget.charge(1000, "codecs").unwrap();
         // What is kept gives way: the limit holds for both together.
-        assert_eq!((charge.bytes(), budget.used(), budget.lock().cached_bytes), (1000, 1000, 0));
+        assert_eq!((charge.bytes(), budget.used(), budget.lock().kept.bytes()), (1000, 1000, 0));
         let refused = budget.charge(1 << 20, "codecs");
         assert!(matches!(refused, Err(Error::Budget { needed, .. }) if needed == (1 << 20) + 1000));
         assert!(budget.try_frame(1 << 20).unwrap().is_none());
@@ -587,6 +509,64 @@ mod tests {
         drop(frames);
         // What was cut small does not stand in the way of something large.
         assert!(budget.frame(64 << 20, "all").is_ok());
-        assert_eq!((budget.used(), budget.lock().cached_bytes), (0, 64 << 20));
+        assert_eq!((budget.used(), budget.lock().kept.bytes()), (0, 64 << 20));
+    }
+
+    #[test]
+    fn frames_of_another_size_are_cut_from_the_memory_of_those_before() {
+        const COUNT: usize = 12;
+        let budget = Budget::new(COUNT * HUGE);
+        let starts = |frames: &[Frame]| frames.iter().map(|f| f.as_ptr() as usize).collect::<Vec<_>>();
+        let first: Vec<Frame> = (0..COUNT).map(|_| budget.frame(HUGE, "first").unwrap()).collect();
+        let (low, high) =
+            (*starts(&first).iter().min().unwrap(), *starts(&first).iter().max().unwrap() + HUGE);
+        // Something else may lie in between; then there is nothing to see.
+        let together = high - low == COUNT * HUGE;
+        drop(first);
+        for size in [3 * HUGE, HUGE + FRAME_ALIGN, COUNT * HUGE, 5 * FRAME_ALIGN, HUGE / 2, 4 * HUGE] {
+            let frames: Vec<Frame> =
+                (0..budget.limit() / size).map(|_| budget.frame(size, "second").unwrap()).collect();
+            assert!(!together || starts(&frames).iter().all(|&at| low <= at && at + size <= high), "{size}");
+        }
+        budget.trim();
+        assert_eq!((budget.used(), budget.lock().kept.bytes()), (0, 0));
+    }
+
+    proptest! {
+        /// No two frames share memory, the limit holds, and nothing is lost.
+        #[test]
+        fn frames_of_all_sizes_in_all_orders_are_disjoint_and_inside_the_budget(
+            steps in proptest::collection::vec((0..4_u8, 0..700_usize, any::<usize>()), 1..80),
+        ) {
+            let budget = Budget::new(16 << 20);
+            let mut held: Vec<(Frame, u8)> = Vec::new();
+            let mut charges = Vec::new();
+            for (number, (kind, blocks, which)) in steps.into_iter().enumerate() {
+                let bytes = match kind {
+                    0 => blocks * FRAME_ALIGN,
+                    1 => (1 + blocks % 4) * HUGE,
+                    _ => (1 + blocks % 3) * (300 << 10),
+                };
+                match which % 5 {
+                    0 if !held.is_empty() => drop(held.swap_remove(which / 5 % held.len())),
+                    1 => held.truncate(held.len() / 2),
+                    2 if which % 3 == 0 => charges.extend(budget.charge(bytes / 4, "elsewhere").ok()),
+                    2 => charges.truncate(charges.len() / 2),
+                    _ => {
+                        if let Some(mut frame) = budget.try_frame(bytes).unwrap() {
+                            frame.bytes_mut().fill(number as u8);
+                            held.push((frame, number as u8));
+                        }
+                    }
+                }
+                let state = budget.lock();
+                prop_assert!(state.mapped() <= budget.limit());
+                let charged: usize = charges.iter().map(Charge::bytes).sum();
+                prop_assert_eq!(state.used, held.iter().map(|(f, _)| f.len()).sum::<usize>() + charged);
+            }
+            for (frame, content) in &held {
+                prop_assert!(frame.bytes().iter().all(|byte| byte == content));
+            }
+        }
     }
 }

@@ -1,0 +1,137 @@
+//! Anonymous memory of the system.
+
+use super::{FRAME_ALIGN, HUGE};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// A range of anonymous memory, unmapped on drop. It may be a piece of what was mapped at once, or consist of several.
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    /// The process that has the memory; in a forked child something else may lie there.
+    pid: u32,
+}
+
+// SAFETY: a mapping is plain memory owned by this value; nothing about it belongs to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: shared references give out no access to the memory except through `Frame`'s methods,
+// which ask for `&mut` or for the caller's promise.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// New memory, which ends where `before` starts if that is possible, so that the two can be joined.
+    pub(super) fn new(len: usize, before: Option<usize>) -> io::Result<Mapping> {
+        let align = if len >= HUGE { HUGE } else { FRAME_ALIGN };
+        let adjacent =
+            before.and_then(|end| end.checked_sub(len)).filter(|start| start.is_multiple_of(align));
+        let start = match adjacent.and_then(|start| Self::map_at(start, len)) {
+            Some(start) => start,
+            None => Self::map_anywhere(len, align)?,
+        };
+        let mapping = Mapping {
+            start: NonNull::new(start as *mut u8).expect("mmap never returns address 0"),
+            len,
+            pid: std::process::id(),
+        };
+        // SAFETY: the range is our own mapping.
+        unsafe {
+            madvise(start as *mut c_void, len, Advice::LinuxDontFork)?;
+            if align == HUGE {
+                // Refused where huge pages are off; only speed depends on it.
+                let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
+            }
+        }
+        Ok(mapping)
+    }
+
+    fn map_anywhere(len: usize, align: usize) -> io::Result<usize> {
+        let span = if align > FRAME_ALIGN { len + align } else { len };
+        // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory
+        // that exists.
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), span, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        }? as usize;
+        let start = base.next_multiple_of(align);
+        for (from, to) in [(base, start), (start + len, base + span)] {
+            if from < to {
+                // SAFETY: both ranges lie inside the mapping made above and outside the part kept.
+                let _ = unsafe { munmap(from as *mut c_void, to - from) };
+            }
+        }
+        Ok(start)
+    }
+
+    /// `start`, where memory could be mapped right there.
+    fn map_at(start: usize, len: usize) -> Option<usize> {
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
+        // SAFETY: the flag leaves everything that is mapped already as it is. A kernel that does not know it takes the
+        // address for a wish.
+        let base =
+            unsafe { mmap_anonymous(start as *mut c_void, len, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let base = base.ok()? as usize;
+        if base != start {
+            // SAFETY: the mapping was just made.
+            let _ = unsafe { munmap(base as *mut c_void, len) };
+        }
+        (base == start).then_some(start)
+    }
+
+    /// Where it starts, a multiple of [`FRAME_ALIGN`].
+    pub(super) fn start(&self) -> usize {
+        self.start.as_ptr() as usize
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Bytes, a multiple of [`FRAME_ALIGN`].
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether this is memory of this process.
+    pub(super) fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// The first `len` bytes and, if there are more, the others.
+    pub(super) fn split(self, len: usize) -> (Mapping, Option<Mapping>) {
+        assert!(0 < len && len <= self.len && len.is_multiple_of(FRAME_ALIGN));
+        let whole = ManuallyDrop::new(self);
+        let rest = (len < whole.len).then(|| Mapping {
+            // SAFETY: `len` is below the length of the range.
+            start: unsafe { whole.start.add(len) },
+            len: whole.len - len,
+            pid: whole.pid,
+        });
+        (Mapping { start: whole.start, len, pid: whole.pid }, rest)
+    }
+
+    /// This and `next`, which starts where this ends.
+    pub(super) fn join(self, next: Mapping) -> Mapping {
+        assert_eq!(self.start() + self.len, next.start());
+        let (first, second) = (ManuallyDrop::new(self), ManuallyDrop::new(next));
+        Mapping { start: first.start, len: first.len + second.len, pid: first.pid }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        let start = self.start.as_ptr().cast();
+        // The range is unmapped even where what lies next to it stays: the kernel would put memory back where it only
+        // lost its pages, as part of a huge page that a neighbour uses.
+        // SAFETY: the range is ours alone, and nothing refers to it any more.
+        if unsafe { munmap(start, self.len) }.is_err() {
+            // There are as many mappings as a process may have, and this would have made one more.
+            // SAFETY: as above.
+            let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
+        }
+    }
+}
