@@ -114,3 +114,45 @@ fn seconds(bytes: u64, count: u64, each: impl Fn(u64, u64) -> f64) -> f64 {
     }
     count as f64 * bytes as f64 / LARGEST as f64 * each(LARGEST, 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outcrop_store::profile::{self, Point};
+    use std::path::Path;
+
+    /// A device that reads, and writes in space that it has used, 2 GB/s; in other space, half of that.
+    fn thin() -> Device {
+        let points = |rate| vec![Point { request: 1 << 20, depth: 4, bytes_per_second: rate }];
+        Device::new(Some(Profile {
+            version: 0,
+            directory: ".".into(),
+            device: profile::Device::of(Path::new(".")).unwrap(),
+            engine: String::new(),
+            reasons: Vec::new(),
+            direct: true,
+            alignment: 4096,
+            date: 0,
+            quick: true,
+            reads: points(2e9),
+            writes: points(2e9),
+            both: 3e9,
+            first_both: 1.5e9,
+            first_writes: 1e9,
+            memory: Vec::new(),
+        }))
+    }
+
+    #[test]
+    fn new_space_is_written_to_more_slowly_alone_and_beside_reading() {
+        let (thin, gigabyte) = (thin(), 1_000_000_000);
+        let is = |seconds: f64, expected: f64| (seconds - expected).abs() < 0.01 * expected;
+        assert!(is(thin.write(gigabyte, 1, true), 0.5));
+        assert!(is(thin.write(gigabyte, 1, false), 1.0));
+        assert!(is(thin.both(gigabyte, gigabyte, true), 2.0 / 3.0));
+        assert!(is(thin.both(gigabyte, gigabyte, false), 4.0 / 3.0));
+        // As long as each takes alone for one byte in both directions: what was measured.
+        assert!(is(thin.at_once(0.5, 0.5, true), 2.0 / 3.0));
+        assert!(is(thin.at_once(0.5, 1.0, false), 4.0 / 3.0));
+    }
+}

@@ -26,6 +26,13 @@ impl Kept {
         self.bytes
     }
 
+    /// What is kept: starts and lengths.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> Vec<(usize, usize)> {
+        let pieces = self.pieces.values().flatten();
+        pieces.chain(self.ranges.values()).map(|kept| (kept.start(), kept.len())).collect()
+    }
+
     /// Whether [`take`](Self::take) finds something.
     pub(super) fn has(&self, len: usize) -> bool {
         self.pieces.get(&len).is_some_and(|pieces| !pieces.is_empty())

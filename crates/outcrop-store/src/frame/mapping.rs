@@ -66,11 +66,10 @@ impl Mapping {
 
     /// `start`, where memory could be mapped right there.
     fn map_at(start: usize, len: usize) -> Option<usize> {
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
-        // SAFETY: the flag leaves everything that is mapped already as it is. A kernel that does not know it takes the
-        // address for a wish.
-        let base =
-            unsafe { mmap_anonymous(start as *mut c_void, len, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        // SAFETY: the address is only a wish: everything that is mapped already stays as it is.
+        let base = unsafe {
+            mmap_anonymous(start as *mut c_void, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        };
         let base = base.ok()? as usize;
         if base != start {
             // SAFETY: the mapping was just made.
@@ -133,5 +132,40 @@ impl Drop for Mapping {
             // SAFETY: as above.
             let _ = unsafe { madvise(start, self.len, Advice::LinuxDontNeed) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_can_be_mapped_right_below_other_memory() {
+        // Something else may lie there now and then.
+        let together = (0..20).any(|_| {
+            let upper = Mapping::new(HUGE, None).unwrap();
+            let lower = Mapping::new(3 * HUGE, Some(upper.start())).unwrap();
+            assert_eq!((lower.start() % HUGE, lower.len()), (0, 3 * HUGE));
+            if lower.start() + lower.len() != upper.start() {
+                return false;
+            }
+            let both = lower.join(upper);
+            // SAFETY: the range is this mapping's.
+            unsafe { both.as_ptr().write_bytes(1, both.len()) };
+            both.len() == 4 * HUGE
+        });
+        assert!(together);
+    }
+
+    #[test]
+    fn what_is_mapped_already_is_not_replaced() {
+        let there = Mapping::new(HUGE, None).unwrap();
+        // SAFETY: the range is this mapping's.
+        unsafe { there.as_ptr().write_bytes(7, there.len()) };
+        let other = Mapping::new(2 * HUGE, Some(there.start() + there.len())).unwrap();
+        assert!(other.start() + other.len() <= there.start() || there.start() + there.len() <= other.start());
+        // SAFETY: as above; nothing is written any more.
+        let content = unsafe { std::slice::from_raw_parts(there.as_ptr(), there.len()) };
+        assert!(content.iter().all(|&byte| byte == 7));
     }
 }

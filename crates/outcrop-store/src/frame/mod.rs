@@ -24,8 +24,8 @@ use std::time::Duration;
 /// alignment that direct I/O asks for on every common device.
 pub const FRAME_ALIGN: usize = 4096;
 
-/// Frames of at least this size start at a multiple of it, so that the kernel can back them with
-/// huge pages, which makes pinning them for I/O cheap.
+/// Memory of at least this size is mapped at a multiple of it, so that the kernel can back it with
+/// huge pages, which makes pinning it for I/O cheap.
 const HUGE: usize = 2 << 20;
 
 /// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
@@ -179,7 +179,18 @@ impl Budget {
         // What is left of the last huge page is kept for other frames.
         let whole = (len * count).next_multiple_of(HUGE);
         let slab = if len * count >= HUGE && whole <= len + spare { whole } else { len * count };
-        let mut rest = Mapping::new(slab, state.frontier)?;
+        // What is small lies elsewhere, or slabs would not touch.
+        let before = state.frontier.filter(|_| slab >= HUGE);
+        if slab == len {
+            // It is charged: nobody has to wait for the system.
+            drop(state);
+            let mapping = Mapping::new(len, before)?;
+            if len >= HUGE {
+                self.lock().frontier = Some(mapping.start());
+            }
+            return Ok(mapping);
+        }
+        let mut rest = Mapping::new(slab, before)?;
         if slab >= HUGE {
             state.frontier = Some(rest.start());
         }
@@ -240,12 +251,19 @@ impl Budget {
     }
 
     fn give_back(&self, len: usize, mapping: Option<Mapping>) {
+        self.change_back(len, |state| {
+            if let Some(mapping) = mapping {
+                state.kept.put(mapping);
+            }
+        });
+    }
+
+    /// Ends the charge of so many bytes, and what else goes with them.
+    fn change_back(&self, len: usize, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         state.used -= len;
         state.returns += 1;
-        if let Some(mapping) = mapping {
-            state.kept.put(mapping);
-        }
+        change(&mut state);
         drop(state);
         self.returned.notify_all();
     }
@@ -294,8 +312,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(budget) = self.budget.take() {
-            budget.lock().reserved -= self.len;
-            budget.give_back(self.len, None);
+            budget.change_back(self.len, |state| state.reserved -= self.len);
         }
     }
 }
@@ -561,6 +578,11 @@ mod tests {
                 }
                 let state = budget.lock();
                 prop_assert!(state.mapped() <= budget.limit());
+                let mut places = state.kept.places();
+                prop_assert_eq!(state.kept.bytes(), places.iter().map(|&(_, len)| len).sum::<usize>());
+                places.extend(held.iter().map(|(frame, _)| (frame.as_ptr() as usize, frame.len())));
+                places.sort_unstable();
+                prop_assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
                 let charged: usize = charges.iter().map(Charge::bytes).sum();
                 prop_assert_eq!(state.used, held.iter().map(|(f, _)| f.len()).sum::<usize>() + charged);
             }

@@ -274,7 +274,7 @@ impl IoQueue {
 /// Has the kernel back memory with pages that is about to be read into.
 ///
 /// It would do so itself when it pins them, but under a lock of the whole address space: whoever maps memory
-/// meanwhile waits, and so does everybody behind. A write takes no such lock. (Measured, 0.5 GiB of memory that the
+/// meanwhile waits, and so does everybody behind. A write takes no such lock from Linux 6.4 on. (Measured, 0.5 GiB of memory that the
 /// machine had not used, two processors, four loaders: 2.1 s, and 1.2 s with this.)
 ///
 /// # Safety

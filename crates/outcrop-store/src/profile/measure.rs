@@ -124,10 +124,11 @@ pub fn measure(
     // Before the writes, which leave parts of the file unwritten.
     // As much at once as a run moves: in a moment, devices move more.
     let other = bench.another()?;
-    let first_both = bench.both(&other, plan.together)?;
+    let (first_both, written) = bench.both(&other, bench.len(), plan.together)?;
     step();
-    forget_extents(&other, 0, bench.len());
-    let both = bench.both(&other, plan.together)?;
+    // Only what was written is space that the device has used.
+    forget_extents(&other, 0, written);
+    let (both, _) = bench.both(&other, written, plan.together)?;
     drop(other);
     step();
     let mut writes = Vec::new();
@@ -137,6 +138,8 @@ pub fn measure(
         })?);
         step();
     }
+    // Who stops it after the last step has stopped it.
+    cancel.check()?;
     Ok(Profile {
         version: VERSION,
         directory: dir.canonicalize().unwrap_or_else(|_| dir.into()),
@@ -232,13 +235,16 @@ mod tests {
     fn interrupted_it_stops_and_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new(EngineChoice::Auto).unwrap();
-        let cancel = Cancel::default();
-        let result = measure(&disk, dir.path(), false, &cancel, &mut |done, _| {
-            if done == 2 {
-                cancel.cancel();
-            }
-        });
-        assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+        let moments: [fn(u64, u64) -> bool; 2] = [|done, _| done == 2, |done, total| done == total];
+        for is_there in moments {
+            let cancel = Cancel::default();
+            let result = measure(&disk, dir.path(), true, &cancel, &mut |done, total| {
+                if is_there(done, total) {
+                    cancel.cancel();
+                }
+            });
+            assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+        }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

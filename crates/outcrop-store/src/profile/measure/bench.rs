@@ -176,12 +176,13 @@ impl<'a> Bench<'a> {
         make_file(self.disk, self.dir, self.len)
     }
 
-    /// Bytes in a second of large reads, and writes to another file at the same time, two queues in two threads.
-    pub(super) fn both(&mut self, other: &DiskFile, time: Duration) -> Result<f64> {
+    /// Bytes in a second of large reads, and writes to the first `room` bytes of another file at the same time, two
+    /// queues in two threads; and the bytes written. It ends when one of them has nothing more to do.
+    pub(super) fn both(&mut self, other: &DiskFile, room: u64, time: Duration) -> Result<(f64, u64)> {
         let request = MIB.min(self.len as usize / 4);
         self.file.drop_cache();
         let order = Order::new(request, self.len);
-        let end = self.write_end(0, request, time);
+        let end = self.write_end(0, request, time).min(room);
         // Three quarters of the memory for reading; what is written can be the same again and again.
         let share = MEMORY / 4 * 3;
         let memory = Memory(self.memory.as_ptr());
@@ -207,6 +208,7 @@ impl<'a> Bench<'a> {
             clock.stop();
             (run.map_err(|e| e.at(dir)), writer.join().expect("writing does not panic"))
         });
-        Ok((read? + written?) as f64 / seconds_since(clock.started))
+        let written = written?;
+        Ok(((read? + written) as f64 / seconds_since(clock.started), written))
     }
 }
