@@ -22,7 +22,7 @@ use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
-use outcrop_store::frame::{Frame, charged};
+use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Error, Result};
@@ -133,6 +133,8 @@ struct Run<'a> {
     crew: Crew,
     scratch: Option<&'a Scratch>,
     timeline: Option<&'a Timeline>,
+    /// Bytes of memory that there will be in use at once, of this run and of others.
+    memory: usize,
     state: Mutex<State>,
     lanes: [Condvar; 3],
     caller: Condvar,
@@ -199,6 +201,7 @@ fn perform(
         crew,
         scratch: scratch.as_deref(),
         timeline,
+        memory: runtime.budget().used() - state.used + schedule.peak,
         state: Mutex::new(state),
         lanes: Default::default(),
         caller: Condvar::new(),
@@ -317,6 +320,10 @@ impl<'a> Run<'a> {
                 return;
             }
             let Some((key, fresh)) = state.next(lane, self.runtime.budget()) else {
+                if lane == STEPS && state.more_to_use && state.used + AHEAD <= self.crew.room {
+                    state = self.use_memory_ahead(state);
+                    continue;
+                }
                 state.sleeping[lane] += 1;
                 state = self.lanes[lane].wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.sleeping[lane] -= 1;
@@ -367,6 +374,21 @@ impl<'a> Run<'a> {
                 self.caller.notify_all();
             }
         }
+    }
+
+    /// Uses some of the memory for the first time that the run will need: what else a loader would do, and a step wait
+    /// for, is done while there is no step to do.
+    fn use_memory_ahead<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.used += AHEAD;
+        drop(state);
+        let used = self.runtime.budget().use_ahead(self.memory);
+        state = self.lock();
+        state.used -= AHEAD;
+        // Where the system refuses memory, whoever has to have it says so.
+        state.more_to_use = used.unwrap_or(false);
+        self.issue(&mut state);
+        self.wake_a_loader(&state);
+        state
     }
 
     /// Lets a loader look again where [`State::next`] may have kept it from a load.

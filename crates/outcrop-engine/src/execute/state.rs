@@ -56,6 +56,8 @@ pub(super) struct State {
     pub(super) active: [usize; 3],
     /// Loads under way into memory that was never used.
     pub(super) fresh: usize,
+    /// Whether the run will need memory that nothing has used yet.
+    pub(super) more_to_use: bool,
     pub(super) since: Instant,
     pub(super) overlap: Duration,
     pub(super) io_busy: Duration,
@@ -87,6 +89,7 @@ impl State {
             starved: None,
             active: [0; 3],
             fresh: 0,
+            more_to_use: true,
             since: Instant::now(),
             overlap: Duration::ZERO,
             io_busy: Duration::ZERO,

@@ -28,6 +28,9 @@ pub const FRAME_ALIGN: usize = 4096;
 /// huge pages, which makes pinning it for I/O cheap.
 const HUGE: usize = 2 << 20;
 
+/// Bytes that [`Budget::use_ahead`] uses at a time: some milliseconds of a processor at worst.
+pub const AHEAD: usize = HUGE;
+
 /// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
 pub fn charged(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(FRAME_ALIGN)
@@ -53,6 +56,8 @@ const SLABBED: usize = 64 << 10;
 const SLAB: usize = 16 << 20;
 /// Frames in a slab of large ones, at most.
 const MOST_IN_SLAB: usize = 8;
+/// For so many bytes, addresses are taken at once for memory that is used ahead.
+const ADDRESSES: usize = 64 << 20;
 /// The part of a slab that may be in small pages.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
@@ -76,6 +81,8 @@ struct State {
     reserved: usize,
     peak: usize,
     kept: Kept,
+    /// Addresses for memory that is used ahead; nothing stands behind them yet.
+    addresses: Option<Mapping>,
     /// Where the last slab starts; the next one is to end there, so that what is cut from both can be joined.
     frontier: Option<usize>,
     returns: u64,
@@ -206,6 +213,39 @@ impl Budget {
         Ok(mapping)
     }
 
+    /// Has the system give memory for frames to come, [`AHEAD`] bytes, unless there are `enough` bytes already, in use
+    /// or kept, or no room. Returns whether there may be more to do.
+    ///
+    /// Memory is cleared when it is used for the first time, and a virtual machine may have to get it from its host:
+    /// work for a processor that has nothing else to do.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where the system refuses memory that the budget allows.
+    pub fn use_ahead(&self, enough: usize) -> Result<bool> {
+        let mut state = self.lock();
+        let mapped = state.mapped();
+        if mapped + AHEAD > enough.min(self.limit) || state.used + AHEAD > self.limit {
+            return Ok(false);
+        }
+        let addresses = match state.addresses.take() {
+            Some(addresses) => addresses,
+            None => {
+                let len = ADDRESSES.min((enough - mapped) / AHEAD * AHEAD);
+                let new = Mapping::new(len, state.frontier)
+                    .map_err(|source| Error::OutOfMemory { bytes: len as u64, source })?;
+                state.frontier = Some(new.start());
+                new
+            }
+        };
+        let (memory, addresses) = addresses.split(AHEAD);
+        state.addresses = addresses;
+        state.used += AHEAD;
+        drop(state);
+        memory.touch();
+        self.change_back(AHEAD, |state| state.kept.put_range(memory));
+        Ok(true)
+    }
+
     /// A frame, or an error that names `purpose` and the least budget.
     ///
     /// # Errors
@@ -270,8 +310,10 @@ impl Budget {
 
     /// Returns the memory that is kept for reuse to the system.
     pub fn trim(&self) {
-        let kept = std::mem::take(&mut self.lock().kept);
-        drop(kept);
+        let mut state = self.lock();
+        let unused = (std::mem::take(&mut state.kept), state.addresses.take());
+        drop(state);
+        drop(unused);
     }
 }
 
@@ -547,6 +589,27 @@ mod tests {
         }
         budget.trim();
         assert_eq!((budget.used(), budget.lock().kept.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn memory_is_used_ahead_as_far_as_it_is_wanted_and_there_is_room() {
+        let budget = Budget::new(9 * HUGE);
+        let frame = budget.frame(HUGE, "in use").unwrap();
+        while budget.use_ahead(6 * HUGE).unwrap() {}
+        assert_eq!(budget.lock().kept.bytes(), 5 * HUGE);
+        assert!(budget.keeps(2 * HUGE) && budget.peak() == HUGE);
+        // Frames of any size are cut from it.
+        let cut = [2 * HUGE, HUGE + FRAME_ALIGN].map(|len| budget.frame(len, "cut from it").unwrap());
+        assert_eq!(budget.lock().mapped(), 6 * HUGE);
+        while budget.use_ahead(usize::MAX).unwrap() {}
+        assert!(budget.lock().mapped() <= budget.limit());
+        assert!(budget.lock().mapped() > budget.limit() - AHEAD);
+        drop((frame, cut));
+        let all = budget.frame(9 * HUGE, "all").unwrap();
+        assert!(!budget.use_ahead(usize::MAX).unwrap());
+        drop(all);
+        budget.trim();
+        assert_eq!((budget.used(), budget.lock().mapped()), (0, 0));
     }
 
     proptest! {
