@@ -11,7 +11,18 @@ import sys
 import numpy as np
 from common import ALLOWANCE, MIB, Claim, arguments, remove
 
-from outcrop import constants, manipulation, products, statistical
+from outcrop import (
+    along,
+    arrangement,
+    constants,
+    counting,
+    elements,
+    manipulation,
+    products,
+    searching,
+    selection,
+    statistical,
+)
 from outcrop import elementwise as functions
 
 options = arguments(__doc__)
@@ -34,6 +45,20 @@ EXPRESSIONS = """
     G.integers(9, size=S).sum(axis=0)  fromfunction(sine, S) + Z
     (Z - Z.mean(0)) / Z.std(0)  Z + C[::-1]  (Z * 2)[::-3, ::5]  Z.T + C.T  F[:, ::-1] * 2
     Z[:2048, :2048] + C[:2048, :2048].T  (Z * C).T + 1
+    average(Z, axis=0)  average(C, axis=1, weights=F)  ptp(Z, axis=1)  nanmax(N, axis=1)
+    nanmean(N, axis=0)  nanmin(N)  nanprod(N, axis=1)  nanstd(N, axis=1)  nansum(N, axis=0)
+    nanvar(N, axis=0)  nanargmax(N, axis=0)  nanargmin(N, axis=1)  nancumsum(N, axis=1)
+    nancumprod(N, axis=1)  diff(Z, axis=0)  trapezoid(Z, axis=1)
+    array_split(Z, 3, axis=1)[1]  split(F, 2)[1]  broadcast_arrays(y, Z)[0] + 1  moveaxis(Z, 0, 1)
+    pad(C, 3)  pad(Z, ((2, 0), (0, 5)), mode='edge')  repeat(Z, 2, axis=1)  roll(Z, 700, axis=0)
+    reshape(Z, (-1, 2048))  reshape(F + 1, -1)  swapaxes(Z, 0, 1)  tile(C, (1, 2))  unstack(Z.T)[7]
+    bincount(I.reshape(-1))  histogram(Z, 20)[0]  unique_counts(I)[1]  unique_values(J)
+    allclose(Z, Z)  digitize(Z, [0.2, 0.5])  imag(Z + 1j)  interp(Z, [0, 0.5, 1], [0, 9, 1])
+    isclose(Z, C)  isin(I, [1, 5])  nan_to_num(N)  real(C * 1j)  round(Z, 2)
+    searchsorted([0.1, 0.4, 0.8], Z)  tril(Z)  triu(F, k=5)
+    compress(x > 0.5, Z, axis=0)  diagonal(Z, offset=1)  extract(Z > 0.9999, C)  flatnonzero(C > 0.9999)
+    nonzero(Z > 0.9999)[1]  linalg.norm(Z)  linalg.norm(C, axis=1)  linalg.trace(Z)
+    linalg.matrix_transpose(Z)  linalg.diagonal(C)
 """
 
 SCRIPT = """
@@ -53,13 +78,14 @@ one = oc.asarray(np.ones((600, 300)))
 before = memory("VmRSS:")
 names = vars(oc) | {n: oc.open(f"{place}/{n}.npy") for n in "CFJxy"}
 names |= {n: oc.open(f"{place}/{n}.zarr") for n in "ZI"}
+names["N"] = oc.where(names["Z"] > 0.1, names["Z"], np.nan)
 names |= {"G": oc.random.default_rng(3), "S": names["Z"].shape, "sine": lambda i, j: np.sin(i + j),
           "hypotenuse": lambda a, b: np.sqrt(a * a + b * b)}
 np.seterr(all="ignore")
 for case in cases:
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
-    eval(case, names).save(place + "/out.zarr", overwrite=True)
+    oc.asarray(eval(case, names)).save(place + "/out.zarr", overwrite=True)
     run = oc.last_run()
     print(json.dumps({"case": case, "most": memory("VmHWM:"), "before": before,
                       "peak": run.peak_bytes, "seconds": run.seconds}), flush=True)
@@ -95,7 +121,18 @@ def elementwise() -> list[str]:
 
 cases = [c for line in EXPRESSIONS.splitlines() for c in line.strip().split("  ") if c]
 called = set(re.findall(r"(\w+)\(", EXPRESSIONS))
-for module in (constants, manipulation, products, statistical):
+modules = (
+    along,
+    arrangement,
+    constants,
+    counting,
+    elements,
+    manipulation,
+    products,
+    searching,
+    selection,
+)
+for module in (*modules, statistical):
     if missing := set(module.__all__) - called:
         raise SystemExit(f"no expression calls {', '.join(sorted(missing))}")
 child = subprocess.run(

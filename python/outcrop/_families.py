@@ -31,13 +31,22 @@ def member_of(
     """
 
     def member(*args: _P.args, **options: _P.kwargs) -> Array:
-        return family(how, *args, **options)
+        try:
+            return family(how, *args, **options)
+        except TypeError:
+            # If the call itself is wrong, that is told by the name under which it was made.
+            try:
+                shown.bind(*args, **options)
+            except TypeError as error:
+                raise TypeError(f"{name}(): {error}") from None
+            raise
 
     # It belongs to the family's module, where its example is found.
     made = FunctionType(member.__code__, family.__globals__, name, None, member.__closure__)
     signature = inspect.signature(family)
     _, *rest = signature.parameters.values()
-    made.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    shown = signature.replace(parameters=rest)
+    made.__signature__ = shown  # type: ignore[attr-defined]
     made.__qualname__ = name
     parts = [says, inspect.getdoc(family) or "", "Examples\n--------", inspect.cleandoc(example)]
     made.__doc__ = "{}\n\n{}\n\n{}\n{}".format(*parts)

@@ -88,6 +88,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
     given = _integers(shape, "shape")
     if order == "F":
         return reshape(array.T, given[::-1]).T
+    if given.count(-1) > 1:
+        raise InvalidArgumentError(f"only one extent can be -1, found by itself (got {given})")
     rest = math.prod(n for n in given if n != -1)
     wanted = given
     if given.count(-1) == 1 and rest and array.size % rest == 0:

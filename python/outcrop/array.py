@@ -301,7 +301,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         Raises
         ------
         BudgetError
-            Where it is larger than the memory budget.
+            Where it is larger than what is free of the memory budget, to which results count for
+            as long as you hold them.
         CorruptArrayError, StorageError
             Where it cannot be read.
 

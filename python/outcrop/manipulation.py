@@ -129,7 +129,15 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     array([[1, 3],
            [2, 4]])
     """
-    return concat([expand_dims(array_of(_node(x)), axis=axis) for x in arrays], axis=axis)
+    nodes = [_node(x) for x in arrays]
+    if not nodes:
+        raise InvalidArgumentError("need at least one array to stack")
+    for node in nodes[1:]:
+        if node.shape != nodes[0].shape:
+            raise InvalidArgumentError(
+                f"arrays that are stacked have one shape (got {nodes[0].shape} and {node.shape})"
+            )
+    return concat([expand_dims(array_of(node), axis=axis) for node in nodes], axis=axis)
 
 
 def expand_dims(x: Array, /, *, axis: int | Sequence[int] = 0) -> Array:
@@ -205,6 +213,8 @@ def map(function: Callable[..., Any], /, *arrays: Any, dtype: DTypeLike | None =
     """
     if not callable(function):
         raise InvalidTypeError(f"a function of blocks is wanted, not {function!r}")
+    if not arrays:
+        raise InvalidArgumentError("need at least one array to apply a function to")
     nodes = [_node(x) for x in arrays]
     if dtype is None:
         dtype = np.asarray(function(*(np.ones((1,) * n.ndim, n.dtype) for n in nodes))).dtype

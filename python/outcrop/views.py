@@ -423,15 +423,15 @@ def _item(item: Any) -> _KeyItem:
         return item
     if is_array(item) or isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_:
         raise UnsupportedError(
-            f"indexing with {_kind(item)} is not supported in this version; use integers, slices, "
+            f"indexing with {_kind(item)} is not supported here; use integers, slices, "
             "'...' and None, or select in memory: numpy.asarray(A)[key]"
         )
     try:
         return operator.index(item)
     except TypeError:
         raise BoxIndexError(
-            "only integers, slices (`:`), ellipsis (`...`) and numpy.newaxis (`None`) are valid "
-            f"indices, not {type(item).__name__}"
+            "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+            f"boolean arrays are valid indices, not {type(item).__name__}"
         ) from None
 
 

@@ -61,6 +61,9 @@ def test_results(desk: Any, values: Any, asked: Asked) -> None:
         (lambda x: x.reshape(-1, order="Z"), oc.InvalidArgumentError),
         (lambda x: x.reshape(-1, order="K"), oc.UnsupportedError),
         (lambda x: np.take(x, 30), oc.BoxIndexError),
+        (lambda x: x.reshape(-1, 4, -1), oc.InvalidArgumentError),
+        (lambda x: np.stack([x, x.T]), oc.InvalidArgumentError),
+        (lambda x: np.stack([]) if isinstance(x, np.ndarray) else oc.stack([]), ValueError),
     ],
 )
 def test_errors(desk: Any, asked: Asked, kind: type[Exception]) -> None:
@@ -93,6 +96,12 @@ def test_what_makes_no_sense(desk: Any, tmp_path: Path) -> None:
     X = desk.put(V, "npy")
     with pytest.raises(oc.InvalidTypeError, match="function of blocks"):
         oc.map(3, X)  # type: ignore[arg-type]
+    with pytest.raises(oc.InvalidArgumentError, match="at least one array"):
+        oc.map(np.sin)
+    with pytest.raises(TypeError, match=r"^sum\(\): too many positional"):
+        oc.sum(X, 0)  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^nanmean\(\): .*'axes'"):
+        oc.nanmean(X, axes=0)  # type: ignore[call-arg]
     with pytest.raises(oc.InvalidArgumentError, match="low >= high"):
         oc.random.default_rng(1).integers(5, 0, 7)
     plan = oc.plan(X + 1)
@@ -102,3 +111,16 @@ def test_what_makes_no_sense(desk: Any, tmp_path: Path) -> None:
         plan.show(tmp_path / "plan.png")
     plan.show(tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").read_text().startswith("<svg")
+
+
+def test_results_that_are_held_are_named(desk: Any) -> None:
+    X = desk.put(np.ones((3000, 100)), "npy")
+    with oc.config(memory="8MiB"):
+        held = []
+        with pytest.raises(oc.BudgetError, match="held by arrays in memory") as caught:
+            for _ in range(20):
+                held.append(X[:1500].compute())
+        assert 1 < len(held) < 8
+        assert caught.value.needed > 8 << 20
+        held.clear()
+        X[:1500].compute()

@@ -423,6 +423,21 @@ def test_larger_than_the_budget(tmp_path: Path) -> None:
     np.testing.assert_array_equal(oc.open(tmp_path / "c.ppm").compute(), plain)
 
 
+def test_many_small_tiles_are_moved_together(tmp_path: Path) -> None:
+    plain = image((3000, 2900), "uint8")
+    tifffile.imwrite(tmp_path / "a.tif", plain, tile=(16, 16))
+    with oc.config(memory="2MiB"):
+        for axes in ((0, 1), (1, 0)):
+            wanted = oc.permute_dims(tmp_path / "a.tif", axes)
+            planned = oc.plan(wanted, tmp_path / "b.npy")
+            wanted.save(tmp_path / "b.npy", overwrite=True)
+            run = oc.last_run()
+            assert run is not None
+            # Alone, each tile of 256 bytes would take a block of the disk.
+            assert planned.bytes_read == run.bytes_read < 3 * plain.nbytes
+            np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), np.transpose(plain, axes))
+
+
 several = settings(
     max_examples=25,
     deadline=None,

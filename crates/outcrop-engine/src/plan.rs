@@ -4,7 +4,7 @@ use crate::execute::{self, Crew, Kernels, Timeline, Work};
 use crate::predict::{Prediction, Speeds, predict};
 use crate::program::{Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, beside_arrays};
 use crate::schedule::{self, Schedule};
 use crate::stream::Watch;
 use outcrop_store::frame::charged;
@@ -155,10 +155,7 @@ pub fn choose(
 
 /// The error of a budget that is too small for `what`.
 fn too_little(runtime: &Runtime, what: &str, needed: u64) -> Error {
-    let purpose = match available(runtime).1 {
-        0 => what.into(),
-        held => format!("{what}, with {held} bytes held by arrays in memory (its own result, perhaps),"),
-    };
+    let purpose = beside_arrays(what, available(runtime).1);
     Error::Budget { purpose, needed, budget: runtime.budget().limit() as u64 }
 }
 

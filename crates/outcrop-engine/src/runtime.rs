@@ -96,6 +96,14 @@ fn lies_as_stored(array: &crate::program::Array, store: &Arc<dyn Store>) -> bool
     array.tile_shape() == store.info().tile.as_slice() && !array.skewed
 }
 
+/// What needs memory, and how much of the budget cannot be had for it because of what the user holds.
+pub(crate) fn beside_arrays(purpose: &str, held: usize) -> String {
+    match held {
+        0 => purpose.into(),
+        held => format!("{purpose}, with {held} bytes held by arrays in memory (its own result, perhaps),"),
+    }
+}
+
 impl Runtime {
     /// A runtime with these settings.
     ///
@@ -206,11 +214,16 @@ impl Runtime {
                 self.budget.wait_for_return(seen, Duration::from_millis(20));
                 continue;
             }
+            let used = self.budget.used();
             let beside = is_working() || self.turns.before_another(&self.budget).is_some();
-            let beside = if beside { ", beside what is being computed," } else { "" };
+            let purpose = if beside {
+                format!("{purpose}, beside what is being computed,")
+            } else {
+                beside_arrays(purpose, used)
+            };
             return Err(Error::Budget {
-                purpose: format!("{purpose}{beside}"),
-                needed: (self.budget.used() + charged(bytes)) as u64,
+                purpose,
+                needed: (used + charged(bytes)) as u64,
                 budget: self.budget.limit() as u64,
             });
         }

@@ -1,7 +1,7 @@
 //! Which groups, and how many passes: what is predicted to take the least time.
 
 use super::groups::{Cut, Groups};
-use super::pass::{Beside, Pass};
+use super::pass::{Beside, Pass, Recent};
 use super::rates::{copied, turned};
 use crate::movement::threads_beside;
 use outcrop_engine::Runtime;
@@ -161,6 +161,7 @@ impl Task<'_> {
                 room: 0,
             },
             beside: None,
+            recent: Recent::default(),
         }
     }
 

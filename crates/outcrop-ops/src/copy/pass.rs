@@ -8,6 +8,7 @@ use outcrop_engine::stream::{Frames, Job, Threads};
 use outcrop_store::frame::{charged, fitted};
 use outcrop_store::store::{Canvas, Edges, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Dims, Result};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,34 @@ pub(super) struct Pass {
     /// Where groups follow one another along the source's fastest axis: what they leave of the blocks that they
     /// cut, by load unit.
     pub beside: Option<Beside>,
+    pub recent: Recent,
+}
+
+/// The boxes in which a group is moved.
+struct Boxes {
+    /// In the target's coordinates.
+    loads: Vec<ArrayBox>,
+    stores: Vec<ArrayBox>,
+}
+
+/// The boxes of the groups that are under way, which every unit of theirs asks for.
+#[derive(Default)]
+pub(super) struct Recent(Mutex<VecDeque<(ArrayBox, Arc<Boxes>)>>);
+
+impl Recent {
+    /// More groups than are under way at a time, as a rule.
+    const MOST: usize = 8;
+
+    fn get(&self, group: &ArrayBox, make: impl FnOnce() -> Boxes) -> Arc<Boxes> {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, boxes)) = recent.iter().find(|(of, _)| of == group) {
+            return Arc::clone(boxes);
+        }
+        let boxes = Arc::new(make());
+        recent.truncate(Self::MOST - 1);
+        recent.push_front((group.clone(), Arc::clone(&boxes)));
+        boxes
+    }
 }
 
 /// Edges that wait for the next group.
@@ -122,42 +151,38 @@ impl Pass {
         moved
     }
 
-    /// The boxes in which a group is loaded, in the target's coordinates.
-    fn loads(&self, group: &ArrayBox) -> Vec<ArrayBox> {
-        match &self.groups.cut {
-            Cut::Blocks(blocks) => movement::parts(group, &Blocks::clipped(&blocks.load, group)),
+    /// The boxes in which a group is loaded and stored.
+    fn boxes(&self, group: &ArrayBox) -> Arc<Boxes> {
+        self.recent.get(group, || match &self.groups.cut {
+            Cut::Blocks(blocks) => Boxes {
+                loads: movement::parts(group, &Blocks::clipped(&blocks.load, group)),
+                stores: movement::parts(group, &Blocks::clipped(&blocks.store, group)),
+            },
             _ => {
-                let boxes = units(self.source.as_ref(), &self.in_source(group), PART);
-                boxes.iter().map(|unit| self.in_target(unit)).collect()
+                let loads = units(self.source.as_ref(), &self.in_source(group), PART);
+                let loads = loads.iter().map(|unit| self.in_target(unit)).collect();
+                Boxes { loads, stores: units(self.target.as_ref(), group, PART) }
             }
-        }
-    }
-
-    /// The boxes in which it is stored.
-    fn stores(&self, group: &ArrayBox) -> Vec<ArrayBox> {
-        match &self.groups.cut {
-            Cut::Blocks(blocks) => movement::parts(group, &Blocks::clipped(&blocks.store, group)),
-            _ => units(self.target.as_ref(), group, PART),
-        }
+        })
     }
 
     /// How many boxes of a group have a frame each.
     pub(super) fn count(&self, group: &ArrayBox) -> usize {
         match &self.groups.cut {
             Cut::Group => 1,
-            Cut::Target => units(self.target.as_ref(), group, PART).len(),
-            Cut::Source => self.loads(group).len(),
+            Cut::Target => self.boxes(group).stores.len(),
+            Cut::Source => self.boxes(group).loads.len(),
             Cut::Blocks(blocks) => blocks.stores(group).tiles() as usize * blocks.in_store(group),
         }
     }
 
     /// These of them.
     fn framed(&self, group: &ArrayBox, wanted: &[usize]) -> Vec<ArrayBox> {
-        let some = |boxes: Vec<ArrayBox>| wanted.iter().map(|&i| boxes[i].clone()).collect();
+        let some = |boxes: &[ArrayBox]| wanted.iter().map(|&i| boxes[i].clone()).collect();
         match &self.groups.cut {
             Cut::Group => vec![group.clone()],
-            Cut::Target => some(units(self.target.as_ref(), group, PART)),
-            Cut::Source => some(self.loads(group)),
+            Cut::Target => some(&self.boxes(group).stores),
+            Cut::Source => some(&self.boxes(group).loads),
             Cut::Blocks(blocks) => wanted.iter().map(|&i| blocks.frame_box(group, i)).collect(),
         }
     }
@@ -236,8 +261,11 @@ impl Pass {
         first: usize,
     ) -> Result<()> {
         let group = self.group(piece);
-        let region = &self.stores(&group)[unit as usize];
-        let touched = self.touched(&group, region);
+        let region = &self.boxes(&group).stores[unit as usize];
+        let touched = match &self.groups.cut {
+            Cut::Target => vec![unit as usize],
+            _ => self.touched(&group, region),
+        };
         let canvas = self.canvas(&group, frames, first, &touched, ArrayBox::clone);
         self.target.store(mover, &canvas.part(region))
     }
@@ -281,7 +309,7 @@ impl Pass {
         }
         let mut most: Vec<(usize, usize)> = Vec::new();
         for piece in 0..self.groups.pieces() {
-            for (i, unit) in self.loads(&self.group(piece)).iter().enumerate() {
+            for (i, unit) in self.boxes(&self.group(piece)).loads.iter().enumerate() {
                 let staging = self.threads.load_staging;
                 let cuts = self.source.cuts(&self.in_source(unit), staging)?;
                 if i == most.len() {
@@ -320,16 +348,17 @@ impl Pass {
     pub(super) fn bytes_of(&self, piece: u64) -> Result<(u64, u64)> {
         let (mut read, mut written) = (0, 0);
         let (staging, group) = (self.threads.load_staging, self.group(piece));
-        for unit in self.loads(&group) {
-            let unit = self.in_source(&unit);
+        let boxes = self.boxes(&group);
+        for unit in &boxes.loads {
+            let unit = self.in_source(unit);
             read += self.source.bytes_to_load_with(&unit, staging)?;
             if let (Some(beside), true) = (&self.beside, self.groups.follows(piece)) {
                 let cuts = self.source.cuts(&unit, staging).unwrap_or_default();
                 read -= cuts.begun + if beside.has_heads() { cuts.ended } else { 0 };
             }
         }
-        for unit in self.stores(&group) {
-            written += self.target.bytes_to_store(&unit)?;
+        for unit in &boxes.stores {
+            written += self.target.bytes_to_store(unit)?;
         }
         Ok((read, written))
     }
@@ -348,19 +377,22 @@ impl Job for Pass {
         self.sizes(&self.group(piece))
     }
     fn load_units(&self, piece: u64) -> u64 {
-        self.loads(&self.group(piece)).len() as u64
+        self.boxes(&self.group(piece)).loads.len() as u64
     }
     fn store_units(&self, piece: u64) -> u64 {
-        self.stores(&self.group(piece)).len() as u64
+        self.boxes(&self.group(piece)).stores.len() as u64
     }
     fn fills(&self, piece: u64, unit: u64) -> Vec<usize> {
+        if self.groups.cut == Cut::Source {
+            return vec![unit as usize];
+        }
         let group = self.group(piece);
-        self.touched(&group, &self.loads(&group)[unit as usize])
+        self.touched(&group, &self.boxes(&group).loads[unit as usize])
     }
     fn load(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
         let group = self.group(piece);
-        let region = &self.loads(&group)[unit as usize];
-        let touched = self.touched(&group, region);
+        let region = &self.boxes(&group).loads[unit as usize];
+        let touched = self.fills(piece, unit);
         let canvas = self.canvas(&group, frames, 0, &touched, |part| self.in_source(part));
         let canvas = canvas.part(&self.in_source(region));
         match &self.beside {
