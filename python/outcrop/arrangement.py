@@ -89,7 +89,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
     if order == "F":
         return reshape(array.T, given[::-1]).T
     if given.count(-1) > 1:
-        raise InvalidArgumentError(f"only one extent can be -1, found by itself (got {given})")
+        raise InvalidArgumentError(f"cannot reshape into {given}: only one extent can be unknown")
     rest = math.prod(n for n in given if n != -1)
     wanted = given
     if given.count(-1) == 1 and rest and array.size % rest == 0:
