@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(boxes.len(), 2);
         assert_eq!(boxes.iter().map(ArrayBox::elements).sum::<u64>(), 64 * 4096);
         // Those of a narrow box are not wider than it is.
-        let narrow = ArrayBox::new(&[3, 500], &[61, 20]);
+        let narrow = ArrayBox::new([3, 500], [61, 20]);
         assert_eq!(store.tile_boxes(&narrow), [narrow]);
         // Alone, each chunk of 512 bytes takes a block or two; every seventh is not there.
         let row = store.bytes_to_load(&ArrayBox::whole(&[16, 4096])).unwrap();
