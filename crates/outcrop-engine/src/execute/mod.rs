@@ -82,6 +82,11 @@ pub trait Kernels: Sync {
         workspace: &mut [u8],
         cancel: &Cancel,
     ) -> Result<()>;
+
+    /// Does all the `steps` of one thread: around them, what they need of their thread can be held.
+    fn on_thread(&self, steps: &mut (dyn FnMut() + Send)) {
+        steps();
+    }
 }
 
 /// Who does the work, and with how much memory.
@@ -212,7 +217,9 @@ fn perform(
         let run = &run;
         for (i, mut workspace) in workspaces.into_iter().enumerate() {
             run.start(scope, "outcrop-step", move || {
-                run.serve(STEPS, i, &mut |task, memory| run.step(task, memory, &mut workspace));
+                run.work.kernels.on_thread(&mut || {
+                    run.serve(STEPS, i, &mut |task, memory| run.step(task, memory, &mut workspace));
+                });
             });
         }
         for (i, mut mover) in loaders.into_iter().enumerate() {
