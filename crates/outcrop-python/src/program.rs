@@ -299,7 +299,7 @@ impl Kernels for PythonKernels {
         })
     }
 
-    /// The interpreter knows the thread all the time: to make itself known for each step takes 100 microseconds, as
+    /// The interpreter knows the thread all the time: to make itself known for each step takes more than 100 microseconds, as
     /// memory is mapped and unmapped for it, of which all cores are told.
     fn on_thread(&self, steps: &mut (dyn FnMut() + Send)) {
         Python::attach(|py| py.detach(steps));
