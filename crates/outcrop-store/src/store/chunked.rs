@@ -6,7 +6,7 @@
 use super::canvas::{Canvas, dense_strides};
 use super::linear::read_only;
 use super::seams::BLOCK;
-use super::{Finding, Info, Mover, Staging, Store};
+use super::{Finding, Info, Mover, Staging, Store, cut_along};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
 use crate::frame::charged;
@@ -341,8 +341,7 @@ impl Store for ChunkedArray {
                 break;
             }
         }
-        let grid = TileGrid::new(&self.info.shape, &together).expect("extents of tiles");
-        grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect()
+        cut_along(&self.info, &together, region)
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {

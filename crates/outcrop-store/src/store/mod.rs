@@ -104,6 +104,12 @@ pub enum Finding {
     Damaged(String),
 }
 
+/// A box of an array, cut where tiles of this shape would be.
+fn cut_along(info: &Info, tile: &[u64], region: &ArrayBox) -> Vec<ArrayBox> {
+    let grid = TileGrid::new(&info.shape, tile).expect("a stored array has a grid");
+    grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect()
+}
+
 /// An array on disk.
 pub trait Store: Send + Sync {
     /// What the array is.
@@ -166,9 +172,7 @@ pub trait Store: Send + Sync {
 
     /// The boxes in which a box of an array of tiles is best moved: its parts in each tile.
     fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
-        let info = self.info();
-        let grid = TileGrid::new(&info.shape, &info.tile).expect("a stored array has a grid");
-        grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect()
+        cut_along(self.info(), &self.info().tile, region)
     }
 
     /// Whether elements lie on disk the other way round along an axis.
