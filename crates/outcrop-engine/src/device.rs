@@ -1,6 +1,6 @@
 //! How long a device takes for requests of different sizes.
 
-use outcrop_store::profile::Profile;
+use outcrop_store::profile::{Arranging, Profile};
 
 /// What a request costs beside its bytes, in bytes that could be moved in the time, and bytes in a second, where
 /// nothing was measured.
@@ -46,7 +46,8 @@ impl Device {
             Some(profile) => profile.write_seconds(request, count),
             None => unknown(request, count),
         });
-        if again { known } else { known * self.slower() + count as f64 * SCATTERED }
+        let known = known * self.slower(again);
+        if again { known } else { known + count as f64 * SCATTERED }
     }
 
     /// The fewest seconds in which `read` bytes are read and `written` bytes written, together; `again` as for
@@ -73,9 +74,9 @@ impl Device {
     /// Bytes in a second of large requests: read, written, and in both directions at once.
     fn rates(&self, again: bool) -> [f64; 3] {
         self.profile.as_ref().map_or([RATE, RATE, 1.5 * RATE], |p| {
-            let [read, write] = [p.read_seconds(LARGEST, 1), p.write_seconds(LARGEST, 1)]
-                .map(|seconds| LARGEST as f64 / seconds);
-            if again { [read, write, p.both] } else { [read, write.min(p.first_writes), p.first_both] }
+            let read = LARGEST as f64 / p.read_seconds(LARGEST, 1);
+            let [write, both] = if again { [p.rewrites, p.both] } else { [p.first_writes, p.first_both] };
+            [read, write.bytes_per_second, both.bytes_per_second]
         })
     }
 
@@ -84,11 +85,27 @@ impl Device {
         self.profile.as_ref().map_or(0.0, |p| p.first_use_seconds(bytes as u64))
     }
 
-    /// How many times as long as elsewhere writing takes in space that was just allocated, whatever the size of
-    /// requests.
-    fn slower(&self) -> f64 {
-        let ratio = |p: &Profile| LARGEST as f64 / p.write_seconds(LARGEST, 1).max(1e-12) / p.first_writes;
-        self.profile.as_ref().map_or(1.0, ratio).max(1.0)
+    /// Seconds until so many bytes are durable, after the last of them was written; `again` as for
+    /// [`write`](Self::write). How much a device has stored by then changes from run to run, so that both measured
+    /// figures count alike.
+    pub fn keeping(&self, bytes: u64, again: bool) -> f64 {
+        self.profile.as_ref().map_or(0.0, |p| {
+            let found = if again { [p.both, p.rewrites] } else { [p.first_both, p.first_writes] };
+            bytes as f64 * found.iter().map(|f| f.keeping).sum::<f64>() / found.len() as f64
+        })
+    }
+
+    /// How fast all threads together put bytes in order that are in no cache, where that was measured.
+    pub fn arranging(&self) -> Option<Arranging> {
+        self.profile.as_ref().and_then(|p| p.arranging)
+    }
+
+    /// How many times as long as for a moment writing takes, whatever the size of requests; `again` as for
+    /// [`write`](Self::write).
+    fn slower(&self, again: bool) -> f64 {
+        let [_, lasting, _] = self.rates(again);
+        let rate = |p: &Profile| LARGEST as f64 / p.write_seconds(LARGEST, 1).max(1e-12);
+        self.profile.as_ref().map_or(1.0, |p| rate(p) / lasting).max(1.0)
     }
 }
 
@@ -118,11 +135,12 @@ fn seconds(bytes: u64, count: u64, each: impl Fn(u64, u64) -> f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outcrop_store::profile::{self, Point};
+    use outcrop_store::profile::{self, Lasting, Point};
     use std::path::Path;
 
     /// A device that reads, and writes in space that it has used, 2 GB/s; in other space, half of that.
     fn thin() -> Device {
+        let lasting = |bytes_per_second| Lasting { bytes_per_second, keeping: 0.0 };
         let points = |rate| vec![Point { request: 1 << 20, depth: 4, bytes_per_second: rate }];
         Device::new(Some(Profile {
             version: 0,
@@ -136,10 +154,12 @@ mod tests {
             quick: true,
             reads: points(2e9),
             writes: points(2e9),
-            both: 3e9,
-            first_both: 1.5e9,
-            first_writes: 1e9,
+            both: lasting(3e9),
+            first_both: lasting(1.5e9),
+            first_writes: lasting(1e9),
+            rewrites: lasting(2e9),
             memory: Vec::new(),
+            arranging: None,
         }))
     }
 

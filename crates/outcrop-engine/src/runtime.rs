@@ -395,8 +395,8 @@ impl Runtime {
                 let rate = |seconds: f64| LARGE as f64 / seconds.max(1e-9);
                 let read = rate(profile.read_seconds(LARGE, 1));
                 // Results are written where nothing was before.
-                let write = rate(profile.write_seconds(LARGE, 1)).min(profile.first_writes);
-                let both = profile.first_both.max(read).max(write);
+                let write = rate(profile.write_seconds(LARGE, 1)).min(profile.first_writes.bytes_per_second);
+                let both = profile.first_both.bytes_per_second.max(read).max(write);
                 Speeds { read, write, both, checksum: checksum_rate(), threads }
             }
             None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, checksum: checksum_rate(), threads },

@@ -311,13 +311,22 @@ fn plan_as_it_is(
     let unit = tiles(target).or_else(|| tiles(&shown)).unwrap_or_else(|| Dims::from_elem(1, ndim));
     let one = job.best(&unit);
     let mut ways = Vec::new();
+    // In the end, all is to be durable.
+    let durable = |mut last: Expected, again| {
+        last.seconds += job.devices.1.keeping(bytes, again);
+        last
+    };
     if is_worth_two(&job, &one) {
-        ways.extend(two_passes(&job).map(|(passes, scratch)| Way::Passes { passes, scratch }));
+        ways.extend(two_passes(&job).map(|(mut passes, scratch)| {
+            let last = passes.pop().map(|last| durable(last, scratch.is_none()));
+            passes.extend(last);
+            Way::Passes { passes, scratch }
+        }));
         ways.extend(Keeping::best(&job).map(|keeping| Way::Keeping(Box::new(keeping))));
     }
     match one {
         // Where they take the same time, the first of them is taken.
-        Ok(one) => ways.insert(0, Way::Passes { passes: vec![one], scratch: None }),
+        Ok(one) => ways.insert(0, Way::Passes { passes: vec![durable(one, false)], scratch: None }),
         Err(error) if ways.is_empty() => return Err(least(&mut job, error)),
         Err(_) => {}
     }

@@ -199,14 +199,14 @@ pub fn doctor(
             }
         };
         // First of all, as whatever starts finds it: the files that the others use leave memory behind.
-        let memory = if quick {
-            Vec::new()
+        let (memory, arranging) = if quick {
+            Default::default()
         } else {
             let threads = runtime.settings().threads;
             profile::measure_memory(runtime.budget(), threads, &cancel, &mut || tick(0, 1))?
         };
         let mut profile = profile::measure(runtime.disk(), &directory, quick, &cancel, &mut tick)?;
-        profile.memory = memory;
+        (profile.memory, profile.arranging) = (memory, arranging);
         profile::save(&profile);
         Ok(profile)
     });

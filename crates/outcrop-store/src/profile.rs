@@ -13,7 +13,7 @@ mod memory;
 pub use cache::{load, save};
 pub use device::Device;
 pub use measure::measure;
-pub use memory::{FirstUse, measure_memory};
+pub use memory::{Arranging, FirstUse, measure_memory};
 
 use crate::error::Result;
 use crate::io::disk::Tuning;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The version of the stored form. A profile of another version is measured again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The part of the best bandwidth that a request size must reach to be chosen: a little bandwidth is
 /// given for smaller requests, with which loads start and end sooner.
@@ -38,6 +38,29 @@ pub struct Point {
     pub depth: u32,
     /// Bytes moved in a second.
     pub bytes_per_second: f64,
+}
+
+/// How fast some GiB are moved, and how long it then takes until what was written is durable.
+///
+/// A device may say that it has what is only in a memory of its own. Some take gigabytes in this way, four times as fast
+/// as they store them; whoever wants a result to be durable waits for the rest in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lasting {
+    /// Bytes moved in a second.
+    pub bytes_per_second: f64,
+    /// Seconds for each byte written, after the last one.
+    pub keeping: f64,
+}
+
+impl Lasting {
+    /// Seconds until so many bytes, all of which are written, are durable.
+    pub fn seconds(&self, bytes: u64) -> f64 {
+        bytes as f64 * (1.0 / self.bytes_per_second + self.keeping)
+    }
+
+    fn is_sound(&self) -> bool {
+        is_rate(self.bytes_per_second) && self.keeping.is_finite() && self.keeping >= 0.0
+    }
 }
 
 /// How fast a directory's device is, and how it was reached.
@@ -64,18 +87,23 @@ pub struct Profile {
     /// Reads at random offsets, by request size.
     pub reads: Vec<Point>,
     /// Writes one after the other into a file's unwritten extents, on blocks that the device has used
-    /// before, by request size.
+    /// before, by request size, for a moment: not until they are durable.
     pub writes: Vec<Point>,
-    /// Bytes in a second, reads and writes together, of large requests in both directions at once.
-    pub both: f64,
+    /// Large requests in both directions at once, reads and writes together, over what was written before.
+    pub both: Lasting,
     /// The same where what is written is space that was just allocated.
-    pub first_both: f64,
-    /// Bytes in a second of large writes to space that was just allocated. Where devices allocate on
-    /// the first write, this is less than [`writes`](Self::writes), and concerns what a run leaves.
-    pub first_writes: f64,
+    pub first_both: Lasting,
+    /// Large writes to space that was just allocated. Where devices allocate on the first write, this is slower than
+    /// [`rewrites`](Self::rewrites), and concerns what a run leaves.
+    pub first_writes: Lasting,
+    /// The same over what was written before.
+    pub rewrites: Lasting,
     /// Memory used for the first time, by how much that is; empty where that was not measured.
     #[serde(default)]
     pub memory: Vec<FirstUse>,
+    /// How fast elements are put in order in memory; `None` where that was not measured.
+    #[serde(default)]
+    pub arranging: Option<Arranging>,
 }
 
 impl Profile {
@@ -119,10 +147,9 @@ impl Profile {
         self.version == VERSION
             && sound(&self.reads)
             && sound(&self.writes)
-            && is_rate(self.both)
-            && is_rate(self.first_both)
-            && is_rate(self.first_writes)
+            && [self.both, self.first_both, self.first_writes, self.rewrites].iter().all(Lasting::is_sound)
             && memory::are_sound(&self.memory)
+            && self.arranging.is_none_or(|rates| is_rate(rates.turned) && is_rate(rates.copied))
     }
 }
 
@@ -142,21 +169,24 @@ fn up_to_sufficient(points: &[Point]) -> &[Point] {
 /// Between measured sizes, the logarithm of the time is a straight line over the logarithm of the
 /// size: this is exact both where a request costs the same whatever its size and where bandwidth is
 /// constant, which are the two ends of every device. Below the smallest size the cost stays, above
-/// the largest the bandwidth does. A larger request that was measured to cost less than a smaller
-/// one, by noise, is taken to cost the same.
+/// the largest the bandwidth does. A request that was measured to cost more than a larger one was
+/// disturbed, which only ever makes it slower: it costs no more than that.
 fn seconds_each(points: &[Point], request: u64) -> f64 {
-    let mut before: Option<(f64, f64)> = None;
-    for point in points {
-        let (size, measured) = (point.request as f64, point.request as f64 / point.bytes_per_second);
-        let cost = before.map_or(measured, |(_, least)| measured.max(least));
-        if request <= point.request {
-            let Some((from, least)) = before else { return cost };
-            let part = (request as f64 / from).ln() / (size / from).ln();
-            return least * (cost / least).powf(part);
+    let cost = |i: usize| {
+        let costs = points[i..].iter().map(|p| p.request as f64 / p.bytes_per_second);
+        costs.fold(f64::INFINITY, f64::min)
+    };
+    let above = points.partition_point(|point| point.request < request);
+    match (above.checked_sub(1), points.get(above)) {
+        (None, None) => 0.0,
+        (None, Some(_)) => cost(0),
+        (Some(last), None) => cost(last) * request as f64 / points[last].request as f64,
+        (Some(below), Some(point)) => {
+            let (from, least) = (points[below].request as f64, cost(below));
+            let part = (request as f64 / from).ln() / (point.request as f64 / from).ln();
+            least * (cost(above) / least).powf(part)
         }
-        before = Some((size, cost));
     }
-    before.map_or(0.0, |(size, cost)| cost * request as f64 / size)
 }
 
 /// The profile of a directory's device for the engine in use: the stored one, or one measured
@@ -214,13 +244,15 @@ mod tests {
                 (8 << 20, 4, 2.5e9),
             ]),
             writes: points(&[(4096, 16, 1e8), (65536, 16, 9e8), (1 << 20, 4, 1.8e9), (8 << 20, 4, 3.0e9)]),
-            both: 3.1e9,
-            first_both: 2.9e9,
-            first_writes: 2.2e9,
+            both: Lasting { bytes_per_second: 3.1e9, keeping: 0.0 },
+            first_both: Lasting { bytes_per_second: 2.9e9, keeping: 2e-10 },
+            first_writes: Lasting { bytes_per_second: 2.2e9, keeping: 3e-10 },
+            rewrites: Lasting { bytes_per_second: 2.9e9, keeping: 1e-10 },
             memory: vec![
                 FirstUse { bytes: 1 << 26, seconds: 0.01 },
                 FirstUse { bytes: 1 << 27, seconds: 0.2 },
             ],
+            arranging: Some(Arranging { turned: 3e9, copied: 9e9 }),
         }
     }
 
@@ -245,6 +277,19 @@ mod tests {
         // Halfway in the logarithms: the geometric mean of the two costs.
         let (low, high) = (profile.read_seconds(4096, 1), profile.read_seconds(65536, 1));
         near(profile.read_seconds(16384, 1), (low * high).sqrt());
+    }
+
+    /// A device that paused for a moment was thought a hundred times slower in all larger requests.
+    #[test]
+    fn a_disturbed_measurement_counts_for_no_other_size() {
+        let sound = made_up();
+        let mut reads = sound.reads.clone();
+        reads[1].bytes_per_second /= 300.0;
+        let disturbed = Profile { reads, ..made_up() };
+        for request in [4096, 1 << 20, 5 << 20, 64 << 20] {
+            assert_eq!(disturbed.read_seconds(request, 1), sound.read_seconds(request, 1), "{request}");
+        }
+        assert!(disturbed.read_seconds(65536, 1) <= sound.read_seconds(1 << 20, 1) * (1.0 + 1e-9));
     }
 
     #[test]

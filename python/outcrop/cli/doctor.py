@@ -19,7 +19,7 @@ __all__ = ["doctor"]
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
-@click.option("--quick", is_flag=True, help="Measure for a second rather than twenty.")
+@click.option("--quick", is_flag=True, help="Measure for a second rather than half a minute.")
 @click.option("--json", "as_json", is_flag=True, help="Print the device profile as JSON.")
 @pass_session
 def doctor(session: Session, directory: str, quick: bool, as_json: bool) -> None:
@@ -69,12 +69,24 @@ def _table(profile: Mapping[str, Any]) -> str:
             )
         rows.append(row)
     lines = _columns(rows)
-    if both := profile.get("both"):
-        lines += ["", f"reading and writing at once: {format_rate(both, 1)} together"]
+    lasting = {
+        "writing a new file": profile.get("first_writes"),
+        "writing over it": profile.get("rewrites"),
+        "reading and writing a new file": profile.get("first_both"),
+        "reading and writing over a file": profile.get("both"),
+    }
+    lines.append("")
+    for what, rates in lasting.items():
+        if rates:
+            rate, keeping = format_rate(rates["bytes_per_second"], 1), rates["keeping"] * (1 << 30)
+            lines.append(f"{what}: {rate}, then {keeping:.2f} s/GiB until it is durable")
     if memory := profile.get("memory"):
         last = memory[-1]
         used, seconds = format_bytes(last["bytes"]), last["seconds"]
         lines += [f"memory: {used} used for the first time in {seconds:.1f} s"]
+    if arranging := profile.get("arranging"):
+        rates = (format_rate(arranging[what], 1) for what in ("turned", "copied"))
+        lines += ["elements in memory: turned {}, copied {}".format(*rates)]
     return "\n".join(lines)
 
 

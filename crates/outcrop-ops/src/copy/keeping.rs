@@ -5,10 +5,9 @@
 //! which it comes. Then what was kept is stored, and the panels are turned one after the other. Compared with two
 //! plain passes, what is kept is neither written nor read in between; compared with one, no piece is short.
 
-use super::choose::{BETWEEN, Task};
+use super::choose::Task;
 use super::groups::Cut;
 use super::pass::Pass;
-use super::rates::{copied, turned};
 use super::{PassFacts, contiguous, inside_panels, shape_of, size, turning};
 use crate::movement::{part_shape, parts};
 use outcrop_engine::report::Report;
@@ -139,24 +138,26 @@ impl Keeping {
     fn expected(&self, job: &Task<'_>, part: f64) -> [f64; 2] {
         let target = job.target.info();
         let (bytes, itemsize) = (target.nbytes() as f64, target.dtype.size());
-        let (waits, threads) = (1.0 - part, job.runtime.settings().threads.max(1) as f64);
+        let waits = 1.0 - part;
         let (from, to) = &job.devices;
         let runs = self.source.extents(&self.in_source(&self.loads[0]));
         let read = from.read(runs.bytes, runs.count * self.loads.len() as u64);
         let run = self.run_bytes();
         let written = to.write(run as u64, (waits * bytes / run) as u64, false);
-        let arranging = (part * bytes / turned(itemsize) + waits * bytes / copied()) / threads;
-        let moving = job.at_once((bytes as u64, (waits * bytes) as u64), (read, written)).max(arranging);
-        let first = moving + job.first_use(self.peak);
+        let moving = job.at_once((bytes as u64, (waits * bytes) as u64), (read, written));
+        let arranging = job.turned(part * bytes, itemsize) + job.copied(waits * bytes);
+        let first = moving + arranging + job.first_use(self.peak);
 
         let panels = (waits * bytes) as u64;
-        let stored = to.write((part * bytes) as u64, 1, false);
+        let kept = (part * bytes) as u64;
         // Panels are in the target's own file.
-        let turned_over = to
-            .at_once(to.read(panels, 1), to.write(panels, 1, true), true)
-            .max(to.both(panels, panels, true));
-        let second = (stored + turned_over).max(bytes / turned(itemsize) / threads);
-        [first, second + BETWEEN.0 * self.waiting as f64]
+        let alone = (to.read(panels, 1), to.write(panels, 1, true));
+        let turned_over = to.at_once(alone.0, alone.1, true).max(to.both(panels, panels, true));
+        let second = to.write(kept, 1, false) + turned_over + job.turned(waits * bytes, itemsize);
+        let durable = to.keeping(kept, false) + to.keeping(panels, true);
+        let all = (alone.0 / waits, alone.1 / waits);
+        let between = self.waiting as f64 * job.between(&self.turning.groups, all);
+        [first, second + between + durable]
     }
 
     /// Bytes of what a load unit leaves in a panel, roughly.

@@ -8,39 +8,49 @@ use std::time::Instant;
 pub(super) fn turned(itemsize: usize) -> f64 {
     static RATES: [Measured; 5] = [const { Measured::new() }; 5];
     RATES[itemsize.ilog2().min(4) as usize].get_or_measure(|| {
-        let item = itemsize as isize;
-        1.0 / (seconds_per_byte(itemsize, [item, item * SIDE])
-            + seconds_per_byte(itemsize, [item * SIDE, item]))
+        let (rows, columns, item) = (ROWS, BYTES / ROWS / itemsize, itemsize as isize);
+        let (long, short) = (item * (columns + APART) as isize, item * (rows + APART) as isize);
+        let both = [([item, short], [long, item]), ([long, item], [item, short])];
+        1.0 / both
+            .into_iter()
+            .map(|(to, from)| seconds_per_byte([rows, columns], itemsize, to, from))
+            .sum::<f64>()
     })
 }
 
-/// Bytes in a second that one thread copies.
+/// Bytes in a second that one thread copies, on their way into frames and out again.
 pub(super) fn copied() -> f64 {
     static RATE: Measured = Measured::new();
-    RATE.get_or_measure(|| 1.0 / seconds_per_byte(1, [SIDE, 1]))
+    RATE.get_or_measure(|| {
+        let columns = BYTES / ROWS;
+        let strides = [(columns + APART) as isize, 1];
+        0.5 / seconds_per_byte([ROWS, columns], 1, strides, strides)
+    })
 }
 
-/// Elements along each axis of what is copied to measure.
-const SIDE: isize = 1024;
+/// Bytes of what is copied to measure: what was just read is not in a cache either.
+const BYTES: usize = 8 << 20;
+/// Elements along one of its axes.
+const ROWS: usize = 2048;
+/// Elements between two lines, as of a part of an array whose lines are no power of two.
+const APART: usize = 67;
 
 /// How often that is done.
 const MEASURED: usize = 3;
 
-/// Seconds that one thread takes for a byte of a block at these strides.
-fn seconds_per_byte(itemsize: usize, strides: [isize; 2]) -> f64 {
-    let bytes = (SIDE * SIDE) as usize * itemsize;
-    let from = vec![1_u8; bytes];
-    let mut to = vec![2_u8; bytes];
-    let (item, shape) = (itemsize as isize, [SIDE as u64; 2]);
+/// Seconds that one thread takes for a byte of a block, from and to these strides.
+fn seconds_per_byte(shape: [usize; 2], itemsize: usize, to: [isize; 2], from: [isize; 2]) -> f64 {
+    let room = (shape[0] + APART) * (shape[1] + APART) * itemsize;
+    let source = vec![1_u8; room];
+    let mut target = vec![2_u8; room];
+    let extents = shape.map(|n| n as u64);
     // The best of some, as others may use the processor at any moment.
     let fastest = (0..MEASURED).map(|_| {
         let begin = Instant::now();
         // SAFETY: both blocks have room for the shape at these strides.
-        unsafe {
-            strided::copy(to.as_mut_ptr(), &[item * SIDE, item], from.as_ptr(), &strides, &shape, itemsize)
-        };
-        std::hint::black_box(&to);
+        unsafe { strided::copy(target.as_mut_ptr(), &to, source.as_ptr(), &from, &extents, itemsize) };
+        std::hint::black_box(&target);
         begin.elapsed().as_secs_f64()
     });
-    fastest.fold(f64::INFINITY, f64::min).max(1e-9) / bytes as f64
+    fastest.fold(f64::INFINITY, f64::min).max(1e-9) / (shape[0] * shape[1] * itemsize) as f64
 }

@@ -102,6 +102,7 @@ pub(super) fn save_to(cache: &Path, profile: &Profile) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Lasting;
     use super::super::tests::made_up;
     use super::*;
 
@@ -112,7 +113,8 @@ mod tests {
         assert_eq!(load_from(cache.path(), &profile.device), None);
         save_to(cache.path(), &profile);
         assert_eq!(load_from(cache.path(), &profile.device), Some(profile.clone()));
-        let newer = Profile { date: 1, both: 1.0 / 3.0, ..profile };
+        let newer =
+            Profile { date: 1, both: Lasting { bytes_per_second: 1.0 / 3.0, keeping: 0.0 }, ..profile };
         save_to(cache.path(), &newer);
         assert_eq!(load_from(cache.path(), &newer.device), Some(newer));
         assert_eq!(std::fs::read_dir(cache.path().join("profiles")).unwrap().count(), 1);

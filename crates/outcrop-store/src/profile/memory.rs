@@ -1,8 +1,9 @@
 //! What it costs to use memory for the first time.
 
 use crate::error::Result;
-use crate::frame::Budget;
+use crate::frame::{Budget, Frame};
 use crate::io::Cancel;
+use crate::strided;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +16,11 @@ const MOST: usize = 4 << 30;
 const ENOUGH: Duration = Duration::from_secs(3);
 /// Bytes of a small page, each of which may be one of its own.
 const PAGE: usize = 4096;
+/// Frames in which elements are put in order: together they are larger than caches.
+const ARRANGED: usize = 4;
+/// Threads that do it, at most, and the rows of what each turns.
+const MOST_THREADS: usize = 256;
+const ROWS: usize = 1000;
 
 /// How long all threads took to use so much memory for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +31,17 @@ pub struct FirstUse {
     pub seconds: f64,
 }
 
-/// Uses what is free of the budget, 4 GiB at most, and gives it back. `watch` is called after every 64 MiB.
+/// How fast elements are put in order by all threads at once, in memory that is in no cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arranging {
+    /// Bytes in a second, elements of one byte each, of which rows become columns.
+    pub turned: f64,
+    /// Bytes in a second that are copied as they lie.
+    pub copied: f64,
+}
+
+/// Uses what is free of the budget, 4 GiB at most, puts elements in order in a part of it, and gives it back. `watch` is
+/// called after every 64 MiB.
 ///
 /// Next to nothing on most machines. Virtual ones that give memory back to their host while they are idle have some at
 /// hand, and then need seconds for each GiB, which is longer than writing and reading as much.
@@ -37,7 +53,7 @@ pub fn measure_memory(
     threads: usize,
     cancel: &Cancel,
     watch: &mut dyn FnMut(),
-) -> Result<Vec<FirstUse>> {
+) -> Result<(Vec<FirstUse>, Option<Arranging>)> {
     // Only what is not in use yet shows it.
     budget.trim();
     let (mut frames, mut points) = (Vec::new(), Vec::new());
@@ -61,9 +77,46 @@ pub fn measure_memory(
         watch();
         cancel.check()?;
     }
+    let arranging = (!frames.is_empty()).then(|| {
+        let last = frames.len().saturating_sub(ARRANGED);
+        let mut rate = |turn| arranged(&mut frames[last..], threads, turn);
+        Arranging { turned: rate(true), copied: rate(false) }
+    });
     drop(frames);
     budget.trim();
-    Ok(points)
+    Ok((points, arranging))
+}
+
+/// Bytes in a second that all threads put in order, each from one half of its part of a frame to the other.
+fn arranged(frames: &mut [Frame], threads: usize, turn: bool) -> f64 {
+    let begin = Instant::now();
+    let mut bytes = 0;
+    for frame in frames {
+        let part = STEP / threads.clamp(1, MOST_THREADS);
+        bytes += STEP / part * (part / 2 / ROWS * ROWS);
+        std::thread::scope(|scope| {
+            for part in frame.bytes_mut()[..STEP / part * part].chunks_exact_mut(part) {
+                scope.spawn(move || {
+                    let (from, to) = part.split_at_mut(part.len() / 2);
+                    let columns = from.len() / ROWS;
+                    let to_strides = if turn { [1, ROWS as isize] } else { [columns as isize, 1] };
+                    let shape = [ROWS as u64, columns as u64];
+                    // SAFETY: either half is at least as long as rows and columns say.
+                    unsafe {
+                        strided::copy(
+                            to.as_mut_ptr(),
+                            &to_strides,
+                            from.as_ptr(),
+                            &[columns as isize, 1],
+                            &shape,
+                            1,
+                        );
+                    }
+                });
+            }
+        });
+    }
+    bytes as f64 / begin.elapsed().as_secs_f64().max(1e-9)
 }
 
 /// Seconds for using so many bytes: between measured sizes on a straight line, beyond them as between the last two.
@@ -93,12 +146,14 @@ mod tests {
     #[test]
     fn a_part_of_the_budget_is_used_and_given_back() {
         let budget = Budget::new(300 << 20);
-        let points = measure_memory(&budget, 2, &Cancel::default(), &mut || {}).unwrap();
+        let (points, arranging) = measure_memory(&budget, 2, &Cancel::default(), &mut || {}).unwrap();
+        let arranging = arranging.unwrap();
+        assert!(arranging.turned > 0.0 && arranging.copied > 0.0, "{arranging:?}");
         let sizes: Vec<u64> = points.iter().map(|p| p.bytes >> 20).collect();
         assert!(are_sound(&points) && [64, 128, 256].starts_with(&sizes) && !sizes.is_empty(), "{points:?}");
         assert_eq!(budget.used(), 0);
         let nothing = measure_memory(&Budget::new(1 << 20), 2, &Cancel::default(), &mut || {});
-        assert!(nothing.unwrap().is_empty());
+        assert_eq!(nothing.unwrap(), (Vec::new(), None));
         let cancel = Cancel::default();
         let stopped = measure_memory(&budget, 2, &cancel, &mut || cancel.cancel());
         assert!(matches!(stopped, Err(crate::Error::Interrupted)), "{stopped:?}");

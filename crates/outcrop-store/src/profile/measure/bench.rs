@@ -1,7 +1,8 @@
 //! One measurement at a time: a size, a depth, a direction.
 
+use super::Lasting;
 use super::MEMORY;
-use super::file::{forget_extents, make_file, sync_buffered};
+use super::file::{forget_extents, make_durable, make_file, sync_buffered};
 use super::lanes::{Clock, Memory, Order, read_lane, seconds_since, write_lane};
 use super::random::fill_randomly;
 use crate::error::{Error, Result};
@@ -75,9 +76,21 @@ impl<'a> Bench<'a> {
         (MEMORY / request).min(self.capacity)
     }
 
-    /// Writes the file, or as much of it as there is time for, at least one part.
-    /// Gives bytes in a second.
-    pub(super) fn fill(&mut self, time: Duration) -> Result<f64> {
+    /// Writes the file, or as much of it as there is time for, at least one part: what it has from now on.
+    pub(super) fn fill(&mut self, time: Duration) -> Result<Lasting> {
+        let (len, found) = self.write_through(time)?;
+        self.len = len;
+        self.fill_rate = len as f64 / found.seconds(len);
+        Ok(found)
+    }
+
+    /// Writes over the file, or as much of it as there is time for.
+    pub(super) fn refill(&mut self, time: Duration) -> Result<Lasting> {
+        Ok(self.write_through(time)?.1)
+    }
+
+    /// Writes from the file's start on, and gives the bytes, too.
+    fn write_through(&mut self, time: Duration) -> Result<(u64, Lasting)> {
         let started = Instant::now();
         let mut done = 0;
         // Larger steps drain the queue less often; smaller ones look at the clock in time.
@@ -93,13 +106,20 @@ impl<'a> Bench<'a> {
             // and nobody writes to it meanwhile.
             unsafe { self.queues[0].run(&mut transfers, MIB, 32, self.cancel) }
                 .map_err(|e| e.at(self.dir))?;
+            // The page cache would take it all, and then be synced for longer than there is time.
             sync_buffered(&self.file, self.dir)?;
             done = end;
             parts = (parts * 2).min(16);
         }
-        self.len = done;
-        self.fill_rate = done as f64 / seconds_since(started);
-        Ok(self.fill_rate)
+        Ok((done, self.kept(&self.file, started, done, done)?))
+    }
+
+    /// Makes durable what was written since `started`, `written` bytes of `moved`.
+    fn kept(&self, file: &DiskFile, started: Instant, moved: u64, written: u64) -> Result<Lasting> {
+        let bytes_per_second = moved as f64 / seconds_since(started);
+        let then = Instant::now();
+        make_durable(file, self.dir)?;
+        Ok(Lasting { bytes_per_second, keeping: seconds_since(then) / written.max(1) as f64 })
     }
 
     /// Bytes in a second of random reads.
@@ -178,7 +198,7 @@ impl<'a> Bench<'a> {
 
     /// Bytes in a second of large reads, and writes to the first `room` bytes of another file at the same time, two
     /// queues in two threads; and the bytes written. It ends when one of them has nothing more to do.
-    pub(super) fn both(&mut self, other: &DiskFile, room: u64, time: Duration) -> Result<(f64, u64)> {
+    pub(super) fn both(&mut self, other: &DiskFile, room: u64, time: Duration) -> Result<(Lasting, u64)> {
         let request = MIB.min(self.len as usize / 4);
         self.file.drop_cache();
         let order = Order::new(request, self.len);
@@ -199,8 +219,7 @@ impl<'a> Bench<'a> {
                 };
                 // Alone, the other direction would be faster.
                 clock.stop();
-                let bytes = run.map_err(|e| e.at(dir))?;
-                sync_buffered(other, dir).map(|()| bytes)
+                run.map_err(|e| e.at(dir))
             });
             // SAFETY: the first three quarters of the frame are this lane's alone, and frame and file
             // outlive the scope.
@@ -208,7 +227,7 @@ impl<'a> Bench<'a> {
             clock.stop();
             (run.map_err(|e| e.at(dir)), writer.join().expect("writing does not panic"))
         });
-        let written = written?;
-        Ok(((read? + written) as f64 / seconds_since(clock.started), written))
+        let (read, written) = (read?, written?);
+        Ok((self.kept(other, clock.started, read + written, written)?, written))
     }
 }

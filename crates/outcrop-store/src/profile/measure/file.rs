@@ -53,11 +53,14 @@ pub(super) fn forget_extents(file: &DiskFile, offset: u64, len: u64) {
     }
 }
 
-pub(super) fn sync_buffered(file: &DiskFile, dir: &Path) -> Result<()> {
-    if file.is_direct() {
-        return Ok(());
-    }
+/// Has the device keep what was written.
+pub(super) fn make_durable(file: &DiskFile, dir: &Path) -> Result<()> {
     rustix::fs::fdatasync(file).map_err(|e| Error::io(dir, "make the data durable", e))
+}
+
+/// The same where the page cache has it.
+pub(super) fn sync_buffered(file: &DiskFile, dir: &Path) -> Result<()> {
+    if file.is_direct() { Ok(()) } else { make_durable(file, dir) }
 }
 
 #[cfg(test)]
