@@ -212,13 +212,57 @@ class Draft:
         self, name: str, dtype: str, shape: Sequence[int], tile: Sequence[int]
     ) -> tuple[int, int]: ...
     def kernel(self, kind: int, rate: float) -> int: ...
+    def tape(self, tape: TapeDraft, room: tuple[int, int]) -> int: ...
     def steps(
         self,
         kernels: NDArray[np.uint16],
         counts: NDArray[np.uint16],  # of operands
         work: NDArray[np.float64],
+        tapes: NDArray[np.int32],  # -1 where Python does it
         operands: NDArray[np.uint32],  # tile << 2 | access (0 read, 1 write, 2 update)
+        # Of those with a tape: the first index and the one after the last of each cut line, and
+        # which of the operands its tiles are.
+        ranges: NDArray[np.uint64],
+        places: NDArray[np.uint16],
     ) -> None: ...
+
+Sides = tuple[int, int | None, int | None]
+"""A value's number, its axis of rows, and its axis of columns."""
+
+@final
+class TapeDraft:
+    """What steps do without the interpreter, being described."""
+
+    def __init__(
+        self,
+        extents: Sequence[int],  # of lines
+        cut: Sequence[int],
+        strips: tuple[int, int] | None,  # the line, and how many indices each has
+    ) -> None: ...
+    # Each gives the value's number. `lines` are those of its axes.
+    def tile(
+        self,
+        dtype: str,
+        lines: Sequence[int],
+        number: int,
+        shown: Sequence[tuple[int | None, int]],  # the tile's axis, and the step along it
+    ) -> int: ...
+    def passed(self, dtype: str, lines: Sequence[int], offset: int) -> int: ...
+    def memory(self, array: NDArray[Any], lines: Sequence[int]) -> int: ...
+    # `when`: 0 before the strips, 1 for each, 2 after them.
+    def apply(self, when: int, ufunc: np.ufunc, number: int, values: Sequence[int]) -> None: ...
+    def copy(self, when: int, operand: int, result: int) -> None: ...
+    def multiply(
+        self,
+        when: int,
+        factors: tuple[Sides, Sides],
+        result: Sides,
+        accumulates: bool,
+        half: bool,
+    ) -> None: ...
+    def mirror(self, when: int, of: Sides) -> None: ...
+
+def has_loop(ufunc: np.ufunc, number: int) -> bool: ...
 
 @final
 class ProgramPlan:
@@ -230,6 +274,8 @@ class ProgramPlan:
     def run(
         self,
         function: Callable[[int, tuple[NDArray[Any], ...], NDArray[np.uint8]], None],
+        complain: Callable[[str, int], None],  # of floating-point errors, as NumPy numbers them
+        ignored: int,
         outputs: Sequence[tuple[int, Store]],
         progress: Progress | None,
         timeline: str | None,

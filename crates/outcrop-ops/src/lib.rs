@@ -5,6 +5,7 @@
 //! - [`reader`]: boxes one after the other, ahead of whoever consumes them.
 //! - [`copy`]: from one array to another, whatever their formats and tiles.
 //! - [`fill`]: an array from a function of its boxes.
+//! - [`tape`]: what steps of array expressions do.
 //! - [`verify`]: everything that can be checked about a stored array.
 
 pub mod access;
@@ -15,4 +16,5 @@ pub mod kernels;
 pub mod linalg;
 mod movement;
 pub mod reader;
+pub mod tape;
 pub mod verify;

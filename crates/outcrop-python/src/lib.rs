@@ -10,6 +10,7 @@ mod process;
 mod program;
 mod reader;
 mod store;
+mod tape;
 mod watch;
 
 use pyo3::prelude::*;
@@ -35,4 +36,6 @@ mod _native {
     use super::reader::BoxReader;
     #[pymodule_export]
     use super::store::{Store, create, create_file, fill, open, open_chunks, open_file, pnm_offset, reopen};
+    #[pymodule_export]
+    use super::tape::{TapeDraft, has_loop};
 }

@@ -1,4 +1,4 @@
-//! Programs that Python makes, whose steps Python runs.
+//! Programs that Python makes, whose steps tapes or Python run.
 
 use crate::block::array_at;
 use crate::convert::{box_of, dtype_of};
@@ -7,6 +7,7 @@ use crate::function::Raised;
 use crate::linalg::{Wish, facts_of, run_plan};
 use crate::process::runtime;
 use crate::store::{Store, run};
+use crate::tape::TapeDraft;
 use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
 use outcrop_engine::execute::{Kernels, Tile};
@@ -14,6 +15,7 @@ use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{ArrayId, Operand, Program};
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{self, Block, Half};
+use outcrop_ops::tape::{Flags, Steps};
 use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
@@ -32,6 +34,14 @@ struct Building {
     program: Program,
     stores: Vec<Option<Arc<dyn store::Store>>>,
     raised: Vec<Raised>,
+    taped: Taped,
+}
+
+/// The steps of a program that tapes do, and what has to live as long as they.
+#[derive(Default)]
+struct Taped {
+    steps: Steps,
+    kept: Vec<Py<PyAny>>,
 }
 
 /// A program being made.
@@ -75,7 +85,8 @@ impl Draft {
         program.remark = remark;
         (program.workspace, program.beside) = (workspace, beside);
         (program.frugal, program.calls_back) = (frugal, calls_back);
-        Draft(Mutex::new(Some(Building { program, stores: Vec::new(), raised: Vec::new() })))
+        let (stores, raised, taped) = Default::default();
+        Draft(Mutex::new(Some(Building { program, stores, raised, taped })))
     }
 
     /// A box of a stored array; `room` are bytes of staging memory that a load may have.
@@ -134,24 +145,42 @@ impl Draft {
         self.with(py, |building| Ok(building.program.kernel(KINDS[kind], rate)))
     }
 
-    /// Adds steps: of each, its kernel, how many operands it has, and its work; and all operands in a row, a tile's
-    /// number times four, plus 1 where it is written whole and 2 where it is read and written.
+    /// A tape that does steps, and what products have of the workspace: its number.
+    fn tape(&self, py: Python<'_>, tape: &TapeDraft, room: (usize, usize)) -> PyResult<usize> {
+        let made = tape.made(py, room)?;
+        self.with(py, |building| {
+            building.taped.kept.extend(made.kept);
+            Ok(building.taped.steps.tape(made.tape))
+        })
+    }
+
+    /// Adds steps: of each, its kernel, how many operands it has, its work, and the number of its tape, -1 where Python
+    /// does it; all operands in a row, a tile's number times four, plus 1 where it is written whole and 2 where it is
+    /// read and written; and of those that have a tape, the ranges of all cut lines and the places of tiles, in rows.
+    #[allow(clippy::too_many_arguments, reason = "columns of a table")]
     fn steps(
         &self,
         py: Python<'_>,
         kernels: PyReadonlyArray1<'_, u16>,
         counts: PyReadonlyArray1<'_, u16>,
         work: PyReadonlyArray1<'_, f64>,
+        tapes: PyReadonlyArray1<'_, i32>,
         operands: PyReadonlyArray1<'_, u32>,
+        ranges: PyReadonlyArray1<'_, u64>,
+        places: PyReadonlyArray1<'_, u16>,
     ) -> PyResult<()> {
-        let (kernels, counts) = (kernels.as_slice()?, counts.as_slice()?);
+        let (kernels, counts, tapes) = (kernels.as_slice()?, counts.as_slice()?, tapes.as_slice()?);
         let (work, codes) = (work.as_slice()?, operands.as_slice()?);
+        let ranges: Vec<(u64, u64)> = ranges.as_slice()?.chunks_exact(2).map(|r| (r[0], r[1])).collect();
+        let (mut ranges, mut places) = (&ranges[..], places.as_slice()?);
         let all: usize = counts.iter().map(|&c| usize::from(c)).sum();
-        if counts.len() != kernels.len() || work.len() != kernels.len() || all != codes.len() {
-            return Err(to_python(py, Error::invalid("steps that do not fit together")));
+        let fits = [counts.len(), work.len(), tapes.len()].iter().all(|&n| n == kernels.len());
+        let unfit = || Error::invalid("steps that do not fit together");
+        if !fits || all != codes.len() {
+            return Err(to_python(py, unfit()));
         }
         self.with(py, |building| {
-            let program = &mut building.program;
+            let (program, taped) = (&mut building.program, &mut building.taped.steps);
             let known = |k: &u16| usize::from(*k) < program.kernels().len();
             let there = |code: &u32| ((code >> 2) as usize) < program.tiles() && code & 3 != 3;
             if !kernels.iter().all(known) || !codes.iter().all(there) {
@@ -161,11 +190,23 @@ impl Draft {
                 ));
             }
             let mut rest = codes;
-            for ((&kernel, &count), &work) in kernels.iter().zip(counts).zip(work) {
-                let (own, others) = rest.split_at(usize::from(count));
+            for (i, &kernel) in kernels.iter().enumerate() {
+                let (own, others) = rest.split_at(usize::from(counts[i]));
                 rest = others;
                 let operands: Vec<Operand> = own.iter().copied().map(Operand::from_code).collect();
-                program.step(kernel, &operands, work);
+                program.step(kernel, &operands, work[i]);
+                let Ok(tape) = usize::try_from(tapes[i]) else {
+                    taped.push_other();
+                    continue;
+                };
+                let mut push = || {
+                    let (cut, tiles) = taped.counts(tape)?;
+                    let own = ranges.split_at_checked(cut).zip(places.split_at_checked(tiles));
+                    let (own_ranges, own_places);
+                    ((own_ranges, ranges), (own_places, places)) = own.ok_or_else(unfit)?;
+                    taped.push(tape, own_ranges, own_places, &operands)
+                };
+                push().map_err(|error| to_python(py, error))?;
             }
             Ok(())
         })
@@ -179,6 +220,7 @@ pub struct ProgramPlan {
     runtime: Arc<Runtime>,
     stores: Vec<Option<Arc<dyn store::Store>>>,
     raised: Vec<Raised>,
+    taped: Taped,
     /// Which of the programs it is.
     #[pyo3(get)]
     chosen: usize,
@@ -193,18 +235,18 @@ pub fn plan_programs(py: Python<'_>, drafts: Vec<Bound<'_, Draft>>) -> PyResult<
     for draft in &drafts {
         let taken = draft.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let gone = || to_python(py, Error::invalid("the program has been planned"));
-        let Building { program, stores, raised } = taken.ok_or_else(gone)?;
+        let Building { program, stores, raised, taped } = taken.ok_or_else(gone)?;
         programs.push(program);
-        rest.push((stores, raised));
+        rest.push((stores, raised, taped));
     }
     let (path, bytes) = programs.first().map_or_else(Default::default, |p| most_of(p, &rest[0].0));
     let (chosen, plan) = run(py, &runtime, None, |watch| {
         let speeds = runtime.speeds(&path, bytes);
-        let with_stores = programs.into_iter().zip(&rest).map(|(p, (stores, _))| (p, &stores[..]));
+        let with_stores = programs.into_iter().zip(&rest).map(|(p, (stores, ..))| (p, &stores[..]));
         plan::choose(&runtime, with_stores.collect(), speeds, watch)
     })?;
-    let (stores, raised) = rest.swap_remove(chosen);
-    Ok(ProgramPlan { plan, runtime, stores, raised, chosen })
+    let (stores, raised, taped) = rest.swap_remove(chosen);
+    Ok(ProgramPlan { plan, runtime, stores, raised, taped, chosen })
 }
 
 /// Where most of what a program reads is, and bytes of all of it.
@@ -226,13 +268,17 @@ impl ProgramPlan {
         facts_of(py, &self.plan, &self.runtime)
     }
 
-    /// Runs it: `function(step, tiles, workspace)` does what a step is to do. `outputs` are the stores of the arrays
-    /// that were declared as results, by number.
-    #[pyo3(signature = (function, outputs, progress, timeline))]
+    /// Runs it: `function(step, tiles, workspace)` does what a step is to do that no tape does. Of floating-point errors
+    /// that come up in a tape, other than those that are `ignored`, `complain(name, errors)` hears, which numbers them
+    /// as NumPy does. `outputs` are the stores of the arrays that were declared as results, by number.
+    #[pyo3(signature = (function, complain, ignored, outputs, progress, timeline))]
+    #[allow(clippy::too_many_arguments, reason = "a run and what it tells whom")]
     fn run(
         &self,
         py: Python<'_>,
         function: Py<PyAny>,
+        complain: Py<PyAny>,
+        ignored: u8,
         outputs: Vec<(u16, PyRef<'_, Store>)>,
         progress: Option<Py<PyAny>>,
         timeline: Option<PathBuf>,
@@ -241,7 +287,8 @@ impl ProgramPlan {
         for (array, store) in &outputs {
             stores[*array as usize] = Some(store.inner(py)?.1);
         }
-        let kernels = PythonKernels { function, raised: Raised::default() };
+        let (ignored, steps) = (Flags(ignored), &self.taped.steps);
+        let kernels = PythonKernels { function, complain, ignored, steps, raised: Raised::default() };
         let mut raised = self.raised.clone();
         raised.push(Arc::clone(&kernels.raised));
         let runtime = &self.runtime;
@@ -251,13 +298,16 @@ impl ProgramPlan {
     }
 }
 
-/// Steps that a Python function does.
-struct PythonKernels {
+/// Steps that tapes do, and others, which a Python function does.
+struct PythonKernels<'a> {
     function: Py<PyAny>,
+    complain: Py<PyAny>,
+    ignored: Flags,
+    steps: &'a Steps,
     raised: Raised,
 }
 
-impl PythonKernels {
+impl PythonKernels<'_> {
     fn call(&self, py: Python<'_>, step: usize, tiles: &[Tile<'_>], workspace: &mut [u8]) -> PyResult<()> {
         let mut arrays = Vec::with_capacity(tiles.len());
         for tile in tiles {
@@ -282,8 +332,18 @@ impl PythonKernels {
     }
 }
 
-impl Kernels for PythonKernels {
-    // SAFETY: what the caller promises is what the arrays need.
+impl PythonKernels<'_> {
+    /// What has been raised, kept for the caller of the run.
+    fn keep(&self, outcome: PyResult<()>) -> outcrop_store::Result<()> {
+        outcome.map_err(|raised| {
+            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(raised);
+            Error::Interrupted
+        })
+    }
+}
+
+impl Kernels for PythonKernels<'_> {
+    // SAFETY: what the caller promises is what the arrays and the tapes need.
     unsafe fn run(
         &self,
         step: usize,
@@ -293,10 +353,19 @@ impl Kernels for PythonKernels {
         cancel: &Cancel,
     ) -> outcrop_store::Result<()> {
         cancel.check()?;
-        Python::attach(|py| self.call(py, step, tiles, workspace)).map_err(|raised| {
-            self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(raised);
-            Error::Interrupted
-        })
+        let Some(tape) = self.steps.tape_of(step) else {
+            return self.keep(Python::attach(|py| self.call(py, step, tiles, workspace)));
+        };
+        // SAFETY: as the caller vouches.
+        let noted = unsafe { self.steps.run(step, tiles, workspace, cancel)? };
+        for (instruction, flags) in noted {
+            let told = flags.without(self.ignored);
+            if !told.is_empty() {
+                let name = tape.name(instruction);
+                self.keep(Python::attach(|py| self.complain.call1(py, (name, told.0)).map(drop)))?;
+            }
+        }
+        Ok(())
     }
 
     /// The interpreter knows the thread all the time: to make itself known for each step takes more than 100 microseconds, as

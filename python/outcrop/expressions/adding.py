@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop.expressions import native
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.nodes import Node, Reduce
+from outcrop.expressions.reductions import UfuncReduction
 from outcrop.expressions.steps import READ, UPDATE, Steps, operand
 from outcrop.expressions.storage import Storage
 
@@ -51,6 +53,12 @@ class Sum:
         self._steps, self._kernel = steps, kernel
         self._total = storage.parts(root)
         self._done: set[tuple[int, int, tuple[int, ...]]] = set()
+        self._ufunc = _joining(root)
+        self._tape = None
+        if native.IS_USED and self._ufunc is not None:
+            draft = native.joining(self._ufunc, root, storage.look(root), tiling)
+            if draft is not None:
+                self._tape = steps.tape(root, lambda: draft, (0, 0))
 
     def part(self, at: dict[int, int]) -> int:
         """The number of a part, the same whatever the direction of the pass."""
@@ -87,12 +95,17 @@ class Sum:
         right: int,
         level: int,
     ) -> None:
-        root, tile = family[0], self._storage.tile
-        looks = [self._storage.look(node) for node in family]
+        root, tile, ufunc = family[0], self._storage.tile, self._ufunc
         operands: list[int] = []
         for node in family:
             operands.append(operand(tile(node, coords, left), UPDATE))
             operands.append(operand(tile(node, coords, right), READ))
+        work = float(self._tiling.tile_bytes(root))
+        if self._tape is not None:
+            ranges = native.ranges(root, coords, self._tiling)
+            self._steps.add_taped(self._kernel, operands, work, self._tape, ranges, (0, 1))
+            return
+        looks = [self._storage.look(node) for node in family]
         counts = (
             self._elements(range(left, left + level)),
             self._elements(range(right, min(right + level, self._total))),
@@ -101,14 +114,13 @@ class Sum:
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             into = [look(t) for look, t in zip(looks, tiles[::2], strict=True)]
             other = [look(t) for look, t in zip(looks, tiles[1::2], strict=True)]
-            if isinstance(root, Reduce):
-                root.reduction.merge(into, other, counts)
-            elif root.dtype == np.bool_:
-                np.logical_or(into[0], other[0], out=into[0])
+            if ufunc is not None:
+                ufunc(into[0], other[0], out=into[0])
             else:
-                np.add(into[0], other[0], out=into[0])
+                assert isinstance(root, Reduce)
+                root.reduction.merge(into, other, counts)
 
-        self._steps.add(self._kernel, operands, float(self._tiling.tile_bytes(root)), action)
+        self._steps.add(self._kernel, operands, work, action)
 
     def _elements(self, parts: range) -> int:
         """How many elements of the operand go into each element of some parts."""
@@ -130,3 +142,10 @@ class Sum:
                 elements *= high - low
             count += elements
         return count
+
+
+def _joining(root: Node) -> np.ufunc | None:
+    """What makes one of two parts, if a ufunc does."""
+    if isinstance(root, Reduce):
+        return root.reduction.ufunc if isinstance(root.reduction, UfuncReduction) else None
+    return np.logical_or if root.dtype == np.bool_ else np.add

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
 __all__ = [
+    "LEAVING_GAPS",
     "Apply",
     "ApplyWhere",
     "Call",
@@ -51,7 +52,7 @@ class Function(ABC):
         """Compute to `out`."""
 
 
-_LEAVING_GAPS = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
+LEAVING_GAPS = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
 """Of NumPy 2.4.6 with AVX2, these leave elements of `out` as they were where those do not follow
 one another in memory. They are right where they make an array themselves."""
 
@@ -80,7 +81,7 @@ class _OfUfunc(Function):
         return self.ufunc.__name__
 
     def _call(self, out: NDArray[Any], operands: Sequence[Any], **more: Any) -> None:
-        if self.ufunc in _LEAVING_GAPS:
+        if self.ufunc in LEAVING_GAPS:
             made = self.ufunc(*operands, **dict(self.options))
             np.copyto(out, made, where=more.get("where", True))
             return

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,9 @@ class Moment:
 
 Instruction = Callable[[Moment], None]
 
+Sides: TypeAlias = tuple[int | None, int | None]
+"""The axes of rows and of columns of an array that is a matrix."""
+
 
 class Product:
     """How the product of two operands is one of matrices, or several.
@@ -89,6 +92,14 @@ class Product:
     ----------
     node : Contract
         The product.
+
+    Attributes
+    ----------
+    is_symmetric : bool
+        Whether half of it is computed, and the other half copied in the end.
+    matrices : tuple of tuple or None
+        Of the operands and the result, the axis of rows and that of columns, None for one that is
+        not there; None where it is a product of several matrices.
     """
 
     def __init__(self, node: Contract) -> None:
@@ -97,14 +108,15 @@ class Product:
         self._dtype = dtype_name(node.dtype)
         batch, rows, cols, depth = _roles(*self._labels)
         self._sides = rows, cols, depth
-        self._views: tuple[Callable[[Array], Array], ...] | None = None
+        self.matrices: tuple[Sides, Sides, Sides] | None = None
         if not batch and max(len(rows), len(cols), len(depth)) <= 1:
             left, right = node.labels
-            self._views = (
-                _matrix_view(left, rows, depth),
-                _matrix_view(right, depth, cols),
-                _matrix_view(node.result, rows, cols),
+            self.matrices = (
+                _matrix_sides(left, rows, depth),
+                _matrix_sides(right, depth, cols),
+                _matrix_sides(node.result, rows, cols),
             )
+            self._views = tuple(map(_matrix_view, self.matrices))
 
     def sides(self, extents: Mapping[str, int]) -> tuple[int, int, int]:
         """Rows, columns and depth of the matrices, by the extents of labels."""
@@ -115,7 +127,7 @@ class Product:
         self, out: Array, one: Array, other: Array, accumulate: bool, workspace: Array
     ) -> None:
         """Compute the product, or add it to what is there; of a symmetric one, half."""
-        if self._views is not None:
+        if self.matrices is not None:
             left, right, result = self._views
             a, b, c = left(one), right(other), result(out)
             _native.multiply(self._dtype, c, a, b, accumulate, self.is_symmetric, workspace)
@@ -138,13 +150,18 @@ def _roles(left: str, right: str, result: str) -> tuple[list[str], list[str], li
     return batch, rows, cols, depth
 
 
-def _matrix_view(labels: str, rows: Sequence[str], cols: Sequence[str]) -> Callable[[Array], Array]:
+def _matrix_sides(labels: str, rows: Sequence[str], cols: Sequence[str]) -> Sides:
+    """The axes of rows and of columns, where there are such."""
+    row, col = (labels.index(side[0]) if side else None for side in (rows, cols))
+    return row, col
+
+
+def _matrix_view(sides: Sides) -> Callable[[Array], Array]:
     """What shows an array of at most two axes as a matrix."""
-    if rows and cols:
-        if labels == rows[0] + cols[0]:
-            return lambda array: array
-        return lambda array: array.T
-    shape = (-1, 1) if rows else (1, -1)
+    row, col = sides
+    if row is not None and col is not None:
+        return (lambda array: array) if row < col else (lambda array: array.T)
+    shape = (1, -1) if row is None else (-1, 1)
     return lambda array: array.reshape(shape)
 
 

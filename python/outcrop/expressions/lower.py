@@ -17,12 +17,13 @@ from outcrop import _native
 from outcrop._sizes import format_bytes, format_shape
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
+from outcrop.expressions import native
 from outcrop.expressions.drawing import Edge, Item
 from outcrop.expressions.grouping import Group, Grouping
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.passes import Pass
 from outcrop.expressions.steps import READ, WRITE, Kind, Steps, operand
-from outcrop.expressions.storage import Storage, Stored, Wanted
+from outcrop.expressions.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tape import Tape, pattern
 
 __all__ = ["Lowered", "Order", "orders"]
@@ -148,6 +149,11 @@ class Lowered:
     def _move(self, node: Node, stored: Stored) -> None:
         """Copy what a pass has left to where it is wanted."""
         kernel, look = self._steps.kernel(Kind.MOVE, 1e9), self._storage.look(node)
+        tape = None
+        if native.IS_USED:
+            draft = native.copying(node, (look_at_result(node), look), self.tiling)
+            if draft is not None:
+                tape = self._steps.tape((stored, node), lambda: draft, (0, 0))
 
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             out, kept = tiles
@@ -155,7 +161,12 @@ class Lowered:
 
         for coords in itertools.product(*map(range, stored.counts)):
             source = operand(self._storage.tile(node, coords), READ)
-            self._steps.add(kernel, [operand(stored.at(coords), WRITE), source], 0.0, action)
+            operands = [operand(stored.at(coords), WRITE), source]
+            if tape is not None:
+                ranges = native.ranges(node, coords, self.tiling)
+                self._steps.add_taped(kernel, operands, 0.0, tape, ranges, (0, 1))
+            else:
+                self._steps.add(kernel, operands, 0.0, action)
 
     # -- for people ------------------------------------------------------------------------------
 

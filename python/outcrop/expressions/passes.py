@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from outcrop.expressions import native
 from outcrop.expressions.adding import Sum
 from outcrop.expressions.functions import seconds_per_element
 from outcrop.expressions.gathering import Ranges, gathered
@@ -61,6 +62,11 @@ class Pass:
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         self._kernel = steps.kernel(_kind(group.computed), self._work / max(seconds, 1e-12))
+        looks = tuple(map(storage.look, (*group.inputs, *group.roots)))
+        self._number = None
+        if native.IS_USED and tape.is_native and all(look.axes is not None for look in looks):
+            key = (tape, tuple([look.axes for look in looks]))
+            self._number = steps.tape(key, lambda: native.described(tape, looks), tape.room)
         combine = steps.kernel(Kind.COMBINE, 1e9)
         self._sums = {
             id(root): Sum(root, lines, self._tiling, storage, steps, combine)
@@ -114,15 +120,21 @@ class Pass:
             for piece in gathered(node, ranges, tiling, storage)
         ]
 
+        share = math.prod(
+            (high - low) / max(tiling.axes.extents[line], 1) for line, (low, high) in ranges.items()
+        )
+        work = self._work * share
+        if self._number is not None:
+            cut, own = [ranges[line] for line in tape.cut], [i for i, _ in given]
+            self._steps.add_taped(self._kernel, operands, work, self._number, cut, own)
+            return
+
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             values = [look(tiles[i]) for i, look in given]
             parts = [(piece, tiles[i]) for piece, i in taken]
             tape.run(ranges, values, parts, workspace)
 
-        share = math.prod(
-            (high - low) / max(tiling.axes.extents[line], 1) for line, (low, high) in ranges.items()
-        )
-        self._steps.add(self._kernel, operands, self._work * share, action)
+        self._steps.add(self._kernel, operands, work, action)
 
     def _coords(self, node: Node, at: dict[int, int]) -> tuple[int, ...]:
         return tuple(at.get(line, 0) for line in self._tiling.axes.of(node))

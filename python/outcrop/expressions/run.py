@@ -17,6 +17,7 @@ from outcrop.config import memory_budget
 from outcrop.errors import BudgetError
 from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
+from outcrop.expressions.floating import FloatingErrors
 from outcrop.expressions.folding import Reshape
 from outcrop.expressions.functions import Copy
 from outcrop.expressions.gathers import Alias, Gather, Take
@@ -80,12 +81,12 @@ class Planned:
         timeline: str | None = None,
     ) -> None:
         """Compute the results to their stores, and commit these."""
-        lowered, errors = self._lowered, np.geterr()
+        lowered, errors = self._lowered, FloatingErrors()
 
         def step(number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             # Warnings are what the caller has asked for, whichever thread computes.
             try:
-                with np.errstate(**errors):
+                with errors.setting():
                     lowered.run(number, tiles, workspace)
             except BaseException as error:
                 # Whoever looks at the frames of a traceback would see memory that others have now.
@@ -94,7 +95,7 @@ class Planned:
                 raise
 
         numbered = list(zip(lowered.outputs, outputs, strict=True))
-        self._plan.run(step, numbered, progress, timeline)
+        self._plan.run(step, errors.tell, errors.ignored, numbered, progress, timeline)
 
 
 def _forget_frames(error: BaseException) -> None:

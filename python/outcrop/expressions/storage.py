@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -15,13 +15,30 @@ from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.nodes import Leaf, Node, Scan
 from outcrop.views import NewAxis, Span
 
-__all__ = ["Look", "Storage", "Stored", "Wanted"]
+__all__ = ["Look", "Storage", "Stored", "Wanted", "look_at_result"]
 
 _STAGING = 64
 """What part of the budget a load may have to bring elements in order."""
 
-Look: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
-"""What shows the memory of a tile as elements of a node."""
+
+@dataclass(frozen=True)
+class Look:
+    """How the memory of a tile shows elements of a node.
+
+    Attributes
+    ----------
+    show : callable
+        What shows an array as another one.
+    axes : tuple of tuple or None
+        Of each axis, which one of the tile it is, None for a new one, and the step along it. None
+        where that does not say it all.
+    """
+
+    show: Callable[[NDArray[Any]], NDArray[Any]]
+    axes: tuple[tuple[int | None, int], ...] | None
+
+    def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
+        return self.show(tile)
 
 
 @dataclass(frozen=True)
@@ -181,18 +198,27 @@ def _in_source(leaf: Leaf, coords: Sequence[int]) -> tuple[int, ...]:
 
 def _look_at_view(leaf: Leaf) -> Look:
     view = leaf.view
+    sources = [None if isinstance(source, NewAxis) else source for source in view.axes]
+    axes = tuple([(s, 1 if s is None else view.span(a).step) for a, s in enumerate(sources)])
     if view.is_box and all(isinstance(s, Span) for s in view.selectors):
-        return _as_it_is
+        return Look(_as_it_is, axes)
     # A tile has the elements between those that steps select, too.
     key = [slice(None, None, s.step) if isinstance(s, Span) else 0 for s in view.selectors]
-    return view.arranger(key)
+    return Look(view.arranger(key), axes if all(step > 0 for _, step in axes) else None)
+
+
+def look_at_result(node: Node) -> Look:
+    """What shows a tile of what a node is stored to, as the elements that it has there."""
+    return Look(_as_it_is, tuple([(axis, 1) for axis in range(node.ndim)]))
 
 
 def _look_at(node: Node, *, in_parts: bool) -> Look:
     dtype, other = node.dtype, dtype_name(node.dtype) != storable(node.dtype)
+    axes = tuple([(axis + in_parts, 1) for axis in range(node.ndim)])
     if in_parts:
-        return (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
-    return (lambda tile: tile.view(dtype)) if other else _as_it_is
+        show = (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
+        return Look(show, axes)
+    return Look((lambda tile: tile.view(dtype)) if other else _as_it_is, axes)
 
 
 def _as_it_is(tile: NDArray[Any]) -> NDArray[Any]:

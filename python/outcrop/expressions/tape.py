@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop._source import MemorySource, dtype_name
+from outcrop.expressions import native
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.functions import Apply
 from outcrop.expressions.gathering import Gathered, Ranges
@@ -35,6 +36,10 @@ _MOVED = 4 << 20
 """Bytes of a strip of what is read and written, at most: they stay in the cache that cores share,
 where they are used twice; and some microseconds of the interpreter for each strip are little."""
 
+_NATIVE = 256 << 10
+"""Bytes of a strip of all that is read, written and passed on, where it takes no interpreter: they
+stay in a core's own cache, where they are used twice."""
+
 _DEPTH = 512
 """Indices of a strip, at least, where each is multiplied with, or added to, a large matrix."""
 
@@ -56,6 +61,17 @@ class Tape:
         What of that goes to tiles, one each, after the inputs.
     strip : int, optional
         Indices of a strip along the line. Sums within a step depend on it in their last bits.
+
+    Attributes
+    ----------
+    values : dict
+        Those of all nodes, by their ids.
+    is_native : bool
+        Whether the compiled core can do it, without the interpreter.
+    early, late : list of Node
+        What is computed before the strips, and for each of them.
+    room : tuple of int
+        Where the workspace has room for products.
     """
 
     def __init__(
@@ -81,10 +97,13 @@ class Tape:
                 self.values[id(node)] = Value(
                     node, place, lines, along, place < len(inputs) + len(outputs)
                 )
+        self.is_native = all(map(native.can_compute, computed))
         self.strip = self._strip() if strip is None else strip
         borrowed = [n for n in computed if _is_in_memory(n)]
-        early = [n for n in computed if not self._is_in_strips(n) and not _is_in_memory(n)]
-        late = [n for n in computed if self._is_in_strips(n)]
+        self.early = early = [
+            n for n in computed if not self._is_in_strips(n) and not _is_in_memory(n)
+        ]
+        self.late = late = [n for n in computed if self._is_in_strips(n)]
         self.scans = [
             node
             for node in computed
@@ -93,7 +112,8 @@ class Tape:
         self.product_memory, self.beside = self._product_memory()
         parts, end = self._place(early, late)
         self.workspace = end + self.product_memory
-        rooms = parts, slice(end, self.workspace)
+        self.room = end, self.workspace
+        rooms = parts, slice(*self.room)
         self._borrowed = [self.values[id(n)] for n in borrowed]
         self._passed_early = [v for n in early if (v := self.values[id(n)]).offset is not None]
         self._passed = [v for n in late if (v := self.values[id(n)]).offset is not None]
@@ -161,7 +181,10 @@ class Tape:
             ),
             default=1,
         )
-        strip = min(_PASSED // max(passed, 1), _MOVED // max(row, 1))
+        if self.is_native:
+            strip = _NATIVE // max(row + 2 * passed, 1)
+        else:
+            strip = min(_PASSED // max(passed, 1), _MOVED // max(row, 1))
         if any(self._is_large(node) for node in self.computed if isinstance(node, Contract)):
             strip = max(strip, _DEPTH)
         return max(min(strip, extent), 1)

@@ -1,0 +1,144 @@
+use super::inner::run;
+use super::view::{PerAxis, View};
+use super::{Function, Instruction, Lines, Loop, Place, Shown, Steps, Tape, Value, When};
+use outcrop_engine::program::{Operand, TileId};
+use outcrop_store::DType;
+use proptest::prelude::*;
+use std::ffi::{c_char, c_void};
+
+/// Adds numbers, and counts calls.
+unsafe extern "C" fn add(args: *mut *mut c_char, count: *mut isize, steps: *mut isize, calls: *mut c_void) {
+    // SAFETY: two operands and a result, as the tests have it.
+    unsafe {
+        for i in 0..*count {
+            let at = |n: usize| (*args.add(n)).offset(i * *steps.add(n)).cast::<i64>();
+            *at(2) = *at(0) + *at(1);
+        }
+        *calls.cast::<usize>() += 1;
+    }
+}
+
+fn view(memory: &mut [i64], shape: &[usize], strides: &[isize]) -> View {
+    let strides = strides.iter().map(|s| s * 8).collect();
+    View { start: memory.as_mut_ptr().cast(), shape: shape.iter().copied().collect(), strides }
+}
+
+/// Sums of two operands in a dense array of a shape, and in how many calls.
+fn sums(one: &View, other: &View, shape: &[usize]) -> (Vec<i64>, usize) {
+    let mut made = vec![0i64; shape.iter().product()];
+    let out = View::dense(made.as_mut_ptr().cast(), shape.iter().copied().collect(), 8);
+    let mut calls = 0usize;
+    // SAFETY: the views are of the tests' vectors.
+    unsafe { run(add, (&raw mut calls).cast(), &[(one, 8), (other, 8), (&out, 8)]).unwrap() };
+    (made, calls)
+}
+
+#[test]
+fn what_follows_one_another_is_one_call() {
+    let (mut a, mut b): (Vec<i64>, Vec<i64>) = ((0..24).collect(), (0..24).map(|i| 100 * i).collect());
+    let (one, other) = (view(&mut a, &[2, 3, 4], &[12, 4, 1]), view(&mut b, &[2, 3, 4], &[12, 4, 1]));
+    let (made, calls) = sums(&one, &other, &[2, 3, 4]);
+    assert_eq!(made, (0..24).map(|i| 101 * i).collect::<Vec<_>>());
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn operands_broadcast() {
+    let (mut a, mut b): (Vec<i64>, Vec<i64>) = ((0..4).collect(), vec![10, 20, 30]);
+    let (row, column) = (view(&mut a, &[4], &[1]), view(&mut b, &[3, 1], &[1, 1]));
+    let (made, calls) = sums(&row, &column, &[3, 4]);
+    assert_eq!(made, [10, 11, 12, 13, 20, 21, 22, 23, 30, 31, 32, 33]);
+    assert_eq!(calls, 3);
+    let mut number = vec![5];
+    let (made, calls) = sums(&row, &view(&mut number, &[], &[]), &[4]);
+    assert_eq!((made, calls), (vec![5, 6, 7, 8], 1));
+}
+
+#[test]
+fn what_does_not_broadcast_is_refused() {
+    let (mut a, mut b) = (vec![0; 4], vec![0; 8]);
+    let (one, other) = (view(&mut a, &[4], &[1]), view(&mut b, &[4], &[1]));
+    let out = view(&mut [0; 3], &[3], &[1]);
+    // SAFETY: nothing is called.
+    unsafe { run(add, std::ptr::null_mut(), &[(&one, 8), (&other, 8), (&out, 8)]).unwrap_err() };
+    let (more, out) = (view(&mut b, &[2, 4], &[4, 1]), view(&mut a, &[4], &[1]));
+    // SAFETY: as above.
+    unsafe { run(add, std::ptr::null_mut(), &[(&more, 8), (&other, 8), (&out, 8)]).unwrap_err() };
+}
+
+proptest! {
+    /// Of operands that lie in any way, also backwards, each element is taken once, from its place.
+    #[test]
+    fn elements_are_those_of_their_indices(
+        shape in prop::collection::vec(0usize..5, 0..4),
+        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        steps in prop::collection::vec(1usize..3, 4),
+        backwards in prop::collection::vec(any::<bool>(), 4),
+        single in prop::collection::vec(any::<bool>(), 4),
+    ) {
+        // Axes from the fastest to the slowest, with gaps between.
+        let ndim = shape.len();
+        let (mut strides, mut reach, mut first) = (vec![0isize; ndim], 1isize, 0isize);
+        for axis in order.into_iter().filter(|&a| a < ndim) {
+            let stride = reach * steps[axis] as isize;
+            let last = stride * (shape[axis].max(1) as isize - 1);
+            (strides[axis], first) = if backwards[axis] { (-stride, first + last) } else { (stride, first) };
+            reach += last;
+        }
+        let mut memory: Vec<i64> = (0..reach as i64).collect();
+        let mut one = view(&mut memory, &shape, &strides);
+        one.start = one.start.wrapping_offset(first * 8);
+        let other_shape: Vec<usize> = shape.iter().zip(&single).map(|(&n, &s)| if s { 1 } else { n }).collect();
+        let mut thousands: Vec<i64> = (0..625).map(|i| i * 1000).collect();
+        let other = View::dense(thousands.as_mut_ptr().cast(), other_shape.iter().copied().collect(), 8);
+        let (made, _) = sums(&one, &other, &shape);
+        for (i, &sum) in made.iter().enumerate() {
+            let mut rest = i;
+            let mut index: PerAxis<usize> = PerAxis::from_elem(0, ndim);
+            for axis in (0..ndim).rev() {
+                (rest, index[axis]) = (rest / shape[axis], rest % shape[axis]);
+            }
+            let own = first + index.iter().zip(&strides).map(|(&i, s)| i as isize * s).sum::<isize>();
+            let there = index.iter().zip(&other_shape).fold(0, |at, (&i, &n)| at * n + i.min(n - 1));
+            prop_assert_eq!(sum, own as i64 + 1000 * there as i64);
+        }
+    }
+}
+
+/// A tape that adds a tile to another one, each along two lines of 10 and 20 indices, of which the first one is cut.
+fn adding(values: Vec<usize>, function: Function) -> outcrop_store::Result<Tape> {
+    let lines = Lines { extents: vec![10, 20], cut: vec![0], strips: Some((0, 4)) };
+    let shown: Vec<Shown> = (0..2).map(|axis| Shown { axis: Some(axis), step: 1 }).collect();
+    let value = |i| Value { dtype: DType::I64, lines: vec![0, 1], place: Place::Tile(i, shown.clone()) };
+    let own = Loop { name: "add".into(), function, data: std::ptr::null_mut(), values };
+    // SAFETY: it is not run.
+    unsafe {
+        Tape::new(lines, (0..2).map(value).collect(), vec![(When::Strip, Instruction::Loop(own))], 0..0)
+    }
+}
+
+#[test]
+fn a_tape_knows_its_values() {
+    assert_eq!(adding(vec![0, 1, 0], add).unwrap().tiles(), 2);
+    adding(vec![0, 2, 0], add).unwrap_err();
+    adding(vec![], add).unwrap_err();
+    adding(vec![0; 5], add).unwrap_err();
+}
+
+#[test]
+fn steps_stay_inside_their_arrays_and_write_what_is_theirs() {
+    let mut steps = Steps::default();
+    let tape = steps.tape(adding(vec![0, 1, 0], add).unwrap());
+    let (read, update) = (Operand::read(TileId(3)), Operand::update(TileId(5)));
+    steps.push(tape, &[(5, 10)], &[1, 0], &[read, update]).unwrap();
+    steps.push_other();
+    steps.push(tape, &[(5, 10)], &[0, 1], &[read, update]).unwrap_err();
+    steps.push(tape, &[(5, 11)], &[1, 0], &[read, update]).unwrap_err();
+    steps.push(tape, &[(5, 4)], &[1, 0], &[read, update]).unwrap_err();
+    steps.push(tape, &[(5, 10)], &[1, 2], &[read, update]).unwrap_err();
+    steps.push(tape, &[], &[1, 0], &[read, update]).unwrap_err();
+    steps.push(tape + 1, &[(5, 10)], &[1, 0], &[read, update]).unwrap_err();
+    assert!(steps.tape_of(0).is_some());
+    assert!(steps.tape_of(1).is_none());
+    assert!(steps.tape_of(2).is_none());
+}
