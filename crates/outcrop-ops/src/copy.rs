@@ -312,13 +312,13 @@ fn plan_as_it_is(
     let one = job.best(&unit);
     let mut ways = Vec::new();
     // In the end, all is to be durable.
-    let durable = |mut last: Expected, again| {
-        last.seconds += job.devices.1.keeping(bytes, again);
+    let durable = |mut last: Expected| {
+        last.seconds += job.devices.1.keeping(bytes);
         last
     };
     if is_worth_two(&job, &one) {
         ways.extend(two_passes(&job).map(|(mut passes, scratch)| {
-            let last = passes.pop().map(|last| durable(last, scratch.is_none()));
+            let last = passes.pop().map(durable);
             passes.extend(last);
             Way::Passes { passes, scratch }
         }));
@@ -326,7 +326,7 @@ fn plan_as_it_is(
     }
     match one {
         // Where they take the same time, the first of them is taken.
-        Ok(one) => ways.insert(0, Way::Passes { passes: vec![durable(one, false)], scratch: None }),
+        Ok(one) => ways.insert(0, Way::Passes { passes: vec![durable(one)], scratch: None }),
         Err(error) if ways.is_empty() => return Err(least(&mut job, error)),
         Err(_) => {}
     }
@@ -397,10 +397,18 @@ fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {
 /// How much longer than moving all bytes once a single pass may take before two are considered.
 const WORTH_TWO: f64 = 1.15;
 
+/// Bytes that are moved in one pass where memory holds all of them. For more, it may take longer to use so much memory for
+/// the first time.
+const ALL_AT_ONCE: u64 = 64 << 20;
+
 /// Whether more than one pass may be worth it.
 fn is_worth_two(job: &Task<'_>, one: &Result<Expected>) -> bool {
     let bytes = job.target.info().nbytes();
     let Ok(one) = one else { return true };
+    // What is all in memory at once is moved in the longest pieces there are.
+    if one.pass.groups.pieces() == 1 && bytes <= ALL_AT_ONCE {
+        return false;
+    }
     let least = job.devices.0.read(bytes, 1).max(job.devices.1.write(bytes, 1, false));
     one.pass.groups.cut != Cut::Group
         && one.seconds >= WORTH_TWO * least.max(job.devices.1.both(bytes, bytes, false))

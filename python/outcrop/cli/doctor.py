@@ -19,7 +19,7 @@ __all__ = ["doctor"]
 
 @click.command()
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path())
-@click.option("--quick", is_flag=True, help="Measure for a second rather than half a minute.")
+@click.option("--quick", is_flag=True, help="Measure for a second rather than twenty.")
 @click.option("--json", "as_json", is_flag=True, help="Print the device profile as JSON.")
 @pass_session
 def doctor(session: Session, directory: str, quick: bool, as_json: bool) -> None:

@@ -154,10 +154,9 @@ impl Keeping {
         let alone = (to.read(panels, 1), to.write(panels, 1, true));
         let turned_over = to.at_once(alone.0, alone.1, true).max(to.both(panels, panels, true));
         let second = to.write(kept, 1, false) + turned_over + job.turned(waits * bytes, itemsize);
-        let durable = to.keeping(kept, false) + to.keeping(panels, true);
         let all = (alone.0 / waits, alone.1 / waits);
         let between = self.waiting as f64 * job.between(&self.turning.groups, all);
-        [first, second + between + durable]
+        [first, second + between + to.keeping(target.nbytes())]
     }
 
     /// Bytes of what a load unit leaves in a panel, roughly.

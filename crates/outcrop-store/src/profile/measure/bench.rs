@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Budget, Frame};
 use crate::io::disk::{LentQueue, free_space};
 use crate::io::{Cancel, Disk, DiskFile, IoQueue, Transfer};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ const MIB: usize = 1 << 20;
 const PART: u64 = 4 << 20;
 /// Requests from this size on are read by two queues in turn; see [`Bench::read`].
 const LARGE: usize = 128 << 10;
+/// What is written is made durable when it is as much: that can take a second for each GiB, and cannot be stopped.
+const ROUND: u64 = 256 << 20;
 
 /// What is measured with.
 pub(super) struct Bench<'a> {
@@ -92,7 +95,7 @@ impl<'a> Bench<'a> {
     /// Writes from the file's start on, and gives the bytes, too.
     fn write_through(&mut self, time: Duration) -> Result<(u64, Lasting)> {
         let started = Instant::now();
-        let mut done = 0;
+        let (mut done, mut flushed) = (0, Flushed::default());
         // Larger steps drain the queue less often; smaller ones look at the clock in time.
         let mut parts = 1;
         while done < self.len && (done == 0 || started.elapsed() < time) {
@@ -108,18 +111,14 @@ impl<'a> Bench<'a> {
                 .map_err(|e| e.at(self.dir))?;
             // The page cache would take it all, and then be synced for longer than there is time.
             sync_buffered(&self.file, self.dir)?;
+            if done / ROUND < end / ROUND || end == self.len {
+                flushed.flush(&self.file, self.dir, self.cancel)?;
+            }
             done = end;
             parts = (parts * 2).min(16);
         }
-        Ok((done, self.kept(&self.file, started, done, done)?))
-    }
-
-    /// Makes durable what was written since `started`, `written` bytes of `moved`.
-    fn kept(&self, file: &DiskFile, started: Instant, moved: u64, written: u64) -> Result<Lasting> {
-        let bytes_per_second = moved as f64 / seconds_since(started);
-        let then = Instant::now();
-        make_durable(file, self.dir)?;
-        Ok(Lasting { bytes_per_second, keeping: seconds_since(then) / written.max(1) as f64 })
+        flushed.flush(&self.file, self.dir, self.cancel)?;
+        Ok((done, flushed.lasting(started.elapsed(), done, done)))
     }
 
     /// Bytes in a second of random reads.
@@ -196,26 +195,48 @@ impl<'a> Bench<'a> {
         make_file(self.disk, self.dir, self.len)
     }
 
-    /// Bytes in a second of large reads, and writes to the first `room` bytes of another file at the same time, two
-    /// queues in two threads; and the bytes written. It ends when one of them has nothing more to do.
+    /// Large reads, and writes to the first `room` bytes of another file at the same time, two queues in two threads; and
+    /// the bytes written. It ends when one of them has nothing more to do.
     pub(super) fn both(&mut self, other: &DiskFile, room: u64, time: Duration) -> Result<(Lasting, u64)> {
         let request = MIB.min(self.len as usize / 4);
         self.file.drop_cache();
         let order = Order::new(request, self.len);
         let end = self.write_end(0, request, time).min(room);
+        let started = Instant::now();
+        let (mut read, mut written, mut flushed) = (0, 0, Flushed::default());
+        while written < end && (written == 0 || started.elapsed() < time) {
+            let range = written..(written + ROUND).min(end);
+            let moved = self.both_once(other, range.clone(), request, &order)?;
+            (read, written) = (read + moved.0, written + moved.1);
+            flushed.flush(other, self.dir, self.cancel)?;
+            if written < range.end {
+                break;
+            }
+        }
+        Ok((flushed.lasting(started.elapsed(), read + written, written), written))
+    }
+
+    /// Reads while a range is written. Gives the bytes read and written.
+    fn both_once(
+        &mut self,
+        other: &DiskFile,
+        range: Range<u64>,
+        request: usize,
+        order: &Order,
+    ) -> Result<(u64, u64)> {
         // Three quarters of the memory for reading; what is written can be the same again and again.
         let share = MEMORY / 4 * 3;
         let memory = Memory(self.memory.as_ptr());
         let (file, dir, cancel) = (&self.file, self.dir, self.cancel);
         let [first, second] = &mut self.queues;
-        let clock = Clock::new(time);
+        let clock = Clock::new(Duration::MAX);
         let (read, written) = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 let memory = memory.part(share);
                 // SAFETY: the last quarter of the frame is not written to by anybody, and frame and files
                 // outlive the scope.
                 let run = unsafe {
-                    write_lane(second, other, 0..end, request, memory, MEMORY - share, 8, &clock, cancel)
+                    write_lane(second, other, range, request, memory, MEMORY - share, 8, &clock, cancel)
                 };
                 // Alone, the other direction would be faster.
                 clock.stop();
@@ -223,11 +244,34 @@ impl<'a> Bench<'a> {
             });
             // SAFETY: the first three quarters of the frame are this lane's alone, and frame and file
             // outlive the scope.
-            let run = unsafe { read_lane(first, file, &order, memory, share, 16, &clock, cancel) };
+            let run = unsafe { read_lane(first, file, order, memory, share, 16, &clock, cancel) };
             clock.stop();
             (run.map_err(|e| e.at(dir)), writer.join().expect("writing does not panic"))
         });
-        let (read, written) = (read?, written?);
-        Ok((self.kept(other, clock.started, read + written, written)?, written))
+        Ok((read?, written?))
+    }
+}
+
+/// The time in which what was written was made durable.
+#[derive(Default)]
+struct Flushed(Duration);
+
+impl Flushed {
+    /// Nothing stops it once it has begun.
+    fn flush(&mut self, file: &DiskFile, dir: &Path, cancel: &Cancel) -> Result<()> {
+        cancel.check()?;
+        let started = Instant::now();
+        make_durable(file, dir)?;
+        self.0 += started.elapsed();
+        Ok(())
+    }
+
+    /// What follows from it, where `moved` bytes took `time` with it, and `written` of them were written.
+    fn lasting(&self, time: Duration, moved: u64, written: u64) -> Lasting {
+        let moving = time.saturating_sub(self.0).as_secs_f64().max(1e-9);
+        Lasting {
+            bytes_per_second: moved as f64 / moving,
+            keeping: self.0.as_secs_f64() / written.max(1) as f64,
+        }
     }
 }
