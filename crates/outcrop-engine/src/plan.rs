@@ -18,6 +18,8 @@ const MOVERS: usize = 4;
 /// Seconds of reading by which loads should run ahead of the steps: steps differ in length, and the
 /// disk in speed, from moment to moment.
 const AHEAD_SECONDS: f64 = 0.02;
+/// Bytes of that, at most: of what a fast device reads in a moment, more is worth more as tiles that stay.
+const AHEAD_MOST: usize = 48 << 20;
 
 /// The stores of a program's arrays, by number; `None` for temporaries, and for outputs that are not there yet.
 pub type Stores<'a> = &'a [Option<Arc<dyn Store>>];
@@ -332,7 +334,7 @@ fn divide(
     }
     // By what the device reads in a moment, and not less than what the loaders have in flight.
     let frame = program.arrays().iter().map(|a| a.frame).max().unwrap_or(0);
-    let wanted = ((speeds.read * AHEAD_SECONDS) as usize).max(chosen.loaders * frame);
+    let wanted = ((speeds.read * AHEAD_SECONDS) as usize).min(AHEAD_MOST).max(chosen.loaders * frame);
     let room = room(&chosen);
     Some((chosen, room - wanted.min(room / 8).min(room - least)))
 }
