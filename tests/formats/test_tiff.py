@@ -485,7 +485,13 @@ def test_any_shape_out_of_core(
         assert found.shape == shape
         if found[key].nbytes < 64 << 10:
             np.testing.assert_array_equal(found[key].compute(), plain[key])
-        saved = found.save(Path(directory) / "b.tif")
+        try:
+            saved = found.save(Path(directory) / "b.tif")
+        except oc.BudgetError as error:
+            # A tile of large elements may have more than the budget. What is named as enough is.
+            assert np.prod(options["tile"]) * plain.dtype.itemsize * samples > 192 << 10
+            with oc.config(memory=error.needed):
+                saved = found.save(Path(directory) / "b.tif")
         np.testing.assert_array_equal(tifffile.imread(saved.path), plain)
         assert saved.attributes == found.attributes
 
