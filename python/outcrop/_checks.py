@@ -21,6 +21,7 @@ __all__ = [
     "check_path",
     "check_shape",
     "check_tile",
+    "unmasked",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -126,3 +127,19 @@ def check_path(path: StrPath) -> str:
         raise InvalidTypeError(
             f"expected a path (str or os.PathLike), got {type(path).__name__}"
         ) from None
+
+
+def unmasked(x: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+    """The elements of an array in memory.
+
+    Raises
+    ------
+    UnsupportedError
+        Some are masked: nothing here would leave them out.
+    """
+    if np.ma.is_masked(x):
+        raise UnsupportedError(
+            "masked elements would be taken for others; x.filled(numpy.nan) and NaN-aware "
+            "functions, or where=, leave them out"
+        )
+    return np.asarray(x, dtype)

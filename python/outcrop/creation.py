@@ -16,6 +16,7 @@ from outcrop._checks import (
     check_order,
     check_path,
     check_shape,
+    unmasked,
 )
 from outcrop._codecs import Codecs
 from outcrop._save import create_store
@@ -334,7 +335,7 @@ def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
     Raises
     ------
     UnsupportedError
-        The dtype is not supported, or `x` is an `Array` of another one.
+        The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
 
     Examples
     --------
@@ -349,7 +350,7 @@ def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
                 "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
             )
         return x
-    array = np.asarray(x, kind)
+    array = unmasked(x, kind)
     found = check_dtype(array.dtype, swapped=True)
     if not found.isnative:
         found = found.newbyteorder("=")

@@ -124,3 +124,15 @@ def test_results_that_are_held_are_named(desk: Any) -> None:
         assert caught.value.needed > 8 << 20
         held.clear()
         X[:1500].compute()
+
+
+def test_masked_elements_are_refused() -> None:
+    """They were taken for others, in silence, where they were the second operand."""
+    masked = np.ma.masked_array(np.arange(6.0), mask=[0, 1] * 3)
+    x = oc.ones(6)
+    for asked in (lambda: x + masked, lambda: np.add(masked, x), lambda: oc.asarray(masked)):
+        with pytest.raises(oc.UnsupportedError, match="masked"):
+            asked()
+    whole = np.ma.masked_array(np.arange(6.0))
+    np.testing.assert_array_equal((x + whole).compute(), np.arange(6.0) + 1)
+    np.testing.assert_array_equal((x + masked.filled(7)).compute(), masked.filled(7) + 1)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._checks import check_dtype
+from outcrop._checks import check_dtype, unmasked
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
 from outcrop._source import ConjugateSource, MemorySource, Source
 from outcrop.array import Array
@@ -223,7 +223,7 @@ def argument(x: Any) -> Any:
         return node_of(x)
     if type(x) in (int, float, complex):
         return x
-    array = np.asarray(x)
+    array = unmasked(x)
     if array.dtype.kind not in "biufc":
         raise InvalidTypeError(f"elements of type {array.dtype} do not take part in expressions")
     return Leaf.of(MemorySource(array), View.whole(array.shape))

@@ -6,6 +6,7 @@ never written. A node that sums over a cut line is there only when the pass is o
 it belongs to a later *stage*.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -114,6 +115,11 @@ class Grouping:
         for one in families.values():
             self._close(one)
         return list(families.values())
+
+    def cells(self) -> int:
+        """How many cells all passes have, each of which is a step at least."""
+        count = self.tiling.count
+        return sum(math.prod(count(line) for line in group.lines) for group in self.groups)
 
     def order(self, group: Group, *, turned: bool = False) -> tuple[int, ...]:
         """The lines of a group, the slowest first; the fastest first where `turned`."""

@@ -38,6 +38,10 @@ _WORTHWHILE = 256 << 10
 times as long as planning a step."""
 
 
+_STEP = 16
+"""Bytes of a program for each step, at least: with more steps than the budget holds, it is not made."""
+
+
 class Planned:
     """A plan for several results.
 
@@ -135,6 +139,8 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten([node for node, _ in wanted])
     error: BudgetError | None = None
     for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
+        if error is not None and grouping.cells() * _STEP > memory_budget():
+            continue
         try:
             found = _best(given, grouping)
             if found.facts["bytes_read"] <= way.most:
