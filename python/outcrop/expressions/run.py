@@ -39,7 +39,7 @@ times as long as planning a step."""
 
 
 _STEP = 16
-"""Bytes of a program for each step, at least: with more steps than the budget holds, it is not made."""
+"""Bytes of a program for each step, at least. With more steps than fit, none is made."""
 
 
 class Planned:
