@@ -187,9 +187,7 @@ def plan_solve_triangular(
 class Draft:
     """A program being made."""
 
-    def __init__(
-        self, remark: str, workspace: int, beside: int, frugal: bool, calls_back: bool
-    ) -> None: ...
+    def __init__(self, remark: str, workspace: int, beside: int, calls_back: bool) -> None: ...
     # Each gives the array's number, and that of its first tile; the others follow in row-major order.
     def input(
         self,
@@ -198,7 +196,6 @@ class Draft:
         start: Sequence[int],
         shape: Sequence[int],
         tile: Sequence[int],
-        room: int,  # bytes of staging memory that a load may have
     ) -> tuple[int, int]: ...
     def output(
         self,
@@ -213,6 +210,12 @@ class Draft:
     ) -> tuple[int, int]: ...
     def kernel(self, kind: int, rate: float) -> int: ...
     def tape(self, tape: TapeDraft, room: tuple[int, int]) -> int: ...
+    def check(
+        self,
+        steps: int,
+        operands: int,
+        kinds: Sequence[Sequence[int]],  # the arrays that each kind of step has tiles of
+    ) -> None: ...
     def steps(
         self,
         kernels: NDArray[np.uint16],
@@ -268,9 +271,9 @@ def has_loop(ufunc: np.ufunc, number: int) -> bool: ...
 class ProgramPlan:
     """A program that has been scheduled."""
 
-    chosen: int
     facts: dict[str, Any]
 
+    def is_better_than(self, other: ProgramPlan) -> bool: ...
     def run(
         self,
         function: Callable[[int, tuple[NDArray[Any], ...], NDArray[np.uint8]], None],
@@ -281,7 +284,7 @@ class ProgramPlan:
         timeline: str | None,
     ) -> None: ...
 
-def plan_programs(drafts: Sequence[Draft]) -> ProgramPlan: ...
+def plan_program(draft: Draft) -> ProgramPlan: ...
 def multiply(
     dtype: str,
     c: NDArray[Any],

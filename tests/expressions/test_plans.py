@@ -1,5 +1,6 @@
 """Plans of expressions: the orders of their steps, and what they cost."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -178,15 +179,31 @@ def test_who_stops_at_the_end_has_stopped(desk: Any) -> None:
 
 
 def test_the_least_budget_that_would_do(desk: Any) -> None:
-    # Of many small tiles there is more to keep account of, and large ones would need less.
+    # Of many small tiles there is more to keep account of, and large ones need less.
     X, w = desk.put(np.ones((1000, 600)), tile=100), oc.zeros(600)
     for _ in range(60):
         w = w - 1e-7 * (X.T @ (X @ w - X[:, 0]))
-    with oc.config(memory="1MiB"), pytest.raises(oc.BudgetError) as caught:
+    with oc.config(memory="512KiB"), pytest.raises(oc.BudgetError) as caught:
         oc.plan(w)
     assert caught.value.needed is not None
+    assert caught.value.needed <= 1 << 20
     with oc.config(memory=caught.value.needed):
         assert oc.plan(w).bytes_read > 0
+
+
+def test_more_steps_than_there_is_memory_for(desk: Any) -> None:
+    # In tiles for such a budget there are millions of steps, which are not made to be refused.
+    A, B = (desk.put(np.ones(shape, "c16"), tile=200) for shape in [(700, 800), (800, 900)])
+    chain = (A @ (B @ desk.put(np.ones((900, 700), "c16"), tile=200))).T
+    started = time.process_time()
+    with oc.config(memory="300KiB"), pytest.raises(oc.BudgetError) as caught:
+        oc.plan(chain @ np.sqrt(chain))
+    refusing = time.process_time() - started
+    assert caught.value.needed is not None
+    with oc.config(memory=caught.value.needed):
+        started = time.process_time()
+        assert oc.plan(chain @ np.sqrt(chain)).bytes_read > 0
+        assert refusing < 5 * (time.process_time() - started)
 
 
 def test_what_is_not_planned(desk: Any) -> None:

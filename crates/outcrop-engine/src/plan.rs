@@ -2,10 +2,10 @@
 
 use crate::execute::{self, Crew, Kernels, Timeline, Work};
 use crate::predict::{Prediction, Speeds, predict};
-use crate::program::{Program, Role, STEP_BYTES, TileId};
+use crate::program::{OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
 use crate::runtime::{Runtime, beside_arrays};
-use crate::schedule::{self, Schedule};
+use crate::schedule::{self, EVENT_BYTES, Schedule};
 use crate::stream::Watch;
 use outcrop_store::frame::charged;
 use outcrop_store::store::Store;
@@ -54,6 +54,18 @@ impl Plan {
     /// Bytes written, commits included.
     pub fn bytes_written(&self) -> u64 {
         self.schedule.bytes_written() + self.commit
+    }
+
+    /// What people are told of it where another one is better: its remark, bytes moved and seconds.
+    fn told(&self) -> (String, u64, f64) {
+        (self.program.remark.clone(), self.bytes_read() + self.bytes_written(), self.prediction.seconds)
+    }
+
+    /// Whether it is faster than another plan for the same job, or as fast to within a hundredth and moves less.
+    pub fn is_better_than(&self, other: &Plan) -> bool {
+        let (a, b) = (self.prediction.seconds, other.prediction.seconds);
+        let moved = |p: &Plan| p.bytes_read() + p.bytes_written();
+        if (a - b).abs() <= 0.01 * b { moved(self) < moved(other) } else { a < b }
     }
 
     /// Bytes of the budget in use at once, at most: tiles with those that run ahead, staging memory,
@@ -105,7 +117,7 @@ fn bookkeeping(program: &Program, schedule: &Schedule) -> usize {
 
 /// Memory of a schedule, before it is made.
 fn expected_bookkeeping(program: &Program) -> usize {
-    program.bytes() + 8 * program.len() + 4 * program.tiles()
+    program.bytes() + 2 * EVENT_BYTES * program.len() + EVENT_BYTES * program.tiles()
 }
 
 /// Plans a job for which there are several programs: the one predicted to be fastest.
@@ -133,11 +145,9 @@ pub fn choose(
         let frugal = program.frugal;
         match plan(runtime, program, stores, speeds, watch) {
             Ok(found) => {
-                let better = best.as_ref().is_none_or(|(_, b)| is_better(&found, b));
+                let better = best.as_ref().is_none_or(|(_, b)| found.is_better_than(b));
                 let loser = if better { best.replace((i, found)) } else { Some((i, found)) };
-                others.extend(loser.map(|(_, l)| {
-                    (l.program.remark.clone(), l.bytes_read() + l.bytes_written(), l.prediction.seconds)
-                }));
+                others.extend(loser.map(|(_, l)| l.told()));
             }
             Err(Error::Budget { needed, .. }) if frugal => {
                 least = Some(least.map_or(needed, |l| l.min(needed)));
@@ -161,16 +171,9 @@ fn too_little(runtime: &Runtime, what: &str, needed: u64) -> Error {
     Error::Budget { purpose, needed, budget: runtime.budget().limit() as u64 }
 }
 
-/// Whether a plan is faster, or as fast to within a hundredth and moves less.
-fn is_better(one: &Plan, other: &Plan) -> bool {
-    let (a, b) = (one.prediction.seconds, other.prediction.seconds);
-    let moved = |p: &Plan| p.bytes_read() + p.bytes_written();
-    if (a - b).abs() <= 0.01 * b { moved(one) < moved(other) } else { a < b }
-}
-
 /// Bytes for the tiles of a program's schedule, those that run ahead not counted; 0 where there is no
-/// room. The program has its arrays, but not its steps: there will be so many, the largest of which has
-/// tiles of `least` bytes. Programs are made to measure with this.
+/// room. The program has its arrays, but not its steps: there will be so many, of three operands, the largest of
+/// which has tiles of `least` bytes. Programs are made to measure with this.
 ///
 /// # Errors
 /// [`Error::Budget`] where the steps alone are more than there is memory, so that they are better not made.
@@ -182,17 +185,41 @@ pub fn capacity(
     least: usize,
 ) -> Result<usize> {
     let steps = usize::try_from(steps).unwrap_or(usize::MAX);
-    let arrays = program.bytes() + 4 * program.tiles();
-    let books = steps.saturating_mul(STEP_BYTES + 8).saturating_add(arrays);
-    let (limit, elsewhere) = available(runtime);
-    if steps > SHORT && books > limit {
-        // A step that finds none of its tiles in memory loads three, drops three, and stores one.
-        let most = steps.saturating_mul(STEP_BYTES + 8 * schedule::EVENT_BYTES).saturating_add(arrays);
-        let needed = (elsewhere + fixed(program, &smallest(program, 0)) + least).saturating_add(most);
-        let needed = if program.calls_back { needed.saturating_add(needed / (RESERVED - 1)) } else { needed };
-        return Err(too_little(runtime, program.name, needed as u64));
+    if steps > SHORT {
+        check_steps(runtime, program, (steps, steps.saturating_mul(3)), least)?;
     }
+    let books = steps.saturating_mul(STEP_BYTES + 3 * OPERAND_BYTES + 2 * EVENT_BYTES);
+    let books = books.saturating_add(program.bytes() + EVENT_BYTES * program.tiles());
+    let limit = available(runtime).0;
     Ok(divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity))
+}
+
+/// Looks whether so many steps, with so many operands in all, may fit into memory. The program has its arrays, but not
+/// its steps, and better gets none where they do not. The largest step has tiles of `least` bytes.
+///
+/// # Errors
+/// [`Error::Budget`] naming a budget that would do.
+pub fn check_steps(
+    runtime: &Runtime,
+    program: &Program,
+    (steps, operands): (usize, usize),
+    least: usize,
+) -> Result<()> {
+    let (limit, elsewhere) = available(runtime);
+    let bare = fixed(program, &smallest(program, 0)) + least + program.bytes();
+    let bytes = |of_step: usize, of_operand: usize| {
+        let (all, of_operands) = (steps.saturating_mul(of_step), operands.saturating_mul(of_operand));
+        all.saturating_add(of_operands).saturating_add(bare)
+    };
+    // Each tile comes into memory once, at least.
+    let fewest = bytes(STEP_BYTES + EVENT_BYTES, OPERAND_BYTES).saturating_add(EVENT_BYTES * program.tiles());
+    if fewest <= limit {
+        return Ok(());
+    }
+    // A step that finds none of its tiles in memory loads and drops each, and stores what others have left.
+    let most = bytes(STEP_BYTES + EVENT_BYTES, OPERAND_BYTES + 3 * EVENT_BYTES).saturating_add(elsewhere);
+    let needed = if program.calls_back { most.saturating_add(most / (RESERVED - 1)) } else { most };
+    Err(too_little(runtime, program.name, with_staging(program, needed) as u64))
 }
 
 /// Bytes of the budget that a run may have, and those that others have.
@@ -224,13 +251,21 @@ pub fn plan(
         Some(fitting) => fitting,
         None => {
             let needed = elsewhere + least_limit(&program, speeds, least, watch)?;
-            return Err(too_little(runtime, program.name, needed as u64));
+            return Err(too_little(runtime, program.name, with_staging(&program, needed) as u64));
         }
     };
     let prediction = predict(&program, &schedule, speeds, crew.room, watch)?;
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
+}
+
+/// A budget that would do, with what loads take more of it than of this one.
+fn with_staging(program: &Program, needed: usize) -> usize {
+    match program.staging_part {
+        0 => needed,
+        part => needed.saturating_add(charged(needed / (part - 1))),
+    }
 }
 
 /// Steps of programs whose least budget is found to within a hundredth or so. Of longer ones, what the program itself

@@ -102,8 +102,11 @@ struct Step {
     work: f32,
 }
 
-/// Bytes of memory that a step of three operands takes.
-pub const STEP_BYTES: usize = size_of::<Step>() + 3 * size_of::<Operand>();
+/// Bytes of memory that a step takes, its operands not counted.
+pub const STEP_BYTES: usize = size_of::<Step>();
+
+/// Bytes of memory that an operand of a step takes.
+pub const OPERAND_BYTES: usize = size_of::<Operand>();
 
 /// An operand of a step: a tile and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +188,9 @@ pub struct Program {
     pub beside: usize,
     /// Whether loading its inputs calls functions of the user's, which may load other arrays.
     pub calls_back: bool,
+    /// Which part of the budget a load may have for staging memory, so that it takes more of a larger one; 0 where that
+    /// does not depend on the budget.
+    pub staging_part: usize,
     /// A lower bound of the bytes read, with its source, where one is known.
     pub lower_bound: Option<(f64, &'static str)>,
 }
@@ -272,6 +278,12 @@ impl Program {
     pub fn kernel(&mut self, name: &'static str, rate: f64) -> u16 {
         self.kernels.push(Kernel { name, rate });
         self.kernels.len() as u16 - 1
+    }
+
+    /// Makes room for steps to come, with so many operands in all.
+    pub fn reserve(&mut self, steps: usize, operands: usize) {
+        self.steps.reserve_exact(steps);
+        self.operands.reserve_exact(operands);
     }
 
     /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands.

@@ -439,6 +439,7 @@ impl<'a> Placing<'a> {
     /// Of the tiles dropped last, as many as memory holds stay in it, for the next run.
     fn keep_the_last(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.events);
+        events.shrink_to_fit();
         if !self.policy.knows_the_future() || self.program_bytes() > MOST_OF_ALL * self.capacity {
             return events;
         }

@@ -31,7 +31,7 @@ mod _native {
         last_run, operations_seen, status,
     };
     #[pymodule_export]
-    use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_programs};
+    use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_program};
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]

@@ -27,6 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The name of all these programs.
 const NAME: &str = "expression";
 
+/// What part of the budget a load may have to bring elements in order.
+const STAGING_PART: usize = 64;
+
 /// Kinds of steps that there are names for.
 const KINDS: [&str; 5] = ["elementwise", "product", "reduce", "combine", "move"];
 
@@ -77,20 +80,19 @@ impl Draft {
 
 #[pymethods]
 impl Draft {
-    /// `workspace`: bytes for each thread's steps; `beside`: bytes that they take by themselves; `frugal`: whether it
-    /// is the one that takes the least memory; `calls_back`: whether steps call functions of the user's.
+    /// `workspace`: bytes for each thread's steps; `beside`: bytes that they take by themselves; `calls_back`: whether
+    /// steps call functions of the user's.
     #[new]
-    fn new(remark: String, workspace: usize, beside: usize, frugal: bool, calls_back: bool) -> Draft {
+    fn new(remark: String, workspace: usize, beside: usize, calls_back: bool) -> Draft {
         let mut program = Program::new(NAME);
         program.remark = remark;
         (program.workspace, program.beside) = (workspace, beside);
-        (program.frugal, program.calls_back) = (frugal, calls_back);
+        (program.calls_back, program.staging_part) = (calls_back, STAGING_PART);
         let (stores, raised, taped) = Default::default();
         Draft(Mutex::new(Some(Building { program, stores, raised, taped })))
     }
 
-    /// A box of a stored array; `room` are bytes of staging memory that a load may have.
-    #[allow(clippy::too_many_arguments, reason = "what an array is, once")]
+    /// A box of a stored array.
     fn input(
         &self,
         py: Python<'_>,
@@ -99,12 +101,12 @@ impl Draft {
         start: Vec<u64>,
         shape: Vec<u64>,
         tile: Vec<u64>,
-        room: usize,
     ) -> PyResult<Declared> {
         let (_, inner) = store.inner(py)?;
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let kept = Arc::clone(&inner);
+        let room = runtime(py)?.budget().limit() / STAGING_PART;
         self.declare(py, Some(inner), store.raised(), |program| {
             arrays::input(program, name, &kept, &region, &tile, room)
         })
@@ -154,6 +156,18 @@ impl Draft {
         })
     }
 
+    /// Looks whether there may be memory for so many steps with so many operands, before they are made; of each kind of
+    /// step, the arrays that it has tiles of.
+    fn check(&self, py: Python<'_>, steps: usize, operands: usize, kinds: Vec<Vec<u16>>) -> PyResult<()> {
+        let runtime = runtime(py)?;
+        self.with(py, |building| {
+            let program = &building.program;
+            let frames = |arrays: &Vec<u16>| arrays.iter().map(|&a| program.array_at(ArrayId(a)).frame).sum();
+            let least = kinds.iter().map(frames).max().unwrap_or(0);
+            plan::check_steps(&runtime, program, (steps, operands), least).map_err(|e| to_python(py, e))
+        })
+    }
+
     /// Adds steps: of each, its kernel, how many operands it has, its work, and the number of its tape, -1 where Python
     /// does it; all operands in a row, a tile's number times four, plus 1 where it is written whole and 2 where it is
     /// read and written; and of those that have a tape, the ranges of all cut lines and the places of tiles, in rows.
@@ -189,6 +203,7 @@ impl Draft {
                     Error::invalid("a step of a kind, or on a tile, that is not declared"),
                 ));
             }
+            program.reserve(kernels.len(), codes.len());
             let mut rest = codes;
             for (i, &kernel) in kernels.iter().enumerate() {
                 let (own, others) = rest.split_at(usize::from(counts[i]));
@@ -221,32 +236,21 @@ pub struct ProgramPlan {
     stores: Vec<Option<Arc<dyn store::Store>>>,
     raised: Vec<Raised>,
     taped: Taped,
-    /// Which of the programs it is.
-    #[pyo3(get)]
-    chosen: usize,
 }
 
-/// Schedules programs for one job, and takes the one that is predicted to be fastest.
+/// Schedules a program.
 #[pyfunction]
-pub fn plan_programs(py: Python<'_>, drafts: Vec<Bound<'_, Draft>>) -> PyResult<ProgramPlan> {
+pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
     let runtime = runtime(py)?;
-    let mut programs = Vec::new();
-    let mut rest = Vec::new();
-    for draft in &drafts {
-        let taken = draft.get().0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let gone = || to_python(py, Error::invalid("the program has been planned"));
-        let Building { program, stores, raised, taped } = taken.ok_or_else(gone)?;
-        programs.push(program);
-        rest.push((stores, raised, taped));
-    }
-    let (path, bytes) = programs.first().map_or_else(Default::default, |p| most_of(p, &rest[0].0));
-    let (chosen, plan) = run(py, &runtime, None, |watch| {
+    let taken = draft.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let gone = || to_python(py, Error::invalid("the program has been planned"));
+    let Building { program, stores, raised, taped } = taken.ok_or_else(gone)?;
+    let (path, bytes) = most_of(&program, &stores);
+    let plan = run(py, &runtime, None, |watch| {
         let speeds = runtime.speeds(&path, bytes);
-        let with_stores = programs.into_iter().zip(&rest).map(|(p, (stores, ..))| (p, &stores[..]));
-        plan::choose(&runtime, with_stores.collect(), speeds, watch)
+        Ok(plan::choose(&runtime, vec![(program, &stores[..])], speeds, watch)?.1)
     })?;
-    let (stores, raised, taped) = rest.swap_remove(chosen);
-    Ok(ProgramPlan { plan, runtime, stores, raised, taped, chosen })
+    Ok(ProgramPlan { plan, runtime, stores, raised, taped })
 }
 
 /// Where most of what a program reads is, and bytes of all of it.
@@ -266,6 +270,11 @@ impl ProgramPlan {
     #[getter]
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         facts_of(py, &self.plan, &self.runtime)
+    }
+
+    /// Whether it is better than another plan for the same job.
+    fn is_better_than(&self, other: &ProgramPlan) -> bool {
+        self.plan.is_better_than(&other.plan)
     }
 
     /// Runs it: `function(step, tiles, workspace)` does what a step is to do that no tape does. Of floating-point errors

@@ -4,6 +4,7 @@ The tree depends on the number of parts alone: so sums have the same bits whatev
 a pass, and the rounding errors of pairwise summation.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,8 @@ class Sum:
         kernel: int,
     ) -> None:
         self._root, self._lines = root, lines
+        # The numbers that make up one result are combined together.
+        self._family: Sequence[Node] = root.family() if isinstance(root, Reduce) else (root,)
         self._tiling, self._storage = tiling, storage
         self._steps, self._kernel = steps, kernel
         self._total = storage.parts(root)
@@ -60,6 +63,22 @@ class Sum:
             if draft is not None:
                 self._tape = steps.tape(root, lambda: draft, (0, 0))
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many steps combine parts, and how many operands they have in all."""
+        root, tiling = self._root, self._tiling
+        if isinstance(root, Reduce) and root.output:
+            return 0, 0
+        tiles = math.prod(tiling.count(line) for line in tiling.axes.of(root))
+        steps = (self._total - 1) * tiles
+        return steps, 2 * steps * len(self._family)
+
+    @property
+    def arrays(self) -> list[int]:
+        """The arrays that a step that combines parts has tiles of."""
+        found = [self._storage.of(node) for node in self._family]
+        return [stored.number for stored in found if stored is not None] * 2
+
     def part(self, at: dict[int, int]) -> int:
         """The number of a part, the same whatever the direction of the pass."""
         index = 0
@@ -70,12 +89,8 @@ class Sum:
     def take(self, coords: tuple[int, ...], part: int) -> None:
         """Combine a part of a tile with its neighbours, as far as they are there."""
         root = self._root
-        if isinstance(root, Reduce):
-            if root.output:
-                return
-            family: list[Node] = list(root.family())
-        else:
-            family = [root]
+        if isinstance(root, Reduce) and root.output:
+            return
         first, level = part, 1
         while level < self._total:
             left, right = first - first % (2 * level), first - first % (2 * level) + level
@@ -84,18 +99,12 @@ class Sum:
                 if (level, other, coords) not in self._done:
                     self._done.add((level, first, coords))
                     return
-                self._combine(family, coords, left, right, level)
+                self._combine(coords, left, right, level)
             first, level = left, 2 * level
 
-    def _combine(
-        self,
-        family: Sequence[Node],
-        coords: tuple[int, ...],
-        left: int,
-        right: int,
-        level: int,
-    ) -> None:
-        root, tile, ufunc = family[0], self._storage.tile, self._ufunc
+    def _combine(self, coords: tuple[int, ...], left: int, right: int, level: int) -> None:
+        family, tile, ufunc = self._family, self._storage.tile, self._ufunc
+        root = family[0]
         operands: list[int] = []
         for node in family:
             operands.append(operand(tile(node, coords, left), UPDATE))

@@ -29,10 +29,13 @@ _RUN = 16 << 10
 def sizes(budget: int) -> list[tuple[int, int]]:
     """Bytes of tiles to try, of plain and of wide ones: the first with which it can be done.
 
-    Neither threads nor the speed of the disk decide: tiles are seen in the last bits of sums.
+    Where the right size does not do, smaller ones come before larger ones, of which there are fewer
+    to keep account of. Neither threads nor the speed of the disk decide: tiles are seen in the last
+    bits of sums.
     """
     plain = [n for n in _SIZES if n * 12 <= budget] or [_SIZES[-1]]
-    return [(plain[0], max(budget // _WIDE, plain[0])), *((n, n) for n in plain)]
+    larger = [n for n in reversed(_SIZES) if n > plain[0]]
+    return [(plain[0], max(budget // _WIDE, plain[0])), *((n, n) for n in plain + larger)]
 
 
 def cut(

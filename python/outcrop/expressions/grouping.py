@@ -116,10 +116,15 @@ class Grouping:
             self._close(one)
         return list(families.values())
 
-    def cells(self) -> int:
-        """How many cells all passes have, each of which is a step at least."""
+    def tiles(self) -> int:
+        """How many tiles there are of all that is stored or kept."""
         count = self.tiling.count
-        return sum(math.prod(count(line) for line in group.lines) for group in self.groups)
+        return sum(
+            math.prod(count(line) for line in (*self.tiling.axes.of(node), *self.sums(node)))
+            for node in self.nodes
+            if self.is_kept(node)
+            or (isinstance(node, Leaf) and isinstance(node.source, StoreSource))
+        )
 
     def order(self, group: Group, *, turned: bool = False) -> tuple[int, ...]:
         """The lines of a group, the slowest first; the fastest first where `turned`."""

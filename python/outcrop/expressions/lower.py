@@ -6,7 +6,7 @@ are several orders, one of which takes the fewest bytes or seconds; numbers are 
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from outcrop import _native
 from outcrop._sizes import format_bytes, format_shape
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
+from outcrop.config import memory_budget
+from outcrop.errors import BudgetError
 from outcrop.expressions import native
 from outcrop.expressions.drawing import Edge, Item
 from outcrop.expressions.grouping import Group, Grouping
@@ -27,6 +29,12 @@ from outcrop.expressions.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tape import Tape, pattern
 
 __all__ = ["Lowered", "Order", "orders"]
+
+_TILE = 10
+"""Bytes that a program takes for each tile, at least."""
+
+_FEW = 5000
+"""Steps that are made in a moment, so that it need not be known before whether there is memory."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +58,17 @@ class Order:
         return ", ".join(what + (["along the other axis first"] if self.turned else []))
 
 
-def orders(grouping: Grouping) -> list[Order]:
+def orders(grouping: Grouping) -> Iterator[Order]:
     """The orders that differ, the usual one first."""
+    yield Order()
     several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
     turned = any(grouping.order(g) != grouping.order(g, turned=True) for g in grouping.groups)
-    return [
-        Order(together=together, turned=turn)
-        for turn in ((False, True) if turned else (False,))
-        for together in ((True, False) if several else (True,))
-    ]
+    if turned:
+        yield Order(turned=True)
+    if several:
+        yield Order(together=False)
+    if several and turned:
+        yield Order(together=False, turned=True)
 
 
 class Lowered:
@@ -85,11 +95,13 @@ class Lowered:
         self.wanted, self.tiling = wanted, grouping.tiling
         self._grouping, self._order = grouping, order
         self._nodes = nodes = grouping.nodes
+        if (tiles := grouping.tiles()) * _TILE > memory_budget():
+            raise _too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
         workspace = max((tape.workspace for tape in tapes), default=0)
         beside = max((tape.beside for tape in tapes), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
-        self.draft = _native.Draft(self._remark(), workspace, beside, True, calls_back)
+        self.draft = _native.Draft(self._remark(), workspace, beside, calls_back)
         self._storage = Storage(self.draft, wanted, self._grouping)
         self.outputs = [stored.number for stored in self._storage.results]
         self._steps = Steps(self.draft)
@@ -127,24 +139,58 @@ class Lowered:
 
     def _emit(self, tapes: Sequence[Tape]) -> None:
         turns: dict[tuple[int, ...], int] = {}
+        passes = []
         for group, tape in zip(self._groups, tapes, strict=True):
             turn = turns.get(group.lines, 0)
             turns[group.lines] = turn + 1
             # Running sums have a direction of their own.
             scans = any(isinstance(node, Scan) for node in group.computed)
             backwards = turn % 2 == 1 and not scans
-            Pass(
-                group,
-                tape,
-                self._grouping,
-                self._storage,
-                self._steps,
-                lines=self._grouping.order(group, turned=self._order.turned),
-                backwards=backwards,
-            ).emit()
-        for want, stored in zip(self.wanted, self._storage.results, strict=True):
-            if self._storage.of(want.node) is not stored:
-                self._move(want.node, stored)
+            passes.append(
+                Pass(
+                    group,
+                    tape,
+                    self._grouping,
+                    self._storage,
+                    self._steps,
+                    lines=self._grouping.order(group, turned=self._order.turned),
+                    backwards=backwards,
+                )
+            )
+        moved = [
+            (want.node, stored)
+            for want, stored in zip(self.wanted, self._storage.results, strict=True)
+            if self._storage.of(want.node) is not stored
+        ]
+        self._check(passes, moved)
+        for one in passes:
+            one.emit()
+        for node, stored in moved:
+            self._move(node, stored)
+
+    def _check(self, passes: Sequence[Pass], moved: Sequence[tuple[Node, Stored]]) -> None:
+        """Look whether there may be memory for the steps, before they are made."""
+        steps = operands = 0
+        arrays: list[list[int]] = []
+        for one in passes:
+            more = one.size
+            steps, operands = steps + more[0], operands + more[1]
+            arrays += one.arrays
+        for node, stored in moved:
+            tiles, kept = math.prod(stored.counts), self._storage.of(node)
+            assert kept is not None
+            steps, operands = steps + tiles, operands + 2 * tiles
+            arrays.append([stored.number, kept.number])
+        gathers = any(one.gathers for one in passes)
+        if gathers and steps <= _FEW:
+            return
+        try:
+            self.draft.check(steps, operands, arrays)
+        except BudgetError as error:
+            if gathers:
+                # Some of their operands are not counted: who knows what would do?
+                raise _too_much_account(steps, "steps") from error
+            raise
 
     def _move(self, node: Node, stored: Stored) -> None:
         """Copy what a pass has left to where it is wanted."""
@@ -227,6 +273,14 @@ class Lowered:
         passes = sum(1 for group in self._groups if group.lines)
         count = f"{passes} passes" if passes != 1 else "one pass"
         return ", ".join(filter(None, (count, str(self._order))))
+
+
+def _too_much_account(count: int, what: str) -> BudgetError:
+    """The error of a budget that is too small for as many of something, however much would do."""
+    return BudgetError(
+        f"the memory budget, {format_bytes(memory_budget())}, is too small to keep account of "
+        f"{count} {what}; raise it (oc.config(memory=...), OUTCROP_MEMORY or --memory)"
+    )
 
 
 def _calls_back(node: Node) -> bool:

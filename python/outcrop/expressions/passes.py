@@ -74,12 +74,34 @@ class Pass:
             if (lines := grouping.sums(root))
         }
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many steps it has, and how many operands they have, what they gather not counted."""
+        group = self._group
+        cells = math.prod(self._tiling.count(line) for line in self._lines)
+        sizes = [total.size for total in self._sums.values()]
+        each = len(group.roots) + len(group.inputs) + len(self._tape.scans)
+        return cells + sum(n for n, _ in sizes), cells * each + sum(n for _, n in sizes)
+
+    @property
+    def arrays(self) -> list[list[int]]:
+        """The arrays that steps of each kind have tiles of."""
+        group, storage = self._group, self._storage
+        found = [storage.of(node) for node in (*group.roots, *group.inputs)]
+        own = [stored.number for stored in found if stored is not None]
+        return [own, *(total.arrays for total in self._sums.values())]
+
+    @property
+    def gathers(self) -> bool:
+        """Whether steps take what they need from several tiles."""
+        return bool(self._gathering)
+
     def emit(self) -> None:
         """Append the steps."""
         lines = self._lines
         counts = [self._tiling.count(line) for line in lines]
-        cells = list(itertools.product(*map(range, counts)))
-        for cell in reversed(cells) if self._backwards else cells:
+        each = [range(n)[:: -1 if self._backwards else 1] for n in counts]
+        for cell in itertools.product(*each):
             at = dict(zip(lines, cell, strict=True))
             self._cell(at)
             for root in self._group.roots:

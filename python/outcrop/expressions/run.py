@@ -38,10 +38,6 @@ _WORTHWHILE = 256 << 10
 times as long as planning a step."""
 
 
-_STEP = 16
-"""Bytes of a program for each step, at least. With more steps than fit, none is made."""
-
-
 class Planned:
     """A plan for several results.
 
@@ -53,10 +49,19 @@ class Planned:
 
     def __init__(self, lowered: Lowered, plan: _native.ProgramPlan) -> None:
         self._lowered, self._plan = lowered, plan
+        self._others: list[tuple[str, int, float]] = []
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        return self._plan.facts
+        return self._plan.facts | {"others": self._others}
+
+    def or_rather(self, other: "Planned") -> "Planned":
+        """Another plan for the same, if that is better; remembers that there was one."""
+        better, worse = (other, self) if other._plan.is_better_than(self._plan) else (self, other)
+        facts = worse.facts
+        moved = facts["bytes_read"] + facts["bytes_written"]
+        better._others += [*worse._others, (facts["remark"], moved, facts["seconds"])]
+        return better
 
     def passes(self) -> list[dict[str, Any]]:
         """What each pass reads, computes and keeps."""
@@ -139,8 +144,6 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten([node for node, _ in wanted])
     error: BudgetError | None = None
     for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
-        if error is not None and grouping.cells() * _STEP > memory_budget():
-            continue
         try:
             found = _best(given, grouping)
             if found.facts["bytes_read"] <= way.most:
@@ -150,7 +153,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             # Small tiles take less memory each, but there are more of them to keep account of. What
             # a way takes that may read too much is not worth telling.
             if way.most == sys.maxsize or (error is None and way.error is None):
-                error = caught if error is None else min(error, caught, key=_needed)
+                error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
     assert error is not None
     raise error
@@ -182,17 +185,27 @@ def _candidates(
 
 def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
     """The order of steps that takes the least time, of those with the same tiles."""
-    usual = Lowered(wanted, grouping, Order())
-    try:
-        found = Planned(usual, _native.plan_programs([usual.draft]))
-        if not _may_be_better(found.facts) or len(orders(grouping)) == 1:
-            return found
-    except BudgetError:
-        if len(orders(grouping)) == 1:
-            raise
-    each = [Lowered(wanted, grouping, order) for order in orders(grouping)]
-    plan = _native.plan_programs([lowered.draft for lowered in each])
-    return Planned(each[plan.chosen], plan)
+    best: Planned | None = None
+    error: BudgetError | None = None
+    refused = set()
+    for order in orders(grouping):
+        # Along the other axis first, the same steps take as much memory.
+        if order.together in refused:
+            continue
+        try:
+            lowered = Lowered(wanted, grouping, order)
+            found = Planned(lowered, _native.plan_program(lowered.draft))
+        except BudgetError as caught:
+            error = caught if error is None else min(caught, error, key=_needed)
+            refused.add(order.together)
+            continue
+        best = found if best is None else best.or_rather(found)
+        if order == Order() and not _may_be_better(found.facts):
+            break
+    if best is None:
+        assert error is not None
+        raise error
+    return best
 
 
 def _needed(error: BudgetError) -> int:

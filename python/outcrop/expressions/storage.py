@@ -10,15 +10,11 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._source import dtype_name, storable
 from outcrop._store import StoreSource
-from outcrop.config import memory_budget
 from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.nodes import Leaf, Node, Scan
 from outcrop.views import NewAxis, Span
 
 __all__ = ["Look", "Storage", "Stored", "Wanted", "look_at_result"]
-
-_STAGING = 64
-"""What part of the budget a load may have to bring elements in order."""
 
 
 @dataclass(frozen=True)
@@ -182,8 +178,7 @@ class Storage:
         for axis, target in enumerate(view.axes):
             if not isinstance(target, NewAxis):
                 extents[target] = max(tile[axis] * view.span(axis).step, 1)
-        room = memory_budget() // _STAGING
-        numbers = self._draft.input(node.name, source.store, start, shape, extents, room)
+        numbers = self._draft.input(node.name, source.store, start, shape, extents)
         return Stored(numbers, shape, extents)
 
 
