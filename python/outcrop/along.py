@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from outcrop._families import By, array_like, member_of
-from outcrop.arrangement import reshape
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions import reducing
@@ -58,10 +57,9 @@ def _running(
         There are several axes, and none is named.
     """
     array = by.given(x)
-    if axis is None:
-        if array.ndim > 1 and by.instead is None:
-            raise InvalidArgumentError("axis is needed for arrays of several axes")
-        array, axis = reshape(array, -1), 0
+    if axis is None and array.ndim > 1 and by.instead is None:
+        raise InvalidArgumentError("axis is needed for arrays of several axes")
+    array, axis = reducing.one_axis(array, axis)
     return reducing.scanned(by.ufunc, array, axis, dtype, include_initial)
 
 

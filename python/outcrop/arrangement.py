@@ -15,7 +15,7 @@ from outcrop.expressions.functions import Copy
 from outcrop.expressions.gathers import Join
 from outcrop.expressions.indices import Periodic, Repeated
 from outcrop.expressions.nodes import Map, Node
-from outcrop.expressions.reducing import axes_of, filled
+from outcrop.expressions.reducing import axes_of, filled, one_axis
 from outcrop.expressions.reshaping import reshaped
 from outcrop.expressions.taking import taken, taken_by_rule
 
@@ -257,9 +257,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     array([1, 2, 2, 2])
     """
     array = _array(x)
-    if axis is None:
-        array, axis = array.reshape(-1), 0
-    (along,) = axes_of(array.ndim, axis)
+    array, along = one_axis(array, axis)
     counts, extent = np.asarray(repeats), array.shape[along]
     if counts.dtype.kind not in "biu" or counts.ndim > 1:
         raise InvalidTypeError("repeats must be an integer, or a row of integers")

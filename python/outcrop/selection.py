@@ -11,7 +11,7 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import array_of, node_of
 from outcrop.expressions.indexing import places_of, wrapped
 from outcrop.expressions.points import on_diagonal
-from outcrop.expressions.reducing import axes_of
+from outcrop.expressions.reducing import axes_of, one_axis
 from outcrop.expressions.taking import taken
 
 __all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]
@@ -50,9 +50,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
            [6, 4]])
     """
     array = _array(x)
-    if axis is None:
-        array, axis = array.reshape(-1), 0
-    (along,) = axes_of(array.ndim, axis)
+    array, along = one_axis(array, axis)
     given = indices if isinstance(indices, Array) else np.asarray(indices)
     if given.size and given.dtype.kind not in "iu":
         raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
@@ -84,9 +82,7 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
            [5, 6]])
     """
     array = _array(a)
-    if axis is None:
-        array, axis = array.reshape(-1), 0
-    (along,) = axes_of(array.ndim, axis)
+    array, along = one_axis(array, axis)
     given = condition if isinstance(condition, Array) else np.asarray(condition)
     if given.ndim != 1:
         raise InvalidArgumentError("condition must be a 1-d array")

@@ -150,3 +150,17 @@ def test_several_passes(desk: Any) -> None:
     run = oc.last_run()
     assert run is not None
     assert run.bytes_read == plan.bytes_read
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_one_number_is_a_row_of_one(desk: Any, axis: int) -> None:
+    plain = np.array(3.5)
+    for array in (oc.asarray(plain), desk.put(plain)):
+        desk.check(np.cumsum(array, axis=axis), np.cumsum(plain, axis=axis))
+        desk.check(oc.cumulative_prod(array, axis=axis), np.cumprod(plain, axis=axis))
+        desk.check(oc.take(array, [0, 0], axis=axis), np.take(plain, [0, 0], axis=axis))
+        desk.check(oc.take(array, 0, axis=axis), np.take(plain, 0, axis=axis))
+        desk.check(oc.repeat(array, 3, axis=axis), np.repeat(plain, 3, axis=axis))
+        desk.check(oc.compress([True], array, axis=axis), np.compress([True], plain, axis=axis))
+        with pytest.raises(oc.AxisError):
+            oc.take(array, 0, axis=1)

@@ -36,6 +36,7 @@ __all__ = [
     "folded",
     "is_missing",
     "mask_of",
+    "one_axis",
     "reduced",
     "reduced_by_segments",
     "scanned",
@@ -69,6 +70,13 @@ def axes_of(ndim: int, axis: Any) -> tuple[int, ...]:
 def axis_of(ndim: int, axis: Any) -> int:
     """One axis."""
     return axes_of(ndim, (axis,))[0]
+
+
+def one_axis(array: Array, axis: Any) -> tuple[Array, int]:
+    """An array, and one axis of it: None for that of all elements in one row, as one number is."""
+    if axis is None or (array.ndim == 0 and axis in (0, -1)):
+        return array.reshape(-1), 0
+    return array, axis_of(array.ndim, axis)
 
 
 def _axes_of_reduction(ndim: int, axis: Any) -> tuple[int, ...]:
