@@ -166,3 +166,19 @@ class NotPositiveDefiniteError(_MatrixError):
 
 class SingularMatrixError(_MatrixError):
     """A pivot is exactly zero; ``index`` says where."""
+
+
+def forget_frames(error: BaseException) -> None:
+    """Let go of the frames that an exception, and those that it came from, refer to.
+
+    One that is kept would keep its frame, and that the exception, until garbage is looked for; and
+    with it all frames that called it, and the files that these have.
+    """
+    seen: set[int] = set()
+    rest: list[BaseException | None] = [error]
+    while rest:
+        one = rest.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            rest += [one.__cause__, one.__context__]

@@ -1,5 +1,6 @@
 """Plans of expressions: the orders of their steps, and what they cost."""
 
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -250,3 +251,18 @@ def test_files_that_run_across_each_other(desk: Any, layout: str) -> None:
             desk.check(made, expected, digits=1000)
     other = desk.put(values[:, ::-1], "F" if layout == "npy" else "npy")
     desk.check(X - other, values - values[:, ::-1])
+
+
+def test_what_was_refused_on_the_way_keeps_no_file(desk: Any) -> None:
+    # The first tiles that are tried do not do, and the result is moved to its file.
+    A, B, C = (desk.put(np.ones((600, 600)), "npy") for _ in range(3))
+    path = desk.path / "product.npy"
+    gc.disable()
+    try:
+        with oc.config(memory="1200KiB"):
+            for _ in range(2):
+                oc.save({path: A @ (B @ C)}, overwrite=True)
+    finally:
+        gc.enable()
+    with oc.config(memory="64MiB"):
+        assert (oc.open(path).compute() == 360000).all()

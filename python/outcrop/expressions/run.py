@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._sizes import format_bytes
 from outcrop.config import memory_budget
-from outcrop.errors import BudgetError
+from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.cuts import cut, sizes
 from outcrop.expressions.drawing import drawn
 from outcrop.expressions.floating import FloatingErrors
@@ -100,23 +100,11 @@ class Planned:
             except BaseException as error:
                 # Whoever looks at the frames of a traceback would see memory that others have now.
                 del tiles, workspace
-                _forget_frames(error)
+                forget_frames(error)
                 raise
 
         numbered = list(zip(lowered.outputs, outputs, strict=True))
         self._plan.run(step, errors.tell, errors.ignored, numbered, progress, timeline)
-
-
-def _forget_frames(error: BaseException) -> None:
-    """Let go of the frames that an exception, and those that it came from, refer to."""
-    seen: set[int] = set()
-    rest: list[BaseException | None] = [error]
-    while rest:
-        one = rest.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            one.__traceback__ = None
-            rest += [one.__cause__, one.__context__]
 
 
 def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
@@ -150,13 +138,17 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
                 return found
             error = error or way.error
         except BudgetError as caught:
+            forget_frames(caught)
             # Small tiles take less memory each, but there are more of them to keep account of. What
             # a way takes that may read too much is not worth telling.
             if way.most == sys.maxsize or (error is None and way.error is None):
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
     assert error is not None
-    raise error
+    try:
+        raise error
+    finally:
+        del error
 
 
 def _candidates(
@@ -196,6 +188,7 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
             lowered = Lowered(wanted, grouping, order)
             found = Planned(lowered, _native.plan_program(lowered.draft))
         except BudgetError as caught:
+            forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
             refused.add(order.together)
             continue
@@ -204,7 +197,10 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
             break
     if best is None:
         assert error is not None
-        raise error
+        try:
+            raise error
+        finally:
+            del error
     return best
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource
 from outcrop._store import StoreSource
-from outcrop.errors import BudgetError
+from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.collecting import Collect, Runs
 from outcrop.expressions.folding import Reshape
@@ -132,6 +132,7 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
                 )
                 short += shorter
             except BudgetError as caught:
+                forget_frames(caught)
                 error = caught
                 count += tiles_taken(node, tiling)
             continue
@@ -150,6 +151,7 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
             try:
                 made[id(node)] = rows.sorted(budget)
             except BudgetError as caught:
+                forget_frames(caught)
                 error = caught
     stored = [n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource)]
     most = _PATIENCE * sum(leaf.nbytes * _spread(leaf) for leaf in stored)
