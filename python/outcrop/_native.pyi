@@ -280,6 +280,7 @@ class ProgramPlan:
         complain: Callable[[str, int], None],  # of floating-point errors, as NumPy numbers them
         ignored: int,
         outputs: Sequence[tuple[int, Store]],
+        commits: bool,
         progress: Progress | None,
         timeline: str | None,
     ) -> None: ...

@@ -230,6 +230,8 @@ def matmul(x1: Array | ArrayLike, x2: Array | ArrayLike, /) -> Array:
         )
     if max(a.ndim, b.ndim) > 2:
         return stacked_matmul(a, b)
+    if np.result_type(a.dtype, b.dtype) == np.float16:
+        return matmul(a.astype("float32"), b.astype("float32")).astype("float16")
     product = Array(ComputedSource(_Matmul(a, b)))
     is_narrow = a.size * b.size > 0 and (product.ndim < 2 or min(product.shape) <= _NARROW)
     if is_narrow or any(

@@ -66,8 +66,10 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
     dtype = np.result_type(*(node.dtype for node in nodes))
     if any(node.size == 0 for node in nodes):
         return zeros(tuple(extents[c] for c in result), dtype=dtype)
+    # As for means: numbers of 16 bits are too short to add up in.
+    loop = np.dtype(np.float32) if dtype == np.float16 else dtype
     terms = [
-        _unrepeated(cast(node, dtype), labels, extents)
+        _unrepeated(cast(node, loop), labels, extents)
         for node, labels in zip(nodes, inputs, strict=True)
     ]
     terms = [_summed_alone(i, terms, result) for i in range(len(terms))]
@@ -86,7 +88,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
         terms.append(term)
     ((node, labels),) = terms
     order = tuple(labels.index(c) for c in result)
-    return array_of(viewed(node, View.whole(node.shape).transpose(order)))
+    return array_of(cast(viewed(node, View.whole(node.shape).transpose(order)), dtype))
 
 
 def _straight(node: Node, labels: str) -> tuple[Node, str]:

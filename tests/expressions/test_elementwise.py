@@ -324,3 +324,28 @@ def test_elements_far_apart(desk: Any, dtype: str) -> None:
     where[::2, 1::3] = True
     found = np.isnan(x, where=oc.asarray(where)).save(desk.path / "where.zarr", tile=(25, 30, 6))
     np.testing.assert_array_equal(found.compute(), np.isnan(a) & where)
+
+
+def test_numbers_of_16_bits_on_the_way(desk: Any) -> None:
+    # NumPy has them as square roots of bytes; no file has them.
+    plain = np.random.default_rng(7).integers(0, 100, (700, 600)).astype("int8")
+    short, expected = np.sqrt(desk.put(plain)), np.sqrt(plain)
+    assert short.dtype == expected.dtype == np.float16
+    exact = expected.astype(float)
+    for got, true in (
+        (short.max(), exact.max()),
+        (short[:9].sum(), exact[:9].sum()),
+        (short[:, :4].prod(axis=1), exact[:, :4].prod(axis=1)),
+        (short.std(axis=0), exact.std(axis=0)),
+        (np.nanvar(short, axis=1, ddof=1), exact.var(axis=1, ddof=1)),
+        ((short[:30] / 16) @ short.T, (exact[:30] / 16) @ exact.T),
+        (short[0] @ (short[1] / 16), exact[0] @ exact[1] / 16),
+        (np.einsum("ij,kj->ik", short[:5] / 16, short[:7]), exact[:5] @ exact[:7].T / 16),
+        (np.tensordot(short[:5] / 16, short.T, axes=1), exact[:5] @ exact.T / 16),
+    ):
+        assert got.dtype == np.float16
+        with np.errstate(over="ignore"):
+            wanted = true.astype("float16").astype("float32")
+        found = got.astype("float32").save(desk.path / "wide.zarr", overwrite=True)
+        with oc.config(memory="64MiB"):
+            np.testing.assert_allclose(found.compute(), wanted, rtol=2e-3)

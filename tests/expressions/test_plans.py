@@ -179,6 +179,32 @@ def test_who_stops_at_the_end_has_stopped(desk: Any) -> None:
     assert not list((desk.path / "scratch").glob("*"))
 
 
+@pytest.mark.parametrize("stop_at", [0.1, 0.6, 0.9, 0.99])
+def test_all_results_are_old_or_all_are_new(desk: Any, stop_at: float) -> None:
+    # One of them is computed in scratch, and moved to its file.
+    X = desk.put(np.random.default_rng(5).standard_normal((400, 1500)), "npy")
+    paths = [desk.path / "as_it_is.npy", desk.path / "turned.npy", desk.path / "more.zarr"]
+
+    def save(value: int, **options: Any) -> None:
+        results = [X * 0 + value, X.T * 0 + value, X * 0 - value]
+        oc.save(dict(zip(paths, results, strict=True)), overwrite=True, **options)
+
+    def stop(done: int, total: int) -> None:
+        if done > stop_at * total:
+            raise ZeroDivisionError
+
+    def first_elements() -> list[float]:
+        return [float(oc.open(path)[0, 0]) for path in paths]
+
+    save(1)
+    with pytest.raises(ZeroDivisionError):
+        save(2, progress=stop)
+    assert first_elements() == [1, 1, -1]
+    save(3)
+    assert first_elements() == [3, 3, -3]
+    assert not list((desk.path / "scratch").glob("*"))
+
+
 def test_the_least_budget_that_would_do(desk: Any) -> None:
     # Of many small tiles there is more to keep account of, and large ones need less.
     X, w = desk.put(np.ones((1000, 600)), tile=100), oc.zeros(600)

@@ -33,6 +33,7 @@ fn product(n: u64) -> Program {
             frame: 0,
             skewed: false,
             staging: 0,
+            pieces: 1,
             commit: 0,
         };
         program.array(what, |_| Ok(Cost { load: 4096, store: 4096 })).expect("few tiles")
@@ -81,7 +82,8 @@ fn main() -> Result<()> {
     let capacity = 30_000 * 4096;
     let scheduled = schedule::best(&program, capacity, &[], &mut Unwatched)?;
     let stores = vec![None; program.arrays().len()];
-    let work = Work { program: &program, schedule: &scheduled, stores: &stores, kernels: &Nothing };
+    let work =
+        Work { program: &program, schedule: &scheduled, stores: &stores, kernels: &Nothing, commits: true };
     let crew = Crew {
         threads,
         loaders: 1,

@@ -75,7 +75,7 @@ impl Plan {
     }
 
     /// Runs it. `stores` are the stores of all arrays, by number; `None` for temporaries. The outputs
-    /// are committed, or aborted where there is an error. Where other tiles are in memory now than when
+    /// are committed if it `commits`, and aborted where there is an error. Where other tiles are in memory now than when
     /// the plan was made, or less memory is free, it is scheduled anew. While another thread's run is under
     /// way, this one waits.
     ///
@@ -86,6 +86,7 @@ impl Plan {
         runtime: &Runtime,
         stores: &[Option<Arc<dyn Store>>],
         kernels: &dyn Kernels,
+        commits: bool,
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
     ) -> Result<Report> {
@@ -98,7 +99,7 @@ impl Plan {
             None
         };
         let Plan { program, schedule, crew, .. } = fresh.as_ref().unwrap_or(self);
-        execute::run(runtime, &Work { program, schedule, stores, kernels }, *crew, timeline, watch)
+        execute::run(runtime, &Work { program, schedule, stores, kernels, commits }, *crew, timeline, watch)
     }
 }
 

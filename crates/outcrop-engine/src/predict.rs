@@ -1,7 +1,7 @@
 //! How long a schedule will take.
 //!
 //! The run is played through on a clock: loads and stores pass one after the other at the device's
-//! rates, steps run on the earliest free thread when their tiles are there, and a load waits until
+//! rates, with what each contiguous piece of a file takes beside its bytes; steps run on the earliest free thread when their tiles are there, and a load waits until
 //! memory for it is free. It is a model, and exact in bytes only.
 
 use crate::program::{Program, StepView, TileId};
@@ -20,6 +20,8 @@ pub struct Speeds {
     pub write: f64,
     /// Bytes moved in a second where both directions are busy.
     pub both: f64,
+    /// Seconds that a request takes beside its bytes, enough of them in flight.
+    pub request: f64,
     /// Bytes in a second that one thread reads through: loads and stores take the processors' time for
     /// checksums.
     pub checksum: f64,
@@ -73,6 +75,7 @@ pub fn predict(
         allocated: 0.0,
         reading: 0.0,
         writing: 0.0,
+        requests: 0.0,
         end: 0.0,
     };
     let mut workers: BinaryHeap<Reverse<Time>> =
@@ -111,14 +114,16 @@ pub fn predict(
                 let at = run.allocate(program.frame(tile));
                 run.use_until(tile, at, true);
             }
-            Action::Load(tile) => run.load(program, tile, tile, speeds.read),
+            Action::Load(tile) => run.load(program, tile, tile, speeds),
             Action::LoadInitial(tile) => {
                 let from = program.initial_of(tile).expect("scheduled so");
-                run.load(program, tile, from, speeds.read);
+                run.load(program, tile, from, speeds);
             }
             Action::Store(tile) => {
                 let start = run.writing.max(run.ready[tile.0 as usize]);
-                run.writing = start + program.cost(tile).store as f64 / speeds.write;
+                let requests = program.pieces(tile) as f64 * speeds.request;
+                run.requests += requests;
+                run.writing = start + program.cost(tile).store as f64 / speeds.write + requests;
                 run.use_until(tile, run.writing, false);
             }
             Action::Drop(tile) | Action::Discard(tile) => {
@@ -127,7 +132,8 @@ pub fn predict(
         }
     }
     let (read, written) = (schedule.bytes_read() as f64, schedule.bytes_written() as f64);
-    let io = (read / speeds.read).max(written / speeds.write).max((read + written) / speeds.both);
+    let bytes = (read / speeds.read).max(written / speeds.write).max((read + written) / speeds.both);
+    let io = bytes + run.requests;
     let compute = alone * stretch / speeds.threads.max(1) as f64;
     Ok(Prediction { seconds: run.end.max(io), io, compute })
 }
@@ -145,6 +151,8 @@ struct Played {
     allocated: f64,
     reading: f64,
     writing: f64,
+    /// Seconds for all requests.
+    requests: f64,
     end: f64,
 }
 
@@ -159,9 +167,11 @@ impl Played {
         self.allocated
     }
 
-    fn load(&mut self, program: &Program, tile: TileId, from: TileId, rate: f64) {
+    fn load(&mut self, program: &Program, tile: TileId, from: TileId, speeds: Speeds) {
         let start = self.reading.max(self.allocate(program.frame(tile)));
-        self.reading = start + program.cost(from).load as f64 / rate;
+        let requests = program.pieces(from) as f64 * speeds.request;
+        self.requests += requests;
+        self.reading = start + program.cost(from).load as f64 / speeds.read + requests;
         self.use_until(tile, self.reading, true);
     }
 

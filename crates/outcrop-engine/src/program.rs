@@ -72,6 +72,8 @@ pub struct Array {
     pub skewed: bool,
     /// Staging memory with which a tile can be loaded and stored.
     pub staging: usize,
+    /// In how many contiguous pieces of files a tile lies.
+    pub pieces: u64,
     /// Bytes written when the array is committed, beside its tiles.
     pub commit: u64,
     first: u32,
@@ -216,6 +218,8 @@ pub struct Declaration<'a> {
     pub skewed: bool,
     /// Staging memory of a movement.
     pub staging: usize,
+    /// In how many contiguous pieces of files a tile lies.
+    pub pieces: u64,
     /// Bytes of the commit.
     pub commit: u64,
 }
@@ -258,6 +262,7 @@ impl Program {
             frame: fitted(what.frame.max(bytes)).max(initial_frame),
             skewed: what.skewed,
             staging: what.staging,
+            pieces: what.pieces,
             commit: what.commit,
             grid: what.grid,
             first: first as u32,
@@ -395,6 +400,11 @@ impl Program {
     /// Bytes of a tile's frame.
     pub fn frame(&self, tile: TileId) -> usize {
         self.array_at(self.array_of(tile)).frame
+    }
+
+    /// In how many contiguous pieces of files a tile lies, roughly.
+    pub fn pieces(&self, tile: TileId) -> u64 {
+        self.array_at(self.array_of(tile)).pieces
     }
 
     /// What moving a tile takes.

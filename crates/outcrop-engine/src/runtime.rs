@@ -44,6 +44,8 @@ const WORTH_MEASURING: u64 = 512 << 20;
 
 /// Bytes of a request by which a device's speed is judged.
 const LARGE: u64 = 2 << 20;
+/// Bytes of a request that takes hardly longer than one of a byte.
+const SMALL: u64 = 4096;
 
 /// The name of what makes an array visible, after which no operation is called.
 pub const COMMIT: &str = "commit";
@@ -397,9 +399,13 @@ impl Runtime {
                 // Results are written where nothing was before.
                 let write = rate(profile.write_seconds(LARGE, 1)).min(profile.first_writes.bytes_per_second);
                 let both = profile.first_both.bytes_per_second.max(read).max(write);
-                Speeds { read, write, both, checksum: checksum_rate(), threads }
+                let request = (profile.read_seconds(SMALL, 1) - SMALL as f64 / read).max(0.0);
+                Speeds { read, write, both, request, checksum: checksum_rate(), threads }
             }
-            None => Speeds { read: 1e9, write: 1e9, both: 1.5e9, checksum: checksum_rate(), threads },
+            None => {
+                let (read, write, both, request) = (1e9, 1e9, 1.5e9, 16e-6);
+                Speeds { read, write, both, request, checksum: checksum_rate(), threads }
+            }
         }
     }
 

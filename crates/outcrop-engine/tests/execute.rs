@@ -95,6 +95,7 @@ fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
             frame: 8004,
             skewed: false,
             staging: 0,
+            pieces: 1,
             commit: 0,
         };
         program.array(what, |_| Ok(Cost { load: 8192, store: 8192 })).unwrap()
@@ -168,10 +169,10 @@ proptest! {
 
         // Hold back all but a few frames.
         let spare = runtime.budget().frame(memory - frames * FRAME - 120_000, "to make it tight").unwrap();
-        let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads };
+        let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads };
         let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
         let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-        let report = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| true).unwrap();
+        let report = plan.run(&runtime, &stores, &Mix { fail_at: None }, true, None, &mut |_, _| true).unwrap();
         prop_assert_eq!(report.bytes_read, plan.bytes_read());
         drop(spare);
         let mut found = vec![0; values.len()];
@@ -193,9 +194,9 @@ fn a_step_that_panics_is_an_error() {
     let runtime = Runtime::new(settings).unwrap();
     let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]]);
     let stores = vec![None, Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
+    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-    let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, None, &mut |_, _| true);
+    let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, true, None, &mut |_, _| true);
     assert!(matches!(&failed, Err(Error::Invalid(why)) if why.contains("as it was told")), "{failed:?}");
     assert_eq!(runtime.budget().used(), 0);
     assert!(!dir.path().join("x").exists());
@@ -210,9 +211,9 @@ fn a_run_that_is_stopped_ends_at_once() {
     let (program, _) = program(&given);
     let input = make(&runtime, &dir.path().join("a"), TILES);
     let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, threads: 2 };
+    let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-    let failed = plan.run(&runtime, &stores, &Mix { fail_at: None }, None, &mut |_, _| false);
+    let failed = plan.run(&runtime, &stores, &Mix { fail_at: None }, true, None, &mut |_, _| false);
     assert!(matches!(failed, Err(Error::Interrupted)));
     drop(stores);
     assert_eq!(runtime.budget().used(), 0);

@@ -75,6 +75,7 @@ pub fn input(
         frame: if exact { store.tile_frame() } else { bytes + skew },
         skewed: skew > 0,
         staging,
+        pieces: if grid.tiles() > 0 { store.extents(&in_store(0)).count } else { 0 },
         commit: 0,
         grid: grid.clone(),
     };
@@ -105,7 +106,7 @@ impl New<'_> {
     pub fn output(self, program: &mut Program, target: &Target) -> Result<ArrayId> {
         let New { name, dtype, shape, tile, initial } = self;
         let grid = TileGrid::new(shape, tile)?;
-        let declaration = |frame, staging, commit| Declaration {
+        let declaration = |frame, staging, pieces, commit| Declaration {
             name,
             role: Role::Output,
             dtype,
@@ -115,6 +116,7 @@ impl New<'_> {
             frame,
             skewed: false,
             staging,
+            pieces,
             commit,
         };
         match target {
@@ -123,7 +125,7 @@ impl New<'_> {
                 let prospect = Prospect::new(shape, dtype, &own, attributes)?;
                 let exact = own.as_slice() == tile;
                 let (frame, staging) = if exact { (prospect.frame, 0) } else { (0, prospect.frame) };
-                program.array(declaration(frame, staging, prospect.commit), |region| {
+                program.array(declaration(frame, staging, 1, prospect.commit), |region| {
                     let bytes = prospect.grid.tiles_of(region).count() as u64 * prospect.tile;
                     Ok(Cost { load: bytes, store: bytes })
                 })
@@ -132,7 +134,12 @@ impl New<'_> {
                 let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
                 let (frame, staging) =
                     if exact { (store.tile_frame(), 0) } else { (0, store.staging_of(tile)) };
-                program.array(declaration(frame, staging, store.bytes_to_commit()), |region| {
+                let pieces = if grid.tiles() > 0 {
+                    store.extents(&grid.tile_box(&Dims::from_elem(0, shape.len()))).count
+                } else {
+                    0
+                };
+                program.array(declaration(frame, staging, pieces, store.bytes_to_commit()), |region| {
                     let stored = store.bytes_to_store(region)?;
                     // It is not there yet, and what is not there costs nothing: what it will cost is
                     // what storing it does.
@@ -165,6 +172,7 @@ impl New<'_> {
             frame: 0,
             skewed: false,
             staging: 0,
+            pieces: 1,
             commit: 0,
         };
         program.array(declaration, |_| Ok(Cost { load: bytes, store: bytes }))

@@ -35,7 +35,9 @@ mod _native {
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]
-    use super::store::{Store, create, create_file, fill, open, open_chunks, open_file, pnm_offset, reopen};
+    use super::store::{
+        Store, commit, create, create_file, fill, open, open_chunks, open_file, pnm_offset, reopen,
+    };
     #[pymodule_export]
     use super::tape::{TapeDraft, has_loop};
 }

@@ -279,8 +279,9 @@ impl ProgramPlan {
 
     /// Runs it: `function(step, tiles, workspace)` does what a step is to do that no tape does. Of floating-point errors
     /// that come up in a tape, other than those that are `ignored`, `complain(name, errors)` hears, which numbers them
-    /// as NumPy does. `outputs` are the stores of the arrays that were declared as results, by number.
-    #[pyo3(signature = (function, complain, ignored, outputs, progress, timeline))]
+    /// as NumPy does. `outputs` are the stores of the arrays that were declared as results, by number; they are
+    /// committed if it `commits`.
+    #[pyo3(signature = (function, complain, ignored, outputs, commits, progress, timeline))]
     #[allow(clippy::too_many_arguments, reason = "a run and what it tells whom")]
     fn run(
         &self,
@@ -289,6 +290,7 @@ impl ProgramPlan {
         complain: Py<PyAny>,
         ignored: u8,
         outputs: Vec<(u16, PyRef<'_, Store>)>,
+        commits: bool,
         progress: Option<Py<PyAny>>,
         timeline: Option<PathBuf>,
     ) -> PyResult<()> {
@@ -302,7 +304,7 @@ impl ProgramPlan {
         raised.push(Arc::clone(&kernels.raised));
         let runtime = &self.runtime;
         run_plan(py, runtime, progress, timeline, &raised, |timeline, watch| {
-            self.plan.run(runtime, &stores, &kernels, timeline, watch)
+            self.plan.run(runtime, &stores, &kernels, commits, timeline, watch)
         })
     }
 }

@@ -212,9 +212,8 @@ impl Store {
         run(py, &runtime, None, |_| access::flush(&runtime, &inner))
     }
 
-    fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let (runtime, inner) = self.inner(py)?;
-        run(py, &runtime, None, |_| access::commit(&runtime, &inner))
+    fn commit(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
+        commit(py, vec![slf])
     }
 
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
@@ -234,6 +233,15 @@ impl Store {
         let (runtime, inner) = self.inner(py)?;
         run(py, &runtime, progress, |watch| verify::verify(&runtime, &inner, accept, watch))
     }
+}
+
+/// Makes all that was written to some arrays durable and visible, one right after the other: signals come before or
+/// after.
+#[pyfunction]
+pub fn commit(py: Python<'_>, stores: Vec<PyRef<'_, Store>>) -> PyResult<()> {
+    let held = stores.iter().map(|store| store.inner(py)).collect::<PyResult<Vec<_>>>()?;
+    let Some((runtime, _)) = held.first() else { return Ok(()) };
+    run(py, runtime, None, |_| held.iter().try_for_each(|(_, inner)| access::commit(runtime, inner)))
 }
 
 impl Drop for Store {

@@ -15,7 +15,7 @@ from outcrop.expressions.functions import Apply, Choose, Copy, Guard
 from outcrop.expressions.nodes import Map, Node, Reduce
 from outcrop.expressions.pushing import viewed
 from outcrop.expressions.reducing import (
-    axes_of,
+    axes_of_reduction,
     cast,
     chosen,
     expanded,
@@ -44,7 +44,7 @@ def mean(
 ) -> Array:
     """What `numpy.mean` gives, or `numpy.nanmean`."""
     node = node_of(array)
-    axes = axes_of(node.ndim, axis)
+    axes = axes_of_reduction(node.ndim, axis)
     skips_nan = skips_nan and node.dtype.kind in "fc"
     kind = _inexact(node, dtype, needed=skips_nan)
     loop = kind
@@ -118,7 +118,7 @@ def variance(
 ) -> Array:
     """What `numpy.var` gives, or `numpy.std`, `numpy.nanvar`, `numpy.nanstd`."""
     node = node_of(array)
-    axes = axes_of(node.ndim, axis)
+    axes = axes_of_reduction(node.ndim, axis)
     kind = _inexact(node, dtype, needed=True)
     if node.dtype.kind == "c" and kind.kind != "c":
         raise InvalidTypeError(f"dtype= must be of complex numbers here, not {kind}")
@@ -126,6 +126,11 @@ def variance(
         raise InvalidTypeError(f"a correction is a number, not {ddof!r}")
     mask = mask_of(where, node)
     skips_nan = skips_nan and node.dtype.kind in "fc"
+    is_short = kind == np.float16
+    if is_short:
+        # Sums of squares are not kept in so few bits.
+        kind = np.dtype(np.float32)
+        node = cast(node, kind)
     if mask is None and not skips_nan:
         result = _variance_of_all(node, axes, kind, ddof)
     else:
@@ -133,6 +138,8 @@ def variance(
     if dtype is not None:
         # As NumPy has it, complex numbers where these are asked for.
         result = cast(result, kind)
+    if is_short:
+        result = cast(result, np.dtype(np.float16))
     if root:
         result = Map.of(Apply(np.sqrt), [result], result.dtype)
     return array_of(expanded(result, axes, node.ndim) if keepdims else result)
@@ -193,7 +200,7 @@ def _moments(
 def average(array: Array, axis: Any, weights: Array | None, keepdims: bool) -> tuple[Array, Array]:
     """What `numpy.average` gives with ``returned=True``."""
     node = node_of(array)
-    axes = axes_of(node.ndim, axis)
+    axes = axes_of_reduction(node.ndim, axis)
     if weights is None:
         result = mean(array, axis, None, keepdims)
         count = math.prod(node.shape[a] for a in axes)

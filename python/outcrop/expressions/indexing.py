@@ -187,9 +187,13 @@ def places_of(mask: Any) -> tuple[Integers, ...]:
     for where, block in _materialized(mask).tiles():
         here = np.nonzero(block)
         count += len(here[0])
-        _check_room(count * mask.ndim)
+        if not _has_room(count * mask.ndim):
+            # What is needed for all of them is told.
+            found = []
+            continue
         for own, new, at in zip(found, here, where, strict=True):
             own.append(new + at.start)
+    _check_room(count * mask.ndim)
     joined = [np.concatenate(own) for own in found]
     if mask.ndim == 1:
         return (joined[0],)
@@ -202,9 +206,13 @@ def _loaded(array: Array) -> NDArray[Any]:
     return np.asarray(array)
 
 
+def _has_room(count: int) -> bool:
+    return count * np.dtype(np.int64).itemsize <= piece_limit()
+
+
 def _check_room(count: int) -> None:
     nbytes, limit = count * np.dtype(np.int64).itemsize, piece_limit()
-    if nbytes > limit:
+    if not _has_room(count):
         raise BudgetError(
             f"{count} indices take {format_bytes(nbytes)}, and at most {format_bytes(limit)} of "
             f"the memory budget of {format_bytes(memory_budget())} are for that; select in "

@@ -203,7 +203,7 @@ class Lowered:
 
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             out, kept = tiles
-            np.copyto(out, look(kept))
+            np.copyto(out.view(node.dtype), look(kept))
 
         for coords in itertools.product(*map(range, stored.counts)):
             source = operand(self._storage.tile(node, coords), READ)

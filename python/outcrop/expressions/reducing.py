@@ -28,6 +28,7 @@ from outcrop.views import NewAxis, View
 __all__ = [
     "arg_extreme",
     "axes_of",
+    "axes_of_reduction",
     "axis_of",
     "cast",
     "chosen",
@@ -79,7 +80,7 @@ def one_axis(array: Array, axis: Any) -> tuple[Array, int]:
     return array, axis_of(array.ndim, axis)
 
 
-def _axes_of_reduction(ndim: int, axis: Any) -> tuple[int, ...]:
+def axes_of_reduction(ndim: int, axis: Any) -> tuple[int, ...]:
     """The same, of ufuncs: these let one number be reduced over the axis that it does not have."""
     if ndim == 0 and isinstance(axis, int | np.integer) and axis in (0, -1):
         return ()
@@ -178,7 +179,7 @@ def reduced(
 ) -> Array:
     """What ``ufunc.reduce`` gives."""
     node = node_of(array)
-    axes = _axes_of_reduction(node.ndim, axis)
+    axes = axes_of_reduction(node.ndim, axis)
     result = folded(ufunc, node, axes, dtype, initial, mask_of(where, node))
     return array_of(expanded(result, axes, node.ndim) if keepdims else result)
 
@@ -332,7 +333,7 @@ def arg_extreme(
     name = "argmin" if least else "argmax"
     if axis is not None and not isinstance(axis, int | np.integer):
         raise InvalidTypeError(f"{name} takes one axis, or None for all, not {axis!r}")
-    axes = _axes_of_reduction(node.ndim, axis)
+    axes = axes_of_reduction(node.ndim, axis)
     extents = tuple(node.shape[a] for a in axes)
     if 0 in extents:
         raise InvalidArgumentError(f"attempt to get {name} of an empty sequence")

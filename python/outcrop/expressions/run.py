@@ -88,8 +88,10 @@ class Planned:
         outputs: Sequence[_native.Store],
         progress: Progress | None = None,
         timeline: str | None = None,
+        *,
+        commits: bool = True,
     ) -> None:
-        """Compute the results to their stores, and commit these."""
+        """Compute the results to their stores, and commit these if asked to."""
         lowered, errors = self._lowered, FloatingErrors()
 
         def step(number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
@@ -104,7 +106,7 @@ class Planned:
                 raise
 
         numbered = list(zip(lowered.outputs, outputs, strict=True))
-        self._plan.run(step, errors.tell, errors.ignored, numbered, progress, timeline)
+        self._plan.run(step, errors.tell, errors.ignored, numbered, commits, progress, timeline)
 
 
 def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:

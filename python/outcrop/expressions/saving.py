@@ -61,8 +61,7 @@ def save(
     ------
     ArrayExistsError, StorageFullError, BudgetError
         As for `Array.save`. No result is left behind, unless the failure is that of making the
-        last of them visible, or of moving a result that would be many small pieces of its file:
-        such results are computed in the scratch directory, and moved when the others are there.
+        last of them visible.
 
     Examples
     --------
@@ -119,12 +118,15 @@ def save(
                 stores,
                 part_of(progress, 0.0, share) if moved else progress,
                 None if timeline is None else str(timeline),
+                commits=not moved,
             )
+            _native.commit(list(aside.values()))
             for k, i in enumerate(moved):
                 computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
                 begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
                 move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
-                made[i].commit()
+            if moved:
+                _native.commit(list(made.values()))
     except BaseException:
         for store in (*made.values(), *aside.values()):
             with suppress(Exception):

@@ -118,6 +118,8 @@ pub struct Work<'a> {
     pub stores: &'a [Option<Arc<dyn Store>>],
     /// What steps do.
     pub kernels: &'a dyn Kernels,
+    /// Whether outputs are committed at the end, and not by the caller, who has others to be committed with them.
+    pub commits: bool,
 }
 
 /// Actions that are issued and not done. More would not be performed sooner.
@@ -146,7 +148,7 @@ struct Run<'a> {
     cancel: Cancel,
 }
 
-/// Runs a schedule and commits its outputs. On an error the outputs are aborted.
+/// Runs a schedule and commits its outputs, if asked to. On an error the outputs are aborted.
 ///
 /// # Errors
 /// Those of the stores and the kernels; [`Error::Budget`] where memory that the crew needs is not to
@@ -264,13 +266,14 @@ fn perform(
         .into_iter()
         .filter_map(|(_, r)| if let Memory::Frame(frame) = r.memory { Some((r.tile, frame)) } else { None })
         .collect();
-    {
+    if work.commits {
         let mut mover = runtime.mover(commit, "commit", &Cancel::default())?;
         for store in outputs(work) {
             store.commit(&mut mover)?;
         }
+        drop(mover);
+        runtime.keep(program, work.stores, kept);
     }
-    runtime.keep(program, work.stores, kept);
     let mut report = meter.report();
     report.overlap = state.overlap;
     report.io_busy = state.io_busy;

@@ -21,6 +21,7 @@ fn array(program: &mut Program, name: &str, role: Role, tiles: u64, initial: Opt
         frame: 0,
         skewed: false,
         staging: 0,
+        pieces: 1,
         commit: 0,
     };
     let bytes = TILE as u64;

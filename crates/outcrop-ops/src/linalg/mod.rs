@@ -94,7 +94,7 @@ impl Planned {
         let mut stores = self.stores.clone();
         stores.resize(self.plan.program.arrays().len(), None);
         stores[self.output.0 as usize] = Some(Arc::clone(output));
-        let done = self.plan.run(runtime, &stores, &self.kernels, timeline, watch);
+        let done = self.plan.run(runtime, &stores, &self.kernels, true, timeline, watch);
         if let (Err(Error::Numerical { failure: Failure::Singular, .. }), Some((t, side))) =
             (&done, &self.triangle)
             && let Some(index) = triangular::first_zero(runtime, t, *side)?
