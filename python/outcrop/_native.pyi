@@ -328,6 +328,9 @@ def sketch(
 ) -> Store:
     """A target for `plan_copy`, of which nothing is made."""
 
+def commit(stores: Sequence[Store]) -> None:
+    """All of them, one right after the other: signals come before or after."""
+
 def fill(
     target: Store,
     function: Callable[[tuple[int, ...], NDArray[Any]], None],
