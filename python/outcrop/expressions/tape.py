@@ -29,8 +29,9 @@ __all__ = ["Tape", "pattern"]
 
 Array = NDArray[Any]
 
-_PASSED = 512 << 10
-"""Bytes of a strip of a value that is only passed on, at most: it stays in a core's own cache."""
+_PASSED = 1 << 20
+"""Bytes of a strip of a value that is only passed on, at most: what stays in a core's own cache is
+used sooner, and the interpreter is asked more often."""
 
 _MOVED = 4 << 20
 """Bytes of a strip of what is read and written, at most: they stay in the cache that cores share,
@@ -192,7 +193,7 @@ class Tape:
     def _is_large(self, node: Contract) -> bool:
         """Whether a product goes over more than fits a cache for each strip."""
         sides = (self.values[id(n)] for n in (node, *node.operands))
-        return any(v.along is None and self.tiling.tile_bytes(v.node) > _PASSED // 2 for v in sides)
+        return any(v.along is None and self.tiling.tile_bytes(v.node) > _NATIVE for v in sides)
 
     def _strip_shape(self, value: Value) -> tuple[int, ...]:
         """The largest shape of a value: of a strip, or of a tile."""
