@@ -75,9 +75,9 @@ impl Plan {
     }
 
     /// Runs it. `stores` are the stores of all arrays, by number; `None` for temporaries. The outputs
-    /// are committed if it `commits`, and aborted where there is an error. Where other tiles are in memory now than when
-    /// the plan was made, or less memory is free, it is scheduled anew. While another thread's run is under
-    /// way, this one waits.
+    /// are committed if it `commits`, and aborted where there is an error. Where other tiles are in memory
+    /// now than when the plan was made, or less memory is free, it is scheduled anew. While another
+    /// thread's run is under way, this one waits.
     ///
     /// # Errors
     /// Those of [`execute::run`].

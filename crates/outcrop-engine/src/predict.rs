@@ -1,8 +1,9 @@
 //! How long a schedule will take.
 //!
 //! The run is played through on a clock: loads and stores pass one after the other at the device's
-//! rates, with what each contiguous piece of a file takes beside its bytes; steps run on the earliest free thread when their tiles are there, and a load waits until
-//! memory for it is free. It is a model, and exact in bytes only.
+//! rates, with what each contiguous piece of a file takes beside its bytes; steps run on the earliest
+//! free thread when their tiles are there, and a load waits until memory for it is free. It is a
+//! model, and exact in bytes only.
 
 use crate::program::{Program, StepView, TileId};
 use crate::schedule::{Action, STEPS_BETWEEN_LOOKS, Schedule};

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,16 +86,16 @@ Sides: TypeAlias = tuple[int | None, int | None]
 """The axes of rows and of columns of an array that is a matrix."""
 
 
+@dataclass(frozen=True)
 class Product:
-    """How the product of two operands is one of matrices, or several.
-
-    Parameters
-    ----------
-    node : Contract
-        The product.
+    """How the product of two operands is one of matrices, or several: `Product.of` a node.
 
     Attributes
     ----------
+    labels : tuple of str
+        Of the operands and the result.
+    dtype : str
+        Of all of them.
     is_symmetric : bool
         Whether half of it is computed, and the other half copied in the end.
     matrices : tuple of tuple or None
@@ -102,21 +103,38 @@ class Product:
         not there; None where it is a product of several matrices.
     """
 
-    def __init__(self, node: Contract) -> None:
-        self._labels = (*node.labels, node.result)
-        self.is_symmetric = node.is_symmetric
-        self._dtype = dtype_name(node.dtype)
-        batch, rows, cols, depth = _roles(*self._labels)
-        self._sides = rows, cols, depth
-        self.matrices: tuple[Sides, Sides, Sides] | None = None
-        if not batch and max(len(rows), len(cols), len(depth)) <= 1:
-            left, right = node.labels
-            self.matrices = (
-                _matrix_sides(left, rows, depth),
-                _matrix_sides(right, depth, cols),
-                _matrix_sides(node.result, rows, cols),
-            )
-            self._views = tuple(map(_matrix_view, self.matrices))
+    labels: tuple[str, str, str]
+    dtype: str
+    is_symmetric: bool
+
+    @staticmethod
+    def of(node: Contract) -> "Product":
+        """Of a node; of nodes that are alike, as those of iterations are, it is the same."""
+        labels = (*node.labels, node.result)
+        return _product(labels, dtype_name(node.dtype), node.is_symmetric)
+
+    @cached_property
+    def _sides(self) -> tuple[list[str], list[str], list[str]]:
+        """Labels of rows, of columns, and of what is summed over."""
+        return _roles(*self.labels)[1:]
+
+    @cached_property
+    def matrices(self) -> "tuple[Sides, Sides, Sides] | None":
+        batch, rows, cols, depth = _roles(*self.labels)
+        if batch or max(len(rows), len(cols), len(depth)) > 1:
+            return None
+        left, right, result = self.labels
+        return (
+            _matrix_sides(left, rows, depth),
+            _matrix_sides(right, depth, cols),
+            _matrix_sides(result, rows, cols),
+        )
+
+    @cached_property
+    def _views(self) -> tuple[Callable[[Array], Array], ...]:
+        """What shows the operands and the result as matrices."""
+        assert self.matrices is not None
+        return tuple(map(_matrix_view, self.matrices))
 
     def sides(self, extents: Mapping[str, int]) -> tuple[int, int, int]:
         """Rows, columns and depth of the matrices, by the extents of labels."""
@@ -130,15 +148,20 @@ class Product:
         if self.matrices is not None:
             left, right, result = self._views
             a, b, c = left(one), right(other), result(out)
-            _native.multiply(self._dtype, c, a, b, accumulate, self.is_symmetric, workspace)
+            _native.multiply(self.dtype, c, a, b, accumulate, self.is_symmetric, workspace)
             return
-        for a, b, c in _matrices(self._labels, one, other, out):
-            _native.multiply(self._dtype, c, a, b, accumulate, False, workspace)
+        for a, b, c in _matrices(self.labels, one, other, out):
+            _native.multiply(self.dtype, c, a, b, accumulate, False, workspace)
 
     def complete(self, out: Array) -> None:
         """Fill in the half of a symmetric product that is not computed."""
         if self.is_symmetric:
-            _native.mirror(self._dtype, out)
+            _native.mirror(self.dtype, out)
+
+
+@lru_cache(1024)
+def _product(labels: tuple[str, str, str], dtype: str, is_symmetric: bool) -> Product:
+    return Product(labels, dtype, is_symmetric)
 
 
 def _roles(left: str, right: str, result: str) -> tuple[list[str], list[str], list[str], list[str]]:
@@ -251,7 +274,7 @@ def _map(node: Map, value: Value, values: Mapping[int, Value]) -> Instruction:
 def _contract(
     node: Contract, value: Value, values: Mapping[int, Value], room: slice
 ) -> Instruction:
-    multiply, place = Product(node).multiply, value.place
+    multiply, place = Product.of(node).multiply, value.place
     one, other = (values[id(o)].place for o in node.operands)
     accumulates = value.along is None
 
@@ -266,7 +289,7 @@ def completion(value: Value) -> Instruction | None:
     """What is done when a node has been computed, from all strips; None for nothing."""
     if not isinstance(value.node, Contract):
         return None
-    product, place = Product(value.node), value.place
+    product, place = Product.of(value.node), value.place
     if not product.is_symmetric:
         return None
     return lambda at: product.complete(at.now[place])

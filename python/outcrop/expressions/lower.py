@@ -114,27 +114,30 @@ class Lowered:
 
     def _taped(self) -> tuple[list[Group], list[Tape]]:
         """The groups that each have a pass, and what it does in each cell."""
-        groups, tapes = [], []
+        groups: list[Group] = []
+        tapes: list[Tape] = []
         known: dict[Hashable, Tape] = {}
-        for group in self._grouping.groups:
-            cut = self._grouping.order(group)
+
+        def tape_of(group: Group, cut: Sequence[int], strip: int | None = None) -> Tape:
             nodes = (group.inputs, group.computed, group.roots)
             key = pattern(self.tiling, cut, *nodes)
-            whole = known.get(key) if key is not None else None
-            if whole is None:
-                whole = Tape(self.tiling, cut, *nodes)
+            found = known.get((key, strip)) if key is not None else None
+            if found is None:
+                found = Tape(self.tiling, cut, *nodes, strip)
                 if key is not None:
-                    known[key] = whole
+                    known[key, strip] = found
+            return found
+
+        for group in self._grouping.groups:
+            cut = self._grouping.order(group)
+            whole = tape_of(group, cut)
             parts = [group] if self._order.together else self._grouping.apart(group)
             groups += parts
             if len(parts) == 1:
                 tapes.append(whole)
-                continue
-            # Strips are those of all together: so sums have the same bits.
-            tapes += [
-                Tape(self.tiling, cut, part.inputs, part.computed, part.roots, whole.strip)
-                for part in parts
-            ]
+            else:
+                # Strips are those of all together: so sums have the same bits.
+                tapes += [tape_of(part, cut, whole.strip) for part in parts]
         return groups, tapes
 
     def _emit(self, tapes: Sequence[Tape]) -> None:

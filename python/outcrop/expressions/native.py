@@ -52,7 +52,7 @@ def can_compute(node: Node) -> bool:
         case Map():
             return _loop(node) is not None
         case Contract():
-            return Product(node).matrices is not None
+            return Product.of(node).matrices is not None
         case Leaf():
             return _is_aligned(node.source)
         case _:
@@ -153,7 +153,7 @@ class _Description:
     def _compute(self, node: Node, when: int) -> None:
         result = self._numbers[id(node)]
         if isinstance(node, Contract):
-            product = Product(node)
+            product = Product.of(node)
             assert product.matrices is not None
             left, right, own = (
                 (self._numbers[id(n)], row, col)
@@ -178,7 +178,7 @@ class _Description:
 
     def _complete(self, node: Node, when: int) -> None:
         if isinstance(node, Contract):
-            product = Product(node)
+            product = Product.of(node)
             if product.is_symmetric:
                 assert product.matrices is not None
                 self.draft.mirror(when, (self._numbers[id(node)], *product.matrices[2]))

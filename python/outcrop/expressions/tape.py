@@ -280,7 +280,7 @@ class Tape:
                         labels, self._strip_shape(self.values[id(operand)]), strict=True
                     )
                 }
-                m, n, k = Product(node).sides(extents)
+                m, n, k = Product.of(node).sides(extents)
                 own, more = _native.multiply_memory(dtype_name(node.dtype), m, n, k)
                 room, beside = max(room, own), max(beside, more)
         return room, beside
@@ -363,8 +363,8 @@ def pattern(
 ) -> Hashable | None:
     """What two groups have in common that one tape computes, as iterations of a loop do.
 
-    None where a tape names what is its own: elements in memory, tiles that are gathered, running
-    sums.
+    Elements in memory are the same ones. None where a tape names what is its own: tiles that are
+    gathered, running sums.
     """
     places: dict[int, int] = {}
     for node in (*inputs, *outputs, *computed):
@@ -390,6 +390,9 @@ def pattern(
             case Reduce():
                 family = tuple([places[id(n)] for n in node.family()])
                 own = (node.reduction, node.axes, places[id(node.operands[0])], family)
+            case Leaf() if _is_in_memory(node):
+                # It is there for as long as a tape that has it.
+                own = id(node)
             case _:
                 return None
         found.append((places[id(node)], node.dtype, tiling.axes.of(node), own))
