@@ -97,11 +97,10 @@ def settle(used: bool = False) -> None:
 
     A virtual machine may give memory back to its host while it is idle; what is used first then costs
     seconds for each GiB. So everything starts when all that is free was given back, as a single
-    command does, or else right after memory was ``used``, as on a machine that keeps its memory.
+    command does, or else right after memory was ``used``, as on a machine that keeps its memory. In
+    either case the disk rests before: it may still be busy with what was written last.
     """
-    if used:
-        subprocess.run([sys.executable, "-c", USE], check=True)
-    elif GIVEN_BACK.exists():
+    if GIVEN_BACK.exists():
         given, since = None, time.monotonic()
         while time.monotonic() - since < REST:
             time.sleep(0.2)
@@ -109,6 +108,8 @@ def settle(used: bool = False) -> None:
                 since = time.monotonic()
     elif GIVES_BACK.exists():
         time.sleep(IDLE)
+    if used:
+        subprocess.run([sys.executable, "-c", USE], check=True)
 
 
 def limited(

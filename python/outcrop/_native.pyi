@@ -196,6 +196,7 @@ class Draft:
         start: Sequence[int],
         shape: Sequence[int],
         tile: Sequence[int],
+        overlap: Sequence[int],
     ) -> tuple[int, int]: ...
     def output(
         self,
@@ -248,7 +249,8 @@ class TapeDraft:
         dtype: str,
         lines: Sequence[int],
         number: int,
-        shown: Sequence[tuple[int | None, int]],  # the tile's axis, and the step along it
+        # Of each axis the tile's, the step along it, and the first index.
+        shown: Sequence[tuple[int | None, int, int]],
     ) -> int: ...
     def passed(self, dtype: str, lines: Sequence[int], offset: int) -> int: ...
     def memory(self, array: NDArray[Any], lines: Sequence[int]) -> int: ...

@@ -223,8 +223,10 @@ class ExpressionPlan(Plan):
                 lines.append(f"  pass {number}, in {facts['cells']} steps")
             else:
                 lines.append("  then, in one step")
-            for name, nbytes, tile, stored in facts["reads"]:
+            for name, nbytes, tile, stored, views in facts["reads"]:
                 size = f"{' x '.join(map(str, tile)) or '1'} of {format_bytes(nbytes)}"
+                if views > 1:
+                    size += f", for {views} views"
                 lines.append(f"    {'reads' if stored else 'takes'} {name}, {size}")
             lines.append(f"    computes {_counted(facts['computes'])}")
             for name, nbytes, summed in facts["keeps"]:

@@ -158,6 +158,11 @@ class View:
         return self == View.whole(self.source_shape)
 
     @property
+    def is_part(self) -> bool:
+        """Whether there are elements of the source that it leaves out."""
+        return self.size < math.prod(self.source_shape)
+
+    @property
     def is_dense(self) -> bool:
         """Whether every element of the bounding box is selected, in whatever arrangement."""
         return all(abs(s.step) == 1 for s in self.selectors if isinstance(s, Span))

@@ -5,7 +5,7 @@ use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role};
 use outcrop_engine::report::peak_rss;
 use outcrop_engine::{Runtime, Settings, Unwatched, schedule};
 use outcrop_store::io::{Cancel, EngineChoice};
-use outcrop_store::{DType, Result, TileGrid};
+use outcrop_store::{DType, Dims, Result, TileGrid};
 use std::time::Instant;
 
 struct Nothing;
@@ -28,6 +28,7 @@ fn product(n: u64) -> Program {
             role: Role::Temporary,
             dtype: DType::F64,
             grid,
+            overlap: Dims::new(),
             origin: Vec::new(),
             initial: None,
             frame: 0,

@@ -6,7 +6,7 @@
 
 use outcrop_store::frame::fitted;
 use outcrop_store::shape::TileGrid;
-use outcrop_store::{ArrayBox, DType, Result};
+use outcrop_store::{ArrayBox, DType, Dims, Result};
 use std::collections::HashSet;
 
 /// An array of a program, by the order in which they were declared.
@@ -60,8 +60,10 @@ pub struct Array {
     pub role: Role,
     /// Element type.
     pub dtype: DType,
-    /// How it is cut.
+    /// How it is cut; what tiles have beyond that, they share.
     pub grid: TileGrid,
+    /// How many indices of each axis a tile has beyond its part of the grid, which the next one has, too.
+    pub overlap: Dims,
     /// Where its first element lies in the store.
     pub origin: Vec<u64>,
     /// What its tiles hold until a step writes them: the tiles of this array, which has the same grid.
@@ -76,14 +78,31 @@ pub struct Array {
     pub pieces: u64,
     /// Bytes written when the array is committed, beside its tiles.
     pub commit: u64,
+    tile: Dims,
     first: u32,
 }
 
 impl Array {
     /// The shape of the tile's frame: rows of a tile at the array's edge are as long as all others.
     pub fn tile_shape(&self) -> &[u64] {
-        &self.grid.tile
+        &self.tile
     }
+
+    /// Its extents, with what the last tiles have beyond the grid.
+    pub fn shape(&self) -> Dims {
+        beyond(&self.grid.shape, &self.overlap)
+    }
+
+    /// The box of its tile with this number.
+    fn tile_box(&self, index: u64) -> ArrayBox {
+        let own = self.grid.tile_box(&self.grid.coords(index));
+        ArrayBox { shape: beyond(&own.shape, &self.overlap), ..own }
+    }
+}
+
+/// Extents with those of an overlap.
+pub fn beyond(extents: &[u64], overlap: &[u64]) -> Dims {
+    extents.iter().zip(overlap).map(|(n, more)| n + more).collect()
 }
 
 /// A kind of step.
@@ -207,6 +226,8 @@ pub struct Declaration<'a> {
     pub dtype: DType,
     /// How it is cut.
     pub grid: TileGrid,
+    /// How many indices of each axis tiles have beyond that, of an input; empty for none.
+    pub overlap: Dims,
     /// Where its first element lies in the store; empty for all zeros.
     pub origin: Vec<u64>,
     /// What its tiles hold at first.
@@ -249,7 +270,10 @@ impl Program {
             )));
         }
         let id = self.arrays.len() as u16;
-        let bytes = what.grid.tile_elements() as usize * what.dtype.size();
+        let overlap =
+            if what.overlap.is_empty() { Dims::from_elem(0, what.grid.shape.len()) } else { what.overlap };
+        let tile = beyond(&what.grid.tile, &overlap);
+        let bytes = tile.iter().product::<u64>() as usize * what.dtype.size();
         let origin = if what.origin.is_empty() { vec![0; what.grid.shape.len()] } else { what.origin };
         let initial_frame = what.initial.map_or(0, |id| self.array_at(id).frame);
         let array = Array {
@@ -265,10 +289,12 @@ impl Program {
             pieces: what.pieces,
             commit: what.commit,
             grid: what.grid,
+            overlap,
+            tile,
             first: first as u32,
         };
         for i in 0..tiles {
-            let mut region = array.grid.tile_box(&array.grid.coords(i));
+            let mut region = array.tile_box(i);
             region.start.iter_mut().zip(&array.origin).for_each(|(s, o)| *s += o);
             let cost = cost(&region)?;
             self.tile_array.push(id);
@@ -373,7 +399,7 @@ impl Program {
     /// The box of a tile in its array, from 0 on.
     pub fn region(&self, tile: TileId) -> ArrayBox {
         let array = self.array_at(self.array_of(tile));
-        array.grid.tile_box(&array.grid.coords((tile.0 - array.first) as u64))
+        array.tile_box(u64::from(tile.0 - array.first))
     }
 
     /// The box of a tile in the store.
@@ -387,6 +413,9 @@ impl Program {
     /// The tile of an array, by position, that is a box of its store.
     pub(crate) fn tile_of_box(&self, array: usize, region: &ArrayBox) -> Option<TileId> {
         let array = &self.arrays[array];
+        if array.overlap.iter().any(|&n| n > 0) {
+            return None;
+        }
         let mut inside = region.clone();
         for (start, origin) in inside.start.iter_mut().zip(&array.origin) {
             *start = start.checked_sub(*origin)?;
@@ -429,5 +458,43 @@ impl Program {
     pub fn largest_step(&self) -> usize {
         let bytes = |s: usize| self.step_at(s).operands.iter().map(|o| self.frame(o.tile())).sum();
         (0..self.len()).map(bytes).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_reach_into_those_that_follow() {
+        let mut program = Program::new("overlapping");
+        let declaration = Declaration {
+            name: "A",
+            role: Role::Input,
+            dtype: DType::F64,
+            grid: TileGrid::new(&[10, 5], &[4, 5]).unwrap(),
+            overlap: Dims::from_slice(&[2, 1]),
+            origin: vec![3, 0],
+            initial: None,
+            frame: 0,
+            skewed: false,
+            staging: 0,
+            pieces: 1,
+            commit: 0,
+        };
+        let mut boxes = Vec::new();
+        let cost = |region: &ArrayBox| {
+            boxes.push(region.clone());
+            Ok(Cost { load: 4096, store: 0 })
+        };
+        let id = program.array(declaration, cost).unwrap();
+        let expected = [([3, 0], [6, 6]), ([7, 0], [6, 6]), ([11, 0], [4, 6])];
+        assert_eq!(boxes, expected.map(|(start, shape)| ArrayBox::new(&start, &shape)));
+        let (array, last) = (program.array_at(id), program.tile(id, &[2, 0]));
+        assert_eq!((array.tile_shape(), array.shape().as_slice()), (&[6, 6][..], &[12, 6][..]));
+        assert!(array.frame >= 6 * 6 * 8);
+        assert_eq!(program.stored_region(last), boxes[2]);
+        // What is resident does not reach further.
+        assert_eq!(program.tile_of_box(0, &boxes[0]), None);
     }
 }

@@ -9,7 +9,7 @@ use outcrop_store::io::Cancel;
 use outcrop_store::io::EngineChoice;
 use outcrop_store::store::open::{As, NewFormat, create, open};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
-use outcrop_store::{ArrayBox, DType, Error, Result, TileGrid};
+use outcrop_store::{ArrayBox, DType, Dims, Error, Result, TileGrid};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::path::Path;
@@ -90,6 +90,7 @@ fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
             role,
             dtype: DType::U64,
             grid: grid.clone(),
+            overlap: Dims::new(),
             origin: Vec::new(),
             initial,
             frame: 8004,

@@ -1,6 +1,6 @@
 //! Stored arrays, results and temporaries as arrays of a program.
 
-use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role};
+use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role, beyond};
 use outcrop_store::frame::charged;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::Store;
@@ -35,8 +35,9 @@ impl Target {
     }
 }
 
-/// Declares a box of a stored array, cut into tiles of this shape. Where tiles pass through staging memory, they do in
-/// as long pieces as the store would like, if those have at most `room` bytes.
+/// Declares a box of a stored array, cut into tiles of this shape, each of which reaches so far into those that follow.
+/// Where tiles pass through staging memory, they do in as long pieces as the store would like, if those have at most
+/// `room` bytes.
 ///
 /// # Errors
 /// Those of the store.
@@ -46,30 +47,36 @@ pub fn input(
     store: &Arc<dyn Store>,
     region: &ArrayBox,
     tile: &[u64],
+    overlap: &[u64],
     room: usize,
 ) -> Result<ArrayId> {
     let info = store.info();
     let exact = store.moves_whole_tiles()
+        && overlap.iter().all(|&n| n == 0)
         && info.tile.as_slice() == tile
         && region.start.iter().zip(tile).all(|(s, t)| s.is_multiple_of(*t))
         // A box that ends inside a tile is not what the tile holds.
         && (0..tile.len()).all(|a| region.end(a).is_multiple_of(tile[a]) || region.end(a) == info.shape[a]);
-    let grid = TileGrid::new(&region.shape, tile)?;
+    let inner: Dims = region.shape.iter().zip(overlap).map(|(n, more)| n.saturating_sub(*more)).collect();
+    let grid = TileGrid::new(&inner, tile)?;
     let in_store = |i: u64| {
         let mut found = grid.tile_box(&grid.coords(i));
+        found.shape = beyond(&found.shape, overlap);
         found.start.iter_mut().zip(&region.start).for_each(|(s, o)| *s += o);
         found
     };
     let straight = grid.tiles() > 0 && store.loads_straight(&in_store(0));
     let skew =
         if straight { (0..grid.tiles()).map(|i| store.phase(&in_store(i))).max().unwrap_or(0) } else { 0 };
-    let bytes = info.box_bytes(tile) as usize;
+    let tile = beyond(tile, overlap);
+    let bytes = info.box_bytes(&tile) as usize;
     let liked = if straight { 0 } else { store.staging(false).wanted.min(room) };
-    let staging = if exact { 0 } else { store.staging_of(tile).max(liked) };
+    let staging = if exact { 0 } else { store.staging_of(&tile).max(liked) };
     let declaration = Declaration {
         name,
         role: Role::Input,
         dtype: info.dtype,
+        overlap: overlap.into(),
         origin: region.start.to_vec(),
         initial: None,
         frame: if exact { store.tile_frame() } else { bytes + skew },
@@ -111,6 +118,7 @@ impl New<'_> {
             role: Role::Output,
             dtype,
             grid: grid.clone(),
+            overlap: Dims::new(),
             origin: Vec::new(),
             initial,
             frame,
@@ -167,6 +175,7 @@ impl New<'_> {
             role: Role::Temporary,
             dtype,
             grid,
+            overlap: Dims::new(),
             origin: Vec::new(),
             initial,
             frame: 0,

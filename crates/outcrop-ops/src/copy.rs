@@ -63,6 +63,16 @@ impl Way {
         }
     }
 
+    /// Seconds, as many times as a single pass reads all there is: where it takes blocks of the disk again and again, it
+    /// takes the disk from others.
+    fn weight(&self) -> f64 {
+        let times_read = match self {
+            Way::Passes { passes, .. } if passes.len() == 1 => passes[0].times_read.max(1.0),
+            _ => 1.0,
+        };
+        self.seconds() * times_read
+    }
+
     fn peak(&self) -> usize {
         match self {
             Way::Passes { passes, .. } => passes.iter().map(|p| p.peak).max().unwrap_or(0),
@@ -330,7 +340,7 @@ fn plan_as_it_is(
         Err(error) if ways.is_empty() => return Err(least(&mut job, error)),
         Err(_) => {}
     }
-    ways.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));
+    ways.sort_by(|a, b| a.weight().total_cmp(&b.weight()));
     let mut ways = ways.into_iter();
     let way = ways.next().expect("there is one");
     // What nobody would do is not worth a line.

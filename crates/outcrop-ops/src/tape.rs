@@ -60,6 +60,8 @@ pub struct Shown {
     pub axis: Option<usize>,
     /// From one index to the next.
     pub step: usize,
+    /// Where it begins: no further than tiles [overlap](outcrop_engine::program::Array::overlap).
+    pub first: usize,
 }
 
 /// When an instruction is done.

@@ -213,8 +213,8 @@ pub fn facts_of<'py>(py: Python<'py>, plan: &EnginePlan, runtime: &Runtime) -> P
         };
         fact.set_item("role", role)?;
         fact.set_item("dtype", array.dtype.name())?;
-        fact.set_item("shape", tuple(py, &array.grid.shape)?)?;
-        fact.set_item("tile", tuple(py, &array.grid.tile)?)?;
+        fact.set_item("shape", tuple(py, &array.shape())?)?;
+        fact.set_item("tile", tuple(py, array.tile_shape())?)?;
         fact.set_item("bytes_read", traffic.read)?;
         fact.set_item("bytes_written", traffic.written)?;
         arrays.append(fact)?;

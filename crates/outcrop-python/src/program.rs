@@ -92,7 +92,8 @@ impl Draft {
         Draft(Mutex::new(Some(Building { program, stores, raised, taped })))
     }
 
-    /// A box of a stored array.
+    /// A box of a stored array, in tiles each of which reaches so far into those that follow.
+    #[allow(clippy::too_many_arguments, reason = "what there is to say of a box")]
     fn input(
         &self,
         py: Python<'_>,
@@ -101,6 +102,7 @@ impl Draft {
         start: Vec<u64>,
         shape: Vec<u64>,
         tile: Vec<u64>,
+        overlap: Vec<u64>,
     ) -> PyResult<Declared> {
         let (_, inner) = store.inner(py)?;
         let region = box_of(py, &start, &shape)?;
@@ -108,7 +110,7 @@ impl Draft {
         let kept = Arc::clone(&inner);
         let room = runtime(py)?.budget().limit() / STAGING_PART;
         self.declare(py, Some(inner), store.raised(), |program| {
-            arrays::input(program, name, &kept, &region, &tile, room)
+            arrays::input(program, name, &kept, &region, &tile, &overlap, room)
         })
     }
 
@@ -257,7 +259,7 @@ pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
 fn most_of(program: &Program, stores: &[Option<Arc<dyn store::Store>>]) -> (PathBuf, u64) {
     let sizes = stores.iter().zip(program.arrays()).filter_map(|(store, array)| {
         let info = store.as_ref()?.info();
-        info.path.is_absolute().then(|| (info.box_bytes(&array.grid.shape), info.path.clone()))
+        info.path.is_absolute().then(|| (info.box_bytes(&array.shape()), info.path.clone()))
     });
     let sizes: Vec<_> = sizes.collect();
     let path = sizes.iter().max_by_key(|s| s.0).map(|s| s.1.clone()).unwrap_or_default();

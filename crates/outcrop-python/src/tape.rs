@@ -76,16 +76,17 @@ impl TapeDraft {
         TapeDraft(Mutex::new(Building { lines, ..Building::default() }))
     }
 
-    /// A value in one of the tape's tiles; `shown` says of each axis, which one of the tile it is, and its step.
+    /// A value in one of the tape's tiles; `shown` says of each axis, which one of the tile it is, its step, and
+    /// the first index.
     fn tile(
         &self,
         py: Python<'_>,
         dtype: &str,
         lines: Vec<usize>,
         number: usize,
-        shown: Vec<(Option<usize>, usize)>,
+        shown: Vec<(Option<usize>, usize, usize)>,
     ) -> PyResult<usize> {
-        let shown = shown.into_iter().map(|(axis, step)| Shown { axis, step }).collect();
+        let shown = shown.into_iter().map(|(axis, step, first)| Shown { axis, step, first }).collect();
         self.value(py, dtype, lines, Place::Tile(number, shown))
     }
 

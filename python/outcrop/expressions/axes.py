@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from outcrop.expressions.collecting import Collect
 from outcrop.expressions.folding import Reshape
-from outcrop.expressions.gathers import Join, Select, Take
+from outcrop.expressions.gathers import Join, Mosaic, Select, Take
 from outcrop.expressions.moving import Moved, Refolded
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
 from outcrop.expressions.points import Points
-from outcrop.views import NewAxis, Span
+from outcrop.views import NewAxis, Span, View
 
 __all__ = ["Axes", "Tiling"]
 
@@ -127,15 +127,10 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
         case Moved() | Refolded():
             return
         case Select():
-            yield (
-                node.operands[0],
-                [
-                    (source, axis)
-                    for axis, source in enumerate(node.view.axes)
-                    if not isinstance(source, NewAxis)
-                    and node.view.span(axis) == Span(0, 1, node.view.source_shape[source])
-                ],
-            )
+            yield node.operands[0], _whole(node.view)
+        case Mosaic():
+            for operand, view in zip(node.operands, node.views, strict=True):
+                yield operand, _whole(view)
         case Reshape():
             yield node.operands[0], list(node.unchanged())
         case Points():
@@ -143,6 +138,16 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
         case Join() | Take() | Collect():
             for operand in node.operands:
                 yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
+
+
+def _whole(view: View) -> list[tuple[int, int | tuple[Node, int]]]:
+    """Axes of what is viewed that are axes of the view, whole."""
+    return [
+        (source, axis)
+        for axis, source in enumerate(view.axes)
+        if not isinstance(source, NewAxis)
+        and view.span(axis) == Span(0, 1, view.source_shape[source])
+    ]
 
 
 @dataclass

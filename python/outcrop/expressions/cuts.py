@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
 from outcrop.expressions.collecting import Collect
+from outcrop.expressions.gathers import Mosaic, Select
 from outcrop.expressions.lying import slowness
 from outcrop.expressions.moving import Moved
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
-from outcrop.views import NewAxis
+from outcrop.views import NewAxis, View
 
 __all__ = ["cut", "sizes"]
 
@@ -199,9 +200,29 @@ def _which(
     if not open_lines:
         return None
 
-    def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, int]:
+    def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, bool, int]:
         axis, line = item
         below = tiling.extent(line) <= natural.get(line, 0)
-        return (below, axis == scan, line not in tiling.cuts, slowness(node, axis))
+        across = not _follows(node, axis, tiling)
+        return (below, axis == scan, line not in tiling.cuts, across, slowness(node, axis))
 
     return min(open_lines, key=rank)[1]
+
+
+def _follows(node: Node, axis: int, tiling: Tiling) -> bool:
+    """Whether what a node is gathered from is cut along an axis of its own.
+
+    A tile that lies across takes elements from all of those tiles.
+    """
+    match node:
+        case Select():
+            views: Sequence[View] = (node.view,)
+        case Mosaic():
+            views = node.views
+        case _:
+            return False
+    for operand, view in zip(node.operands, views, strict=True):
+        source = view.axes[axis]
+        if not isinstance(source, NewAxis) and tiling.axes.of(operand)[source] in tiling.cuts:
+            return True
+    return False

@@ -14,7 +14,7 @@ from outcrop.expressions.indices import Indices
 from outcrop.expressions.nodes import Leaf, Node, Shape, only
 from outcrop.views import NewAxis, Span, View
 
-__all__ = ["Alias", "Box", "Copy", "Gather", "Join", "Select", "Share", "Take", "by_tile"]
+__all__ = ["Alias", "Box", "Copy", "Gather", "Join", "Mosaic", "Select", "Share", "Take", "by_tile"]
 
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """For each axis the first index, and the one after the last."""
@@ -151,6 +151,9 @@ class Select(_Views):
         node.shape, node.dtype = view.shape, operand.dtype
         return only((cls, id(operand), view), node)
 
+    def _views_of(self) -> frozenset[tuple[int, View]] | None:
+        return frozenset([(id(self.operands[0]), self.view)])
+
     def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
         shape = _extents(box)
         part = self.view.part([low for low, _ in box], shape)
@@ -220,6 +223,77 @@ class Join(_Views):
                 to[axis] = slice(low - begin, high - begin)
                 yield i, View.whole(operand.shape).part(at, extents), tuple(to)
             first += operand.shape[axis]
+
+
+class Mosaic(_Views):
+    """Views of operands, each in a box of its own: together they are all of the node."""
+
+    __slots__ = ("starts", "views")
+
+    views: tuple[View, ...]
+    starts: tuple[Shape, ...]
+
+    def with_operands(self, operands: Sequence[Node]) -> Node:
+        node = type(self)()
+        node.operands, node.views, node.starts = tuple(operands), self.views, self.starts
+        node.shape, node.dtype = self.shape, self.dtype
+        return only((type(self), self.views, self.starts, *map(id, operands)), node)
+
+    @classmethod
+    def of(cls, node: Node) -> "Mosaic | None":
+        """What is joined of views, or of what is joined, as views of what these are of; or None."""
+        if not isinstance(node, Join) or not any(
+            isinstance(operand, Select | Join | Mosaic) for operand in node.operands
+        ):
+            return None
+        pieces: list[tuple[Node, View, Shape]] = []
+        place = 0
+        for operand in node.operands:
+            shift = tuple(place if axis == node.axis else 0 for axis in range(node.ndim))
+            for source, view, start in _pieces(operand):
+                at = tuple(a + b for a, b in zip(start, shift, strict=True))
+                pieces.append((source, view, at))
+            place += operand.shape[node.axis]
+        made = cls()
+        made.operands = tuple(source for source, _, _ in pieces)
+        made.views = tuple(view for _, view, _ in pieces)
+        made.starts = tuple(start for _, _, start in pieces)
+        made.shape, made.dtype = node.shape, node.dtype
+        return only((cls, made.views, made.starts, *map(id, made.operands)), made)
+
+    @property
+    def name(self) -> str:
+        return "concatenate"
+
+    def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
+        for i, (view, start) in enumerate(zip(self.views, self.starts, strict=True)):
+            common = [
+                (max(low, a), min(high, a + n))
+                for (low, high), a, n in zip(box, start, view.shape, strict=True)
+            ]
+            if all(low < high for low, high in common):
+                at = [low - a for (low, _), a in zip(common, start, strict=True)]
+                ends = zip(common, box, strict=True)
+                to = tuple(slice(low - first, high - first) for (low, high), (first, _) in ends)
+                yield i, view.part(at, _extents(tuple(common))), to
+
+
+def _pieces(node: Node) -> list[tuple[Node, View, Shape]]:
+    """The views that a node is put together from, and where they begin."""
+    zeros = (0,) * node.ndim
+    match node:
+        case Select():
+            return [(node.operands[0], node.view, zeros)]
+        case Mosaic():
+            return list(zip(node.operands, node.views, node.starts, strict=True))
+        case Join():
+            pieces, place = [], 0
+            for operand in node.operands:
+                start = (*zeros[: node.axis], place, *zeros[node.axis + 1 :])
+                pieces.append((operand, View.whole(operand.shape), start))
+                place += operand.shape[node.axis]
+            return pieces
+    return [(node, View.whole(node.shape), zeros)]
 
 
 class Take(Gather):

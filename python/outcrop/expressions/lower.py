@@ -226,14 +226,23 @@ class Lowered:
                 "cells": math.prod(self.tiling.count(line) for line in group.lines),
                 "stage": group.stage,
                 "reads": [
-                    (n.name, n.nbytes, self.tiling.tile(n), isinstance(n, Leaf))
-                    for n in group.inputs
+                    (n.name, n.nbytes, self.tiling.tile(n), isinstance(n, Leaf), views)
+                    for n, views in self._read(group)
                 ],
                 "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
                 "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
             }
             for group in self._groups
         ]
+
+    def _read(self, group: Group) -> list[tuple[Node, int]]:
+        """What a group reads; of views that share tiles, the first one, and how many there are."""
+        arrays: dict[int, list[Node]] = {}
+        for node in group.inputs:
+            stored = self._storage.of(node)
+            assert stored is not None
+            arrays.setdefault(stored.number, []).append(node)
+        return [(views[0], len(views)) for views in arrays.values()]
 
     def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
         """Boxes and lines; `traffic` are the bytes read and written of each array."""

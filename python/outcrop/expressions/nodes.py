@@ -4,11 +4,12 @@ A `Node` never changes, and two nodes that mean the same are one object, so that
 is computed once.
 """
 
+import itertools
 import math
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +33,13 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
+
+_Views: TypeAlias = frozenset[tuple[int, View]] | None
+"""Views of arrays, these by identity; None where some overlap, or where there are many."""
+
+_MANY = 32
+"""Views that a node is made of, at most, that are told apart."""
+
 _T = TypeVar("_T", bound="Node")
 _W = TypeVar("_W", bound=Hashable)
 _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValueDictionary()
@@ -50,11 +58,12 @@ class Node:
         What it is made from.
     """
 
-    __slots__ = ("__weakref__", "dtype", "operands", "shape")
+    __slots__ = ("__weakref__", "_views", "dtype", "operands", "shape")
 
     shape: Shape
     dtype: np.dtype[Any]
     operands: "tuple[Node, ...]"
+    _views: "_Views"
 
     @property
     def name(self) -> str:
@@ -80,6 +89,32 @@ class Node:
         """Bytes of its elements."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def is_stencil(self) -> bool:
+        """Whether it is made of several views of one array which overlap."""
+        stack: list[Node] = [self]
+        while stack:
+            node = stack[-1]
+            missing = [o for o in node.operands if not hasattr(o, "_views")]
+            if not hasattr(node, "_views") and missing:
+                stack += missing
+                continue
+            stack.pop()
+            if not hasattr(node, "_views"):
+                node._views = node._views_of()
+        return self._views is None
+
+    def _views_of(self) -> "_Views":
+        """Those that it is made of, given those of its operands."""
+        found: set[tuple[int, View]] = set()
+        for views in {operand._views for operand in self.operands}:
+            if views is None:
+                return None
+            found |= views
+        if len(found) > _MANY:
+            return None
+        return frozenset(found) if not _meet(found) else None
+
 
 def only(key: tuple[Any, ...], node: _T) -> _T:
     """The one node that this key stands for."""
@@ -91,6 +126,18 @@ def only(key: tuple[Any, ...], node: _T) -> _T:
         return node
 
 
+def _meet(views: Iterable[tuple[int, View]]) -> bool:
+    """Whether two views of one array, one of them of a part, have an element in common."""
+    arrays: dict[int, list[View]] = {}
+    for array, view in views:
+        arrays.setdefault(array, []).append(view)
+    return any(
+        view.meets(other) and (view.is_part or other.is_part)
+        for own in arrays.values()
+        for view, other in itertools.combinations(own, 2)
+    )
+
+
 class Leaf(Node):
     """A view of what is stored, in memory, or made by a function of indices."""
 
@@ -98,6 +145,9 @@ class Leaf(Node):
 
     source: Source
     view: View
+
+    def _views_of(self) -> _Views:
+        return frozenset([(id(self.source), self.view)])
 
     def with_operands(self, operands: Sequence[Node]) -> Node:
         return self

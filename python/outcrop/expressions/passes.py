@@ -88,8 +88,8 @@ class Pass:
         """The arrays that steps of each kind have tiles of."""
         group, storage = self._group, self._storage
         found = [storage.of(node) for node in (*group.roots, *group.inputs)]
-        own = [stored.number for stored in found if stored is not None]
-        return [own, *(total.arrays for total in self._sums.values())]
+        own = {stored.number for stored in found if stored is not None}
+        return [sorted(own), *(total.arrays for total in self._sums.values())]
 
     @property
     def gathers(self) -> bool:

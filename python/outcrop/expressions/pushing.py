@@ -12,7 +12,16 @@ from outcrop.expressions.indices import Indices
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, remade
 from outcrop.views import NewAxis, Span, View
 
-__all__ = ["composed", "leaf_of", "refolded", "viewed"]
+__all__ = [
+    "composed",
+    "leaf_of",
+    "made_of",
+    "pushed",
+    "refolded",
+    "viewed",
+    "viewed_later",
+    "wishes",
+]
 
 _FEW = 16
 """How many elements go into a sum whose results are rather moved than computed again."""
@@ -44,15 +53,23 @@ def composed(inner: View, outer: View) -> View:
 
 def viewed(node: Node, view: View) -> Node:
     """The node of a view of another one."""
+    if 0 < view.size < node.size and isinstance(node, Map | Join) and node.is_stencil:
+        # When all views are known, it is settled what is made of them.
+        return Select.of(node, view)
+    return pushed(node, view)
+
+
+def pushed(node: Node, view: View) -> Node:
+    """The node of a view of another one, made of views of its operands."""
     if view.is_whole:
         return node
     if view.size == 0:
         return Leaf.of(MemorySource(np.empty(view.shape, node.dtype)), View.whole(view.shape))
-    return remade(node, view, _wishes, _made)
+    return remade(node, view, wishes, made_of)
 
 
-def _wishes(node: Node, view: View) -> list[tuple[Node, View]]:
-    """Which views of its operands a view of a node is made of."""
+def wishes(node: Node, view: View) -> list[tuple[Node, View]]:
+    """Which views of its operands a view of a node is made of; none where it is taken later."""
     if view.is_whole or _is_of_few_sums(node, view):
         return []
     match node:
@@ -82,7 +99,8 @@ def _is_of_few_sums(node: Node, view: View) -> bool:
     )
 
 
-def _made(node: Node, view: View, operands: Sequence[Node]) -> Node:
+def made_of(node: Node, view: View, operands: Sequence[Node]) -> Node:
+    """A view of a node, made of those views of its operands."""
     if view.is_whole:
         return node
     if _is_of_few_sums(node, view):
@@ -127,7 +145,7 @@ def viewed_later(node: Node, view: View) -> Node:
 def refolded(operand: Node, folds: Sequence[Fold], view: View) -> Node:
     """A view of an operand that has been folded."""
     if all(fold.is_trivial for fold in folds):
-        return viewed(operand, view)
+        return pushed(operand, view)
     if view.is_dense:
         return Reshape.of(operand, folds, view)
     return viewed_later(Reshape.of(operand, folds, View.whole(view.source_shape)), view)

@@ -27,6 +27,7 @@ from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.points import Points
 from outcrop.expressions.rules import rewritten
 from outcrop.expressions.shuffling import Taking, ways
+from outcrop.expressions.stencils import settled
 from outcrop.expressions.storage import Wanted
 
 __all__ = ["Planned", "plan"]
@@ -131,7 +132,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = rewritten([node for node, _ in wanted])
+    roots = rewritten(settled([node for node, _ in wanted]))
     error: BudgetError | None = None
     for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
         try:

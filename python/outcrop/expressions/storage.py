@@ -12,6 +12,7 @@ from outcrop._source import dtype_name, storable
 from outcrop._store import StoreSource
 from outcrop.expressions.grouping import Grouping
 from outcrop.expressions.nodes import Leaf, Node, Scan
+from outcrop.expressions.overlaps import Overlap, in_source, overlaps
 from outcrop.views import NewAxis, Span
 
 __all__ = ["Look", "Storage", "Stored", "Wanted", "look_at_result"]
@@ -26,12 +27,12 @@ class Look:
     show : callable
         What shows an array as another one.
     axes : tuple of tuple or None
-        Of each axis, which one of the tile it is, None for a new one, and the step along it. None
-        where that does not say it all.
+        Of each axis, which one of the tile it is, None for a new one, the step along it, and the
+        first index. None where that does not say it all.
     """
 
     show: Callable[[NDArray[Any]], NDArray[Any]]
-    axes: tuple[tuple[int | None, int], ...] | None
+    axes: tuple[tuple[int | None, int, int], ...] | None
 
     def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
         return self.show(tile)
@@ -98,10 +99,17 @@ class Storage:
         for i, want in enumerate(wanted):
             name = f"result {i}" if len(wanted) > 1 else "result"
             self.results.append(self._result(name, want))
+        self._overlaps = {
+            id(leaf): overlap
+            for overlap in overlaps(
+                (n for n in grouping.nodes if isinstance(n, Leaf)), self._tiling
+            )
+            for leaf in overlap.leaves
+        }
         for node in grouping.nodes:
             if isinstance(node, Leaf):
-                if isinstance(node.source, StoreSource):
-                    self._arrays[id(node)] = self._input(node, node.source)
+                if isinstance(node.source, StoreSource) and id(node) not in self._arrays:
+                    self._input(node, node.source)
             elif grouping.is_kept(node) and id(node) not in self._arrays:
                 self._arrays[id(node)] = self._kept(node)
         self._carries = {
@@ -122,7 +130,7 @@ class Storage:
         """The number of a node's tile; of one of the parts of a sum."""
         stored = self._arrays[id(node)]
         if isinstance(node, Leaf):
-            return stored.at(_in_source(node, coords))
+            return stored.at(in_source(node.view, coords, 0))
         return stored.at((part, *coords) if self._grouping.sums(node) else coords)
 
     def look(self, node: Node) -> Look:
@@ -130,7 +138,8 @@ class Storage:
         found = self._looks.get(id(node))
         if found is None:
             if isinstance(node, Leaf):
-                found = _look_at_view(node)
+                overlap = self._overlaps.get(id(node))
+                found = _look_at_view(node) if overlap is None else _look_at_part(node, overlap)
             else:
                 found = _look_at(node, in_parts=bool(self._grouping.sums(node)))
             self._looks[id(node)] = found
@@ -171,45 +180,51 @@ class Storage:
         numbers = self._draft.temporary(node.name, storable(node.dtype), shape, tile)
         return Stored(numbers, shape, tile)
 
-    def _input(self, node: Leaf, source: StoreSource) -> Stored:
+    def _input(self, node: Leaf, source: StoreSource) -> None:
         view, tile = node.view, self._tiling.tile(node)
-        start, shape = view.box
-        extents = [1] * len(shape)
-        for axis, target in enumerate(view.axes):
-            if not isinstance(target, NewAxis):
-                extents[target] = max(tile[axis] * view.span(axis).step, 1)
-        numbers = self._draft.input(node.name, source.store, start, shape, extents)
-        return Stored(numbers, shape, extents)
-
-
-def _in_source(leaf: Leaf, coords: Sequence[int]) -> tuple[int, ...]:
-    """Tile coordinates of a view as those of what it is a view of."""
-    found = [0] * len(leaf.view.selectors)
-    for source, i in zip(leaf.view.axes, coords, strict=True):
-        if not isinstance(source, NewAxis):
-            found[source] = i
-    return tuple(found)
+        (start, shape), leaves, overlap = view.box, [node], (0,) * len(view.selectors)
+        if (own := self._overlaps.get(id(node))) is not None:
+            leaves, start, overlap = list(own.leaves), own.low, own.extent
+        steps = [view.span(axis).step for axis in range(node.ndim)]
+        sizes = [max(n * step, 1) for n, step in zip(tile, steps, strict=True)]
+        extents = in_source(view, sizes, 1)
+        whole = [n + more for n, more in zip(shape, overlap, strict=True)]
+        numbers = self._draft.input(node.name, source.store, start, whole, extents, overlap)
+        stored = Stored(numbers, shape, extents)
+        self._arrays |= {id(leaf): stored for leaf in leaves}
 
 
 def _look_at_view(leaf: Leaf) -> Look:
     view = leaf.view
     sources = [None if isinstance(source, NewAxis) else source for source in view.axes]
-    axes = tuple([(s, 1 if s is None else view.span(a).step) for a, s in enumerate(sources)])
+    axes = tuple([(s, 1 if s is None else view.span(a).step, 0) for a, s in enumerate(sources)])
     if view.is_box and all(isinstance(s, Span) for s in view.selectors):
         return Look(_as_it_is, axes)
     # A tile has the elements between those that steps select, too.
     key = [slice(None, None, s.step) if isinstance(s, Span) else 0 for s in view.selectors]
-    return Look(view.arranger(key), axes if all(step > 0 for _, step in axes) else None)
+    return Look(view.arranger(key), axes if all(step > 0 for _, step, _ in axes) else None)
+
+
+def _look_at_part(leaf: Leaf, overlap: Overlap) -> Look:
+    view, first = leaf.view, overlap.first(leaf)
+    key = [
+        slice(a, a - n or None) if isinstance(s, Span) else a
+        for s, a, n in zip(view.selectors, first, overlap.extent, strict=True)
+    ]
+    axes = tuple([(None, 1, 0) if isinstance(s, NewAxis) else (s, 1, first[s]) for s in view.axes])
+    # Of axes that the view does not have, a tape takes what comes first.
+    is_said = all(isinstance(s, Span) or not n for s, n in zip(view.selectors, first, strict=True))
+    return Look(view.arranger(key), axes if is_said else None)
 
 
 def look_at_result(node: Node) -> Look:
     """What shows a tile of what a node is stored to, as the elements that it has there."""
-    return Look(_as_it_is, tuple([(axis, 1) for axis in range(node.ndim)]))
+    return Look(_as_it_is, tuple([(axis, 1, 0) for axis in range(node.ndim)]))
 
 
 def _look_at(node: Node, *, in_parts: bool) -> Look:
     dtype, other = node.dtype, dtype_name(node.dtype) != storable(node.dtype)
-    axes = tuple([(axis + in_parts, 1) for axis in range(node.ndim)])
+    axes = tuple([(axis + in_parts, 1, 0) for axis in range(node.ndim)])
     if in_parts:
         show = (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
         return Look(show, axes)

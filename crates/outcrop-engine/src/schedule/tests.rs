@@ -3,7 +3,7 @@
 use super::*;
 use crate::program::{Cost, Declaration, Operand, Program};
 use crate::stream::Unwatched;
-use outcrop_store::{DType, TileGrid};
+use outcrop_store::{DType, Dims, TileGrid};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +16,7 @@ fn array(program: &mut Program, name: &str, role: Role, tiles: u64, initial: Opt
         role,
         dtype: DType::F64,
         grid,
+        overlap: Dims::new(),
         origin: Vec::new(),
         initial,
         frame: 0,

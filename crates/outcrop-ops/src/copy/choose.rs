@@ -8,7 +8,7 @@ use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
-use outcrop_store::store::{Cuts, Store};
+use outcrop_store::store::{Cuts, Extents, Store};
 use outcrop_store::{ArrayBox, Dims, Error, Result};
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ pub(super) struct Task<'a> {
 pub(super) struct Expected {
     pub pass: Pass,
     pub seconds: f64,
+    /// How many times it reads all there is, roughly.
+    pub times_read: f64,
     /// Bytes of the budget in use at once, at most.
     pub peak: usize,
 }
@@ -219,22 +221,13 @@ impl Task<'_> {
         run.is_multiple_of(4096) && row.is_multiple_of(4096) && first == 0
     }
 
-    /// Seconds that a pass takes, and the score by which passes are compared: where they take the same time, the one
-    /// that leaves the disk more of it is better. `heads` says whether those of rows are kept.
-    fn seconds(&self, groups: &Groups, heads: bool) -> (f64, f64) {
-        let pieces = groups.pieces();
-        if pieces == 0 {
-            return (0.0, 0.0);
-        }
-        // A group in the middle is typical: its edges fall on any tiles, as most groups' do.
-        let group = groups.group(pieces / 2);
+    /// A group in the middle, which is typical: its edges fall on any tiles, as most groups' do; and what is read for it.
+    fn typical(&self, groups: &Groups, heads: bool) -> (ArrayBox, Extents) {
+        let group = groups.group(groups.pieces() / 2);
         let mut in_source = group.clone();
         in_source.start.iter_mut().zip(&self.origin).for_each(|(s, o)| *s += o);
-        let shape = &self.target.info().shape;
-        let scale = ArrayBox::whole(shape).elements() as f64 / group.elements().max(1) as f64;
-        let times = |count: u64| (count as f64 * scale).ceil() as u64;
         // What a thread moves at once is at most as long.
-        let (mut read, written) = (self.source.extents(&in_source), self.target.extents(&group));
+        let mut read = self.source.extents(&in_source);
         if self.source.file_axes().is_some() && read.count > 1 {
             // Blocks at both ends are cut; at the ends of rows only, where what lies between is kept.
             read.bytes += match self.cuts(groups) {
@@ -243,6 +236,31 @@ impl Task<'_> {
                 None => 4096,
             };
         }
+        (group, read)
+    }
+
+    /// How many times a pass reads all there is, roughly.
+    fn times_read(&self, groups: &Groups, heads: bool) -> f64 {
+        if groups.pieces() == 0 {
+            return 1.0;
+        }
+        let (group, read) = self.typical(groups, heads);
+        let bytes = self.target.info().box_bytes(&group.shape);
+        (read.bytes * read.count) as f64 / bytes as f64
+    }
+
+    /// Seconds that a pass takes, and the score by which passes are compared: where they take the same time, the one
+    /// that leaves the disk more of it is better. `heads` says whether those of rows are kept.
+    fn seconds(&self, groups: &Groups, heads: bool) -> (f64, f64) {
+        let pieces = groups.pieces();
+        if pieces == 0 {
+            return (0.0, 0.0);
+        }
+        let (group, read) = self.typical(groups, heads);
+        let shape = &self.target.info().shape;
+        let scale = ArrayBox::whole(shape).elements() as f64 / group.elements().max(1) as f64;
+        let times = |count: u64| (count as f64 * scale).ceil() as u64;
+        let written = self.target.extents(&group);
         let (load, store) = match &groups.cut {
             Cut::Blocks(blocks) => {
                 let itemsize = self.target.info().dtype.size() as u64;
@@ -329,7 +347,7 @@ impl Task<'_> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
         let heads = self.memory(&groups, &threads).1 <= self.limit;
-        let moving = self.seconds(&groups, heads).0;
+        let (moving, times_read) = (self.seconds(&groups, heads).0, self.times_read(&groups, heads));
         let mut pass = Pass { threads, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
@@ -348,7 +366,7 @@ impl Task<'_> {
         let (room, used) = self.room(&pass.groups, frames, beside);
         pass.threads.room = room;
         let peak = beside + used;
-        Ok(Expected { seconds: moving + self.first_use(peak), peak, pass })
+        Ok(Expected { seconds: moving + self.first_use(peak), times_read, peak, pass })
     }
 
     /// Bytes for the frames of groups, each of which takes `frames`, beside so many other bytes: what they may have, and

@@ -122,7 +122,8 @@ impl Matrix {
         let mut tile: Dims = SmallVec::from_elem(1, self.region.ndim());
         self.axes.rows.into_iter().for_each(|a| tile[a] = rows);
         self.axes.cols.into_iter().for_each(|a| tile[a] = cols);
-        let array = arrays::input(program, name, &self.store, &self.region, &tile, 0)?;
+        let none = Dims::from_elem(0, tile.len());
+        let array = arrays::input(program, name, &self.store, &self.region, &tile, &none, 0)?;
         Ok(Tiles { array, axes: self.axes, ndim: self.region.ndim(), source: None })
     }
 }

@@ -89,6 +89,7 @@ fn of_tile(value: &Value, tile: &execute::Tile<'_>, shape: PerAxis<usize>) -> Re
     let Place::Tile(_, shown) = &value.place else { unreachable!("only for those") };
     let (array, size) = (tile.array(), value.dtype.size());
     let (extents, apart) = (tile.region().shape, row_major_strides(array.tile_shape()));
+    let mut first = 0;
     let mut strides = PerAxis::new();
     let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
     let mut fits = array.dtype.size() == size;
@@ -96,7 +97,10 @@ fn of_tile(value: &Value, tile: &execute::Tile<'_>, shape: PerAxis<usize>) -> Re
         let (there, stride) = match own.axis {
             Some(axis) if axis < extents.len() && !seen.contains(&axis) => {
                 seen.push(axis);
-                (extents[axis].div_ceil(own.step as u64), apart[axis] * own.step as isize)
+                first += own.first as isize * apart[axis] * size as isize;
+                fits &= own.first as u64 <= array.overlap[axis];
+                let there = extents[axis] - array.overlap[axis];
+                (there.div_ceil(own.step as u64), apart[axis] * own.step as isize)
             }
             Some(_) => (0, 0),
             None => (1, 0),
@@ -104,10 +108,11 @@ fn of_tile(value: &Value, tile: &execute::Tile<'_>, shape: PerAxis<usize>) -> Re
         fits &= n as u64 == there;
         strides.push(stride * size as isize);
     }
-    if !fits || !is_aligned(tile.start, &strides, value.dtype) {
+    let start = tile.start.wrapping_offset(first);
+    if !fits || !is_aligned(start, &strides, value.dtype) {
         return Err(Error::invalid(format!("a tile of {} that does not hold {shape:?}", array.name)));
     }
-    Ok(View { start: tile.start, shape, strides })
+    Ok(View { start, shape, strides })
 }
 
 /// A part of the workspace as a value.

@@ -108,7 +108,7 @@ proptest! {
 /// A tape that adds a tile to another one, each along two lines of 10 and 20 indices, of which the first one is cut.
 fn adding(values: Vec<usize>, function: Function) -> outcrop_store::Result<Tape> {
     let lines = Lines { extents: vec![10, 20], cut: vec![0], strips: Some((0, 4)) };
-    let shown: Vec<Shown> = (0..2).map(|axis| Shown { axis: Some(axis), step: 1 }).collect();
+    let shown: Vec<Shown> = (0..2).map(|axis| Shown { axis: Some(axis), step: 1, first: 0 }).collect();
     let value = |i| Value { dtype: DType::I64, lines: vec![0, 1], place: Place::Tile(i, shown.clone()) };
     let own = Loop { name: "add".into(), function, data: std::ptr::null_mut(), values };
     // SAFETY: it is not run.
