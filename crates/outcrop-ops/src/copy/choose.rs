@@ -306,7 +306,8 @@ impl Task<'_> {
 
     /// Seconds that are lost at the edge of two groups, where all are read and written in so many `alone`: of blocks, none
     /// is whole before the last load of its group, so that the device has nothing to write while each loader has a unit
-    /// under way, and then nothing to read while the first blocks are written.
+    /// under way, and then nothing to read while the first blocks are written. Units are not all begun at once: on
+    /// average, half of each is done.
     pub(super) fn between(&self, groups: &Groups, alone: (f64, f64)) -> f64 {
         let Cut::Blocks(blocks) = &groups.cut else { return BETWEEN };
         let threads = self.threads(groups);
@@ -314,7 +315,8 @@ impl Task<'_> {
         let elements = self.target.info().shape.iter().product::<u64>() as f64;
         let part =
             |unit: &Dims, threads: usize| unit.iter().product::<u64>() as f64 * threads as f64 / elements;
-        alone.0 * part(&blocks.load, loaders) + alone.1 * part(&blocks.store, threads.storers) + BETWEEN
+        let units = alone.0 * part(&blocks.load, loaders) + alone.1 * part(&blocks.store, threads.storers);
+        units / 2.0 + BETWEEN
     }
 
     /// Seconds in which all threads turn so many bytes on their way: into blocks, and out of these.
