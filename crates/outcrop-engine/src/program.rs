@@ -489,7 +489,7 @@ mod tests {
         };
         let id = program.array(declaration, cost).unwrap();
         let expected = [([3, 0], [6, 6]), ([7, 0], [6, 6]), ([11, 0], [4, 6])];
-        assert_eq!(boxes, expected.map(|(start, shape)| ArrayBox::new(&start, &shape)));
+        assert_eq!(boxes, expected.map(|(start, shape)| ArrayBox::new(start, shape)));
         let (array, last) = (program.array_at(id), program.tile(id, &[2, 0]));
         assert_eq!((array.tile_shape(), array.shape().as_slice()), (&[6, 6][..], &[12, 6][..]));
         assert!(array.frame >= 6 * 6 * 8);

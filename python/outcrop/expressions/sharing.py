@@ -41,7 +41,12 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
 
 def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf], set[int]]]:
     """Views of one array each, several of each, and those that have tiles of their own."""
-    found: dict[int, list[Leaf]] = {}
+    stored: dict[int, list[Leaf]] = {}
+    for node in nodes:
+        if isinstance(node, Leaf) and node.size and isinstance(node.source, StoreSource):
+            stored.setdefault(id(node.source), []).append(node)
+    if all(len(leaves) == 1 for leaves in stored.values()):
+        return []
     others = {id(root) for root in roots}
     joined: set[int] = set()
     for node in nodes:
@@ -49,15 +54,17 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
             others.update(map(id, node.operands))
         elif isinstance(node, Join):
             joined.update(map(id, node.operands))
-    apart: set[int] = set()
-    for node in nodes:
-        if not isinstance(node, Leaf) or not isinstance(node.source, StoreSource):
-            continue
-        if node.size and id(node) not in others:
-            found.setdefault(id(node.source), []).append(node)
-            if node.source.layout == "tiled" or id(node) in joined or not node.view.is_dense:
-                apart.add(id(node))
-    return [(leaves, apart) for leaves in found.values() if len(leaves) > 1]
+    found = []
+    for leaves in stored.values():
+        own = [leaf for leaf in leaves if id(leaf) not in others]
+        apart = {
+            id(leaf)
+            for leaf in own
+            if leaf.source.layout == "tiled" or id(leaf) in joined or not leaf.view.is_dense
+        }
+        if len(own) > 1 and apart:
+            found.append((own, apart))
+    return found
 
 
 def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
