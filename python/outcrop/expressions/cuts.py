@@ -7,7 +7,7 @@ from outcrop._store import StoreSource
 from outcrop.expressions.axes import Axes, Tiling
 from outcrop.expressions.collecting import Collect
 from outcrop.expressions.gathers import Mosaic, Select
-from outcrop.expressions.lying import slowness
+from outcrop.expressions.lying import slowness, whole
 from outcrop.expressions.moving import Moved
 from outcrop.expressions.nodes import Contract, Leaf, Node, Scan
 from outcrop.views import NewAxis, View
@@ -91,6 +91,15 @@ def cut(
                 natural.setdefault(
                     line, max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
                 )
+    # What is gathered from tiles takes elements of few of them where it is cut as they are.
+    for node in nodes:
+        if not isinstance(node, Select) or not isinstance(node.operands[0], Leaf):
+            continue
+        for axis, line in enumerate(axes.of(node)):
+            operand, source = node.operands[0], node.view.axes[axis]
+            if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
+                own = whole(operand, source) // abs(node.view.span(axis).step)
+                natural.setdefault(line, max(own, 1))
     # Rows of a file that are whole blocks of the disk together.
     blocks: dict[int, int] = {}
     for leaf in sorted(stored, key=lambda n: -n.nbytes):
@@ -128,14 +137,14 @@ def cut(
                 break
             excess = tiling.tile_bytes(node) / most
             extent = max(int(tiling.extent(line) / excess), 1)
-            whole = natural.get(line)
-            if whole is not None and extent >= whole:
-                extent = extent // whole * whole
-            elif whole is not None and tiling.extent(line) > whole:
+            given = natural.get(line)
+            if given is not None and extent >= given:
+                extent = extent // given * given
+            elif given is not None and tiling.extent(line) > given:
                 # A tile is read whole, however little of it is of use: other lines first.
-                extent = whole
+                extent = given
             together = blocks.get(line, 1)
-            if whole is None and extent >= together:
+            if given is None and extent >= together:
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)

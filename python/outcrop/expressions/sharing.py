@@ -9,16 +9,20 @@ wants them, and `overlaps` has larger ones for several views, which takes no cop
 import math
 from collections.abc import Sequence, Set
 
+from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget
 from outcrop.expressions.gathers import Join, Select
-from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, Shape
 from outcrop.views import Span, View
 
 __all__ = ["shared"]
 
 _AGAIN = 1.5
-"""How many times as large as the box around them views are together, at least."""
+"""How many times as much is read for the views as there is in the box around them, at least."""
+
+_BLOCK = 4096
+"""Bytes of a block of the disk."""
 
 _SMALL = 8
 """What part of the budget an array may have of which views are not looked at: it is soon read."""
@@ -40,12 +44,12 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
 
 
 def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf], set[int]]]:
-    """Views of one array each, several of each, and those that have tiles of their own."""
+    """Views of one array each, and those of them that have tiles of their own."""
     stored: dict[int, list[Leaf]] = {}
     for node in nodes:
         if isinstance(node, Leaf) and node.size and isinstance(node.source, StoreSource):
             stored.setdefault(id(node.source), []).append(node)
-    if all(len(leaves) == 1 for leaves in stored.values()):
+    if all(len(leaves) == 1 and leaves[0].view.is_whole for leaves in stored.values()):
         return []
     others = {id(root) for root in roots}
     joined: set[int] = set()
@@ -62,13 +66,13 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
             for leaf in own
             if leaf.source.layout == "tiled" or id(leaf) in joined or not leaf.view.is_dense
         }
-        if len(own) > 1 and apart:
+        if apart:
             found.append((own, apart))
     return found
 
 
 def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
-    """The views taken from one around all of them, where they overlap enough."""
+    """The views taken from one around all of them, where that is less to read."""
     # Of a matrix and its transpose, both are all of it, and cut in their own ways.
     source, boxes = leaves[0].source, {leaf.view.box for leaf in leaves}
     low = [min(starts) for starts in zip(*(start for start, _ in boxes), strict=True)]
@@ -77,11 +81,11 @@ def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
         for ends in zip(*(zip(start, shape, strict=True) for start, shape in boxes), strict=True)
     ]
     size = math.prod(b - a for a, b in zip(low, high, strict=True))
-    again = sum(math.prod(shape) for _, shape in boxes) >= _AGAIN * size
     far = {leaf.view.box for leaf in leaves if id(leaf) in apart}
-    if 2 * sum(math.prod(shape) for _, shape in far) < size:
+    is_small = size * source.dtype.itemsize * _SMALL < memory_budget()
+    if is_small or 2 * sum(_read(source, *box) for box in far) < size:
         return {}
-    if not again or size * source.dtype.itemsize * _SMALL < memory_budget():
+    if sum(_read(source, *box) for box in boxes) < _AGAIN * size:
         return {}
     if source.layout == "tiled":
         # Tiles are read whole.
@@ -99,3 +103,18 @@ def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
         view = View(one.shape, selectors, leaf.view.axes)
         found[id(leaf)] = one if view.is_whole else Select.of(one, view)
     return found
+
+
+def _read(source: Source, start: Shape, shape: Shape) -> int:
+    """Elements that are read for a box, in tiles of its own."""
+    if source.layout == "tiled":
+        # Where its tiles begin inside those on disk, each of these is read for two of them.
+        extents = zip(start, shape, source.tile, strict=True)
+        twice = sum(a % t != 0 and n > t for a, n, t in extents)
+        return math.prod(shape) << twice
+    if not shape:
+        return 1
+    # Of each row, whole blocks.
+    fastest = 0 if source.layout == "column-major" else len(shape) - 1
+    row = max(shape[fastest], min(_BLOCK // source.dtype.itemsize, source.shape[fastest]))
+    return math.prod(shape) // shape[fastest] * row

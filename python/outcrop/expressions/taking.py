@@ -20,6 +20,10 @@ _FEW = 16
 """Views of runs of indices, each read exactly, that are rather joined than indices taken."""
 
 
+_ENDS = 3
+"""Runs, as of what is padded, that are rather joined whatever they are of."""
+
+
 @dataclass(frozen=True)
 class _Runs:
     """Indices, and how they are made of runs of indices that follow one another, if of few."""
@@ -29,7 +33,8 @@ class _Runs:
 
     def of(self, node: Node, axis: int) -> Node:
         """What is at the indices along an axis of a node that they are not pushed through."""
-        if len(self.runs) == 1 or (self.runs and _are_read_apart(node, axis)):
+        few = 0 < len(self.runs) <= _ENDS
+        if few or (self.runs and _are_read_apart(node, axis)):
             key = (slice(None),) * axis
             whole = View.whole(node.shape)
             parts = [viewed(node, whole.index((*key, run))) for run in self.runs]
@@ -102,6 +107,9 @@ def _pushed(node: Node, wanted: _Runs, axis: int) -> Node:
 def _wishes(node: Node, axis: int) -> list[tuple[Node, int | None]]:
     """Along which axis elements are taken from operands; None: along none, the operand as it is."""
     match node:
+        case Map() | Join() if node.is_stencil:
+            # It is settled later what is made of what is taken of it, as of views.
+            return []
         case Map():
             wishes: list[tuple[Node, int | None]] = []
             for operand in node.operands:
@@ -125,6 +133,8 @@ def _wishes(node: Node, axis: int) -> list[tuple[Node, int | None]]:
 
 def _made(node: Node, axis: int, operands: Sequence[Node], wanted: _Runs) -> Node:
     match node:
+        case Map() | Join() if node.is_stencil:
+            return wanted.of(node, axis)
         case Map():
             # One operand may be an argument twice.
             given = iter(operands)
