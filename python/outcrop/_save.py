@@ -19,7 +19,7 @@ from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._lazy import ComputedSource, Progress
 from outcrop._sizes import format_bytes
-from outcrop._source import Source, filler, fitting_tile
+from outcrop._source import MemorySource, Source, filler, fitting_tile
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured, scratch_directory
 from outcrop.errors import (
@@ -211,7 +211,7 @@ def save(
     elif isinstance(base, StoreSource) and overwrite:
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
-    together = isinstance(base, ComputedSource | StoreSource)
+    together = isinstance(base, ComputedSource | StoreSource | MemorySource)
     with _native.Operation() if together else nullcontext():
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:

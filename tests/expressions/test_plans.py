@@ -292,3 +292,13 @@ def test_what_was_refused_on_the_way_keeps_no_file(desk: Any) -> None:
         gc.enable()
     with oc.config(memory="64MiB"):
         assert (oc.open(path).compute() == 360000).all()
+
+
+def test_of_an_empty_result(desk: Any) -> None:
+    array = desk.put(np.arange(8.0).reshape(2, 4))
+    empty = (array + array)[1:1]
+    plan = oc.plan(empty, desk.path / "empty.zarr")
+    empty.save(desk.path / "empty.zarr")
+    run = oc.last_run()
+    assert run is not None
+    assert plan.bytes_written == run.bytes_written > 0

@@ -30,6 +30,14 @@ def padded(u: Any) -> Any:
     return np.pad(five_points(u), 1)
 
 
+def at_its_edges(u: Any) -> Any:
+    return five_points(np.pad(u, 1, mode="edge"))
+
+
+def around_a_torus(u: Any) -> Any:
+    return five_points(np.pad(u, 1, mode="wrap"))
+
+
 def all_around(u: Any) -> Any:
     m, n = (extent - 2 for extent in u.shape)
     return sum((i + 3 * j) * u[i : i + m, j : j + n] for i in range(3) for j in range(3))
@@ -53,7 +61,13 @@ STENCILS: dict[str, Callable[[Any], Any]] = {
     "running": lambda u: np.cumsum(u, axis=0)[7:] - np.cumsum(u, axis=0)[:-7],
     "rolled": rolled,
     "padded": padded,
-    "padded with what is at the edge": lambda u: five_points(np.pad(u, 1, mode="edge")),
+    "padded with what is at the edge": at_its_edges,
+    "padded with what is at the other edge": around_a_torus,
+    "off in both axes": lambda u: u[1:, 1:] - u[:-1, :-1],
+    "one view": lambda u: u[1:, 1:] * 2,
+    "joined at its ends": lambda u: np.concatenate(
+        [u[1:2] - u[:1], u[2:] - u[:-2], u[-1:] - u[-2:-1]]
+    ),
     "taken": lambda u: five_points(u[:100])[np.arange(0, 90, 7)],
     "reshaped": lambda u: five_points(u)[:, 3:].reshape(-1),
     "parts of one": lambda u: five_points(u)[3:-3, 2:9] * 2,
@@ -83,7 +97,8 @@ def test_as_numpy_has_them(desk: Any, name: str, layout: str) -> None:
     [
         *("differences of rows", "differences of columns", "differences of differences"),
         *("differences of a transpose", "five points", "all around", "with itself"),
-        *("with all", "every other", "sums", "rolled"),
+        *("with all", "every other", "sums", "rolled", "off in both axes", "one view"),
+        *("padded with what is at the edge", "padded with what is at the other edge"),
     ],
 )
 def test_what_is_viewed_is_read_once(desk: Any, name: str, layout: str) -> None:
@@ -94,7 +109,7 @@ def test_what_is_viewed_is_read_once(desk: Any, name: str, layout: str) -> None:
     assert plan.bytes_read < 1.15 * values.nbytes
 
 
-@pytest.mark.parametrize("step", [five_points, padded, rolled])
+@pytest.mark.parametrize("step", [five_points, padded, rolled, at_its_edges, around_a_torus])
 @pytest.mark.parametrize("layout", ["npy", "zarr"])
 def test_a_step_of_a_loop_is_a_pass(desk: Any, step: Callable[[Any], Any], layout: str) -> None:
     """What a step makes is written, and read again, and no more than that."""

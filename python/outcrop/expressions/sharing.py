@@ -28,13 +28,13 @@ _SMALL = 8
 """What part of the budget an array may have of which views are not looked at: it is soon read."""
 
 
-def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
-    """The roots with such views of arrays taken from one view."""
+def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
+    """The roots with such views of arrays taken from one view; they themselves where none are."""
     made: dict[int, Node] = {}
     for leaves, apart in _alike(roots, nodes):
         made |= _from_one(leaves, apart)
     if not made:
-        return list(roots)
+        return roots
     for node in nodes:
         if id(node) not in made:
             operands = [made[id(o)] for o in node.operands]

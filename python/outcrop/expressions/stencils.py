@@ -31,8 +31,8 @@ def settled(roots: Sequence[Node]) -> list[Node]:
     if any(isinstance(node, Select) and isinstance(node.operands[0], Map | Join) for node in nodes):
         roots = _Settling(roots, nodes).roots
         nodes = ancestors(roots)
-    roots = shared(roots, nodes)
-    nodes = ancestors(roots)
+    if (found := shared(roots, nodes)) is not roots:
+        roots, nodes = found, ancestors(found)
     if any(isinstance(node, Join) for node in nodes):
         roots = _without_views_of_views(roots, nodes)
     return list(roots)
