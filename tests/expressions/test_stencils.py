@@ -64,6 +64,7 @@ STENCILS: dict[str, Callable[[Any], Any]] = {
     "padded with what is at the edge": at_its_edges,
     "padded with what is at the other edge": around_a_torus,
     "off in both axes": lambda u: u[1:, 1:] - u[:-1, :-1],
+    "backwards and off": lambda u: u[::-1][1:, 3:] - u[:-1, 3:],
     "one view": lambda u: u[1:, 1:] * 2,
     "joined at its ends": lambda u: np.concatenate(
         [u[1:2] - u[:1], u[2:] - u[:-2], u[-1:] - u[-2:-1]]

@@ -14,6 +14,7 @@ from outcrop._store import StoreSource
 from outcrop.config import memory_budget
 from outcrop.expressions.gathers import Join, Select
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, Shape
+from outcrop.expressions.pushing import composed, viewed_later
 from outcrop.views import Span, View
 
 __all__ = ["shared"]
@@ -39,7 +40,11 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
         if id(node) not in made:
             operands = [made[id(o)] for o in node.operands]
             changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
-            made[id(node)] = node.with_operands(operands) if changed else node
+            if changed and isinstance(node, Select) and isinstance(operands[0], Select):
+                view = composed(operands[0].view, node.view)
+                made[id(node)] = viewed_later(operands[0].operands[0], view)
+            else:
+                made[id(node)] = node.with_operands(operands) if changed else node
     return [made[id(root)] for root in roots]
 
 

@@ -19,7 +19,6 @@ __all__ = ["taken", "taken_by_rule"]
 _FEW = 16
 """Views of runs of indices, each read exactly, that are rather joined than indices taken."""
 
-
 _ENDS = 3
 """Runs, as of what is padded, that are rather joined whatever they are of."""
 
