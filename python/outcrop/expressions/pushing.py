@@ -16,7 +16,6 @@ __all__ = [
     "composed",
     "leaf_of",
     "made_of",
-    "pushed",
     "refolded",
     "viewed",
     "viewed_later",
