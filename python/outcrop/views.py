@@ -26,7 +26,7 @@ from outcrop.errors import (
     UnsupportedError,
 )
 
-__all__ = ["NewAxis", "Span", "View", "is_array"]
+__all__ = ["NewAxis", "Span", "View", "around", "is_array"]
 
 _KeyItem: TypeAlias = int | slice | EllipsisType | None
 
@@ -86,6 +86,16 @@ class NewAxis:
     """An axis made by ``None``. Its length is 1, or 0 once a slice has emptied it."""
 
     length: int = 1
+
+
+def around(
+    boxes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]],
+) -> tuple[list[int], list[int]]:
+    """The first index along each axis of the box around boxes, and the one after its last."""
+    each = [list(zip(*box, strict=True)) for box in boxes]
+    low = [min(start for start, _ in ends) for ends in zip(*each, strict=True)]
+    high = [max(start + n for start, n in ends) for ends in zip(*each, strict=True)]
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)

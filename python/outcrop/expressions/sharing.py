@@ -15,7 +15,7 @@ from outcrop.config import memory_budget
 from outcrop.expressions.gathers import Join, Select
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, Shape
 from outcrop.expressions.pushing import composed, viewed_later
-from outcrop.views import Span, View
+from outcrop.views import Span, View, around
 
 __all__ = ["shared"]
 
@@ -80,11 +80,7 @@ def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
     """The views taken from one around all of them, where that is less to read."""
     # Of a matrix and its transpose, both are all of it, and cut in their own ways.
     source, boxes = leaves[0].source, {leaf.view.box for leaf in leaves}
-    low = [min(starts) for starts in zip(*(start for start, _ in boxes), strict=True)]
-    high = [
-        max(a + n for a, n in ends)
-        for ends in zip(*(zip(start, shape, strict=True) for start, shape in boxes), strict=True)
-    ]
+    low, high = around(boxes)
     size = math.prod(b - a for a, b in zip(low, high, strict=True))
     far = {leaf.view.box for leaf in leaves if id(leaf) in apart}
     is_small = size * source.dtype.itemsize * _SMALL < memory_budget()

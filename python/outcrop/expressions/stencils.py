@@ -14,7 +14,7 @@ from outcrop.expressions.gathers import Gather, Join, Mosaic, Select
 from outcrop.expressions.nodes import Leaf, Map, Node, ancestors
 from outcrop.expressions.pushing import composed, leaf_of, made_of, viewed_later, wishes
 from outcrop.expressions.sharing import shared
-from outcrop.views import View
+from outcrop.views import View, around
 
 __all__ = ["settled"]
 
@@ -102,12 +102,7 @@ class _Settling:
 
 def _union(views: Sequence[View]) -> int:
     """Elements of the box around all views."""
-    boxes = [view.box for view in views]
-    low = [min(starts) for starts in zip(*(start for start, _ in boxes), strict=True)]
-    high = [
-        max(a + n for a, n in ends)
-        for ends in zip(*(zip(start, shape, strict=True) for start, shape in boxes), strict=True)
-    ]
+    low, high = around([view.box for view in views])
     return math.prod(b - a for a, b in zip(low, high, strict=True))
 
 
