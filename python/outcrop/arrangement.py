@@ -187,7 +187,7 @@ def roll(
     """
     array = _array(x)
     if axis is None:
-        return roll(array.reshape(-1), shift, axis=0).reshape(array.shape)
+        return _carried(array, sum(_integers(shift, "shift")), array.ndim - 1)
     # An axis that is named twice is rolled twice.
     axes = [a for one in _integers(axis, "axis") for a in axes_of(array.ndim, one)]
     shifts = _integers(shift, "shift")
@@ -200,13 +200,43 @@ def roll(
     axes *= pairs if len(axes) == 1 else 1
     shifts *= pairs if len(shifts) == 1 else 1
     for along, by in zip(axes, shifts, strict=True):
-        extent = array.shape[along]
-        at = -by % extent if extent else 0
-        if at:
-            whole = (slice(None),) * along
-            parts = array[(*whole, slice(at, None))], array[(*whole, slice(None, at))]
-            array = array_of(Join.of([node_of(part) for part in parts], along))
+        parts, _ = _parts(array, by, along)
+        array = _joined(parts, along)
     return array
+
+
+def _parts(array: Array, by: int, axis: int) -> tuple[list[Array], int]:
+    """What is one after the other when it is rolled along an axis, and how often that is all around.
+
+    Where there are two parts, the first has gone around once more.
+    """
+    extent = array.shape[axis]
+    around, by = divmod(by, extent) if extent else (0, 0)
+    if not by:
+        return [array], around
+    whole, at = (slice(None),) * axis, extent - by
+    return [array[(*whole, slice(at, None))], array[(*whole, slice(None, at))]], around
+
+
+def _joined(parts: Sequence[Array], axis: int) -> Array:
+    """Parts one after the other, if there are several."""
+    if len(parts) == 1:
+        return parts[0]
+    return array_of(Join.of([node_of(part) for part in parts], axis))
+
+
+def _carried(array: Array, by: int, axis: int) -> Array:
+    """Roll the axes up to one as if they were one, in row-major order.
+
+    What goes over the end of a row goes on in the next one, as digits are carried in a sum. So there
+    is no need to put the elements of a column-major array in that order first.
+    """
+    if axis < 0 or not array.size:
+        return array
+    parts, around = _parts(array, by, axis)
+    carries = [around + 1, around] if len(parts) == 2 else [around]
+    rolled = [_carried(p, carry, axis - 1) for p, carry in zip(parts, carries, strict=True)]
+    return _joined(rolled, axis)
 
 
 def tile(x: Any, repetitions: int | Sequence[int], /) -> Array:

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The version of the stored form. A profile of another version is measured again.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The part of the best bandwidth that a request size must reach to be chosen: a little bandwidth is
 /// given for smaller requests, with which loads start and end sooner.

@@ -72,6 +72,17 @@ impl Order {
         }
     }
 
+    /// The next so many blocks, from the first one again where there are not as many left.
+    pub(super) fn portion(&self, count: u64) -> Order {
+        let count = (count as usize).min(self.blocks.len());
+        let mut first = self.next.fetch_add(count, Ordering::Relaxed);
+        if first + count > self.blocks.len() {
+            (first, _) = (0, self.next.store(count, Ordering::Relaxed));
+        }
+        let blocks = self.blocks[first..first + count].to_vec();
+        Order { request: self.request, blocks, next: AtomicUsize::new(0) }
+    }
+
     pub(super) fn take(&self) -> Option<u64> {
         let block = self.blocks.get(self.next.fetch_add(1, Ordering::Relaxed))?;
         Some(u64::from(*block) * self.request as u64)
@@ -164,5 +175,17 @@ mod tests {
         );
         order.rewind_if_short();
         assert!(order.take().is_some());
+    }
+
+    #[test]
+    fn portions_follow_one_another_and_begin_again() {
+        let order = Order::new(4096, 10 * 4096);
+        let offsets = |order: Order| from_fn(move || order.take()).collect::<Vec<_>>();
+        let first = offsets(order.portion(4));
+        let second = offsets(order.portion(4));
+        assert_eq!((first.len(), second.len()), (4, 4));
+        assert!(first.iter().all(|offset| !second.contains(offset)));
+        assert_eq!(offsets(order.portion(4)), first);
+        assert_eq!(offsets(order.portion(100)).len(), 10);
     }
 }
