@@ -206,7 +206,7 @@ def roll(
 
 
 def _parts(array: Array, by: int, axis: int) -> tuple[list[Array], int]:
-    """What is one after the other when it is rolled along an axis, and how often that is all around.
+    """What is one after the other when rolled along an axis, and how often it has gone around.
 
     Where there are two parts, the first has gone around once more.
     """
@@ -228,8 +228,8 @@ def _joined(parts: Sequence[Array], axis: int) -> Array:
 def _carried(array: Array, by: int, axis: int) -> Array:
     """Roll the axes up to one as if they were one, in row-major order.
 
-    What goes over the end of a row goes on in the next one, as digits are carried in a sum. So there
-    is no need to put the elements of a column-major array in that order first.
+    What goes over the end of a row goes on in the next one, as digits are carried in a sum. So
+    there is no need to put the elements of a column-major array in that order first.
     """
     if axis < 0 or not array.size:
         return array

@@ -224,6 +224,8 @@ def test_of_nothing_and_of_one(desk: Any, shape: tuple[int, ...]) -> None:
 SHAPE = (13, 4, 11)
 CASES: list[Callable[[Any], Any]] = [
     lambda x: np.roll(x, 5),
+    lambda x: np.roll(x, -150),
+    lambda x: np.roll(x, (44, 1, 10**6)),
     lambda x: np.roll(x, (3, -40), axis=(0, 2)),
     lambda x: np.roll(x, 2, axis=(0, 1)),
     lambda x: np.roll(x, (2, 3), axis=1),

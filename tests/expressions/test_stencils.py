@@ -54,6 +54,7 @@ STENCILS: dict[str, Callable[[Any], Any]] = {
     "with itself": lambda u: u[1:] * u[:-1] + u[1:],
     "with all": lambda u: u - np.roll(u, 3, axis=0),
     "rows and columns of one": lambda u: u[1:-1, 5] - u[:-2, 4],
+    "with all, over the ends of rows": lambda u: u - np.roll(u, 7),
     "new axes": lambda u: u[1:, None, :] - u[:-1, None, :],
     "every other": lambda u: u[::2] - u[1::2],
     "sums": lambda u: np.abs(np.diff(u, axis=0)).sum(axis=0),
@@ -78,6 +79,13 @@ STENCILS: dict[str, Callable[[Any], Any]] = {
     ),
 }
 
+FLATTENED: dict[str, Callable[[Any], Any]] = {
+    "differences of all elements": lambda u: np.diff(u.reshape(-1)),
+    "backwards over the ends of rows": lambda u: u.reshape(-1)[:0:-2] - u.reshape(-1)[-2::-2],
+    "differences of folded columns": lambda u: np.diff(u.reshape(60, -1)[2:, 5:], axis=1),
+    "differences of folded rows": lambda u: np.diff(u.reshape(20, 30, 150)[:, :, 3], axis=1),
+}
+
 VALUES = np.random.default_rng(7).integers(-50, 50, (600, 150)).astype("float64")
 
 
@@ -92,13 +100,27 @@ def test_as_numpy_has_them(desk: Any, name: str, layout: str) -> None:
     )
 
 
+@pytest.mark.parametrize("layout", ["npy", "zarr", "F", "memory", "function", "computed"])
+@pytest.mark.parametrize("name", FLATTENED)
+def test_of_elements_in_another_shape(desk: Any, name: str, layout: str) -> None:
+    desk.check(FLATTENED[name](desk.put(VALUES, layout)), FLATTENED[name](VALUES), digits=0)
+
+
 @pytest.mark.parametrize("layout", ["npy", "zarr"])
 @pytest.mark.parametrize(
     "name",
     [
         *("differences of rows", "differences of columns", "differences of differences"),
         *("differences of a transpose", "five points", "all around", "with itself"),
-        *("with all", "every other", "sums", "rolled", "off in both axes", "one view"),
+        *(
+            "with all",
+            "with all, over the ends of rows",
+            "every other",
+            "sums",
+            "rolled",
+            "off in both axes",
+            "one view",
+        ),
         *("padded with what is at the edge", "padded with what is at the other edge"),
     ],
 )
@@ -108,6 +130,17 @@ def test_what_is_viewed_is_read_once(desk: Any, name: str, layout: str) -> None:
         array = desk.put(values, layout, tile=(100, 150))
         plan = oc.plan(STENCILS[name](array))
     assert plan.bytes_read < 1.15 * values.nbytes
+
+
+@pytest.mark.parametrize("layout", ["F", "zarr"])
+def test_what_is_flattened_is_moved_once(desk: Any, layout: str) -> None:
+    """Elements in another order than on disk are brought in order once for all views of them."""
+    values = np.tile(VALUES, (8, 1))
+    with oc.config(memory="2MiB"):
+        flat = desk.put(values, layout, tile=(100, 150)).reshape(-1)
+        one, several = oc.plan(flat[1:] * 2), oc.plan(np.diff(flat, n=3))
+    assert several.bytes_read < 1.1 * one.bytes_read + values.nbytes
+    assert several.bytes_written < 1.1 * one.bytes_written + values.nbytes
 
 
 @pytest.mark.parametrize("step", [five_points, padded, rolled, at_its_edges, around_a_torus])

@@ -310,7 +310,7 @@ class Reshape(Gather):
         """Whether it has all elements of the operand, in their order."""
         return self.view.is_whole and self.size == self.operands[0].size
 
-    def _axes(self) -> Iterator[tuple[Fold, int, int]]:
+    def axes(self) -> Iterator[tuple[Fold, int, int]]:
         """The folds, and their first axes in the operand and in the node."""
         source = target = 0
         for fold in self.folds:
@@ -319,7 +319,7 @@ class Reshape(Gather):
 
     def unchanged(self) -> Iterator[tuple[int, int]]:
         """Axes of the operand that are axes of the node."""
-        for fold, source, target in self._axes():
+        for fold, source, target in self.axes():
             if fold.is_trivial and target in self.view.axes:
                 axis = self.view.axes.index(target)
                 if self.view.span(axis) == Span(0, 1, *fold.target):
@@ -335,7 +335,7 @@ class Reshape(Gather):
         folds: list[Fold] = []
         left: list[int | Span] = []
         place: dict[int, int] = {}
-        for fold, source, target in self._axes():
+        for fold, source, target in self.axes():
             chosen = view.selectors[target]
             if len(fold.source) == len(fold.target) == 1:
                 shift = fold.target_first - fold.source_first
@@ -371,10 +371,10 @@ class Reshape(Gather):
         (tile,) = tiles
         part = self.view.part([low for low, _ in box], [high - low for low, high in box])
         folded = tuple((n, n + e) for n, e in zip(*part.box, strict=True))
-        targets = [folded[at : at + len(fold.target)] for fold, _, at in self._axes()]
+        targets = [folded[at : at + len(fold.target)] for fold, _, at in self.axes()]
         needed = [
             fold.needed(target, tile[at : at + len(fold.source)]).items()
-            for (fold, at, _), target in zip(self._axes(), targets, strict=True)
+            for (fold, at, _), target in zip(self.axes(), targets, strict=True)
         ]
         for chosen in itertools.product(*needed):
             coords = tuple(itertools.chain.from_iterable(c for c, _ in chosen))

@@ -8,14 +8,18 @@ wants them, and `overlaps` has larger ones for several views, which takes no cop
 
 import math
 from collections.abc import Sequence, Set
+from itertools import pairwise
+from typing import Any
 
 from outcrop._source import Source
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget
+from outcrop.expressions.folding import Fold, Reshape
 from outcrop.expressions.gathers import Join, Select
+from outcrop.expressions.lying import slowness
 from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce, Scan, Shape
 from outcrop.expressions.pushing import composed, viewed_later
-from outcrop.views import Span, View, around
+from outcrop.views import NewAxis, Span, View, around
 
 __all__ = ["shared"]
 
@@ -34,6 +38,9 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
     made: dict[int, Node] = {}
     for leaves, apart in _alike(roots, nodes):
         made |= _from_one(leaves, apart)
+    # What is folded alike is folded from the same views of the source as before.
+    for reshapes in _folded_alike(nodes):
+        made |= _folded_once(reshapes)
     if not made:
         return roots
     for node in nodes:
@@ -103,6 +110,81 @@ def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
         )
         view = View(one.shape, selectors, leaf.view.axes)
         found[id(leaf)] = one if view.is_whole else Select.of(one, view)
+    return found
+
+
+def _folded_alike(nodes: Sequence[Node]) -> list[list[Reshape]]:
+    """What is reshaped of one array in the same way, but for where it begins and ends."""
+    found: dict[tuple[Any, ...], list[Reshape]] = {}
+    for node in nodes:
+        if not isinstance(node, Reshape) or not node.size:
+            continue
+        (leaf,) = node.operands
+        if (
+            isinstance(leaf, Leaf)
+            and isinstance(leaf.source, StoreSource)
+            and _is_moved(node, leaf)
+        ):
+            found.setdefault(_folding(node, leaf), []).append(node)
+    return [reshapes for reshapes in found.values() if len(reshapes) > 1]
+
+
+def _is_moved(node: Reshape, leaf: Leaf) -> bool:
+    """Whether elements are in another order on disk; if not, each view is read as it lies there."""
+    if leaf.source.layout == "tiled":
+        return True
+    folded = (range(axis, axis + len(fold.source)) for fold, axis, _ in node.axes())
+    return any(slowness(leaf, a) > slowness(leaf, b) for axes in folded for a, b in pairwise(axes))
+
+
+def _folding(node: Reshape, leaf: Leaf) -> tuple[Any, ...]:
+    """What is the same in views of one reshape of an array."""
+    firsts = {source: fold for fold, source, _ in node.axes() if not fold.is_trivial}
+    own: list[Any] = list(leaf.view.selectors)
+    for axis, fold in firsts.items():
+        place = leaf.view.axes[axis]
+        if not isinstance(place, NewAxis):
+            span = leaf.view.span(axis)
+            own[place] = span.start - span.step * fold.source_first, span.step
+    folds = tuple(f if f.is_trivial else (f.source[1:], f.target[1:]) for f in node.folds)
+    return id(leaf.source), tuple(own), leaf.view.axes, folds
+
+
+def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
+    """Views of one reshape around all of them, where they overlap."""
+    leaf = nodes[0].operands[0]
+    assert isinstance(leaf, Leaf)
+    selectors, folds = list(leaf.view.selectors), list(nodes[0].folds)
+    for i, (fold, axis, _) in enumerate(nodes[0].axes()):
+        place = leaf.view.axes[axis]
+        if fold.is_trivial or isinstance(place, NewAxis):
+            continue
+        all_folds = [node.folds[i] for node in nodes]
+        low, first = min(f.source_first for f in all_folds), min(f.target_first for f in all_folds)
+        high = max(f.source_first + f.source[0] for f in all_folds)
+        last = max(f.target_first + f.target[0] for f in all_folds)
+        span = leaf.view.span(axis)
+        start = span.start + span.step * (low - fold.source_first)
+        selectors[place] = Span(start, span.step, high - low)
+        source, target = (high - low, *fold.source[1:]), (last - first, *fold.target[1:])
+        folds[i] = Fold(source, target, low, first)
+    shape = tuple(n for fold in folds for n in fold.target)
+    if sum(node.size for node in nodes) < _AGAIN * math.prod(shape):
+        return {}
+    own = Leaf.of(leaf.source, View(leaf.view.source_shape, tuple(selectors), leaf.view.axes))
+    one = Reshape.of(own, folds, View.whole(shape))
+    found: dict[int, Node] = {}
+    for node in nodes:
+        moved = list(node.view.selectors)
+        for (fold, _, axis), common in zip(node.axes(), folds, strict=True):
+            chosen, shift = moved[axis], fold.target_first - common.target_first
+            moved[axis] = (
+                Span(chosen.start + shift, chosen.step, chosen.length)
+                if isinstance(chosen, Span)
+                else chosen + shift
+            )
+        view = View(shape, tuple(moved), node.view.axes)
+        found[id(node)] = one if view.is_whole else Select.of(one, view)
     return found
 
 
