@@ -38,7 +38,6 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
     made: dict[int, Node] = {}
     for leaves, apart in _alike(roots, nodes):
         made |= _from_one(leaves, apart)
-    # What is folded alike is folded from the same views of the source as before.
     for reshapes in _folded_alike(nodes):
         made |= _folded_once(reshapes)
     if not made:
@@ -123,6 +122,7 @@ def _folded_alike(nodes: Sequence[Node]) -> list[list[Reshape]]:
         if (
             isinstance(leaf, Leaf)
             and isinstance(leaf.source, StoreSource)
+            and not any(isinstance(axis, NewAxis) for axis in leaf.view.axes)
             and _is_moved(node, leaf)
         ):
             found.setdefault(_folding(node, leaf), []).append(node)
@@ -142,12 +142,17 @@ def _folding(node: Reshape, leaf: Leaf) -> tuple[Any, ...]:
     firsts = {source: fold for fold, source, _ in node.axes() if not fold.is_trivial}
     own: list[Any] = list(leaf.view.selectors)
     for axis, fold in firsts.items():
-        place = leaf.view.axes[axis]
-        if not isinstance(place, NewAxis):
-            span = leaf.view.span(axis)
-            own[place] = span.start - span.step * fold.source_first, span.step
+        span = leaf.view.span(axis)
+        own[_place(leaf, axis)] = span.start - span.step * fold.source_first, span.step
     folds = tuple(f if f.is_trivial else (f.source[1:], f.target[1:]) for f in node.folds)
     return id(leaf.source), tuple(own), leaf.view.axes, folds
+
+
+def _place(leaf: Leaf, axis: int) -> int:
+    """The axis of the source that an axis is."""
+    place = leaf.view.axes[axis]
+    assert not isinstance(place, NewAxis)
+    return place
 
 
 def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
@@ -156,8 +161,7 @@ def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
     assert isinstance(leaf, Leaf)
     selectors, folds = list(leaf.view.selectors), list(nodes[0].folds)
     for i, (fold, axis, _) in enumerate(nodes[0].axes()):
-        place = leaf.view.axes[axis]
-        if fold.is_trivial or isinstance(place, NewAxis):
+        if fold.is_trivial:
             continue
         all_folds = [node.folds[i] for node in nodes]
         low, first = min(f.source_first for f in all_folds), min(f.target_first for f in all_folds)
@@ -165,7 +169,7 @@ def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
         last = max(f.target_first + f.target[0] for f in all_folds)
         span = leaf.view.span(axis)
         start = span.start + span.step * (low - fold.source_first)
-        selectors[place] = Span(start, span.step, high - low)
+        selectors[_place(leaf, axis)] = Span(start, span.step, high - low)
         source, target = (high - low, *fold.source[1:]), (last - first, *fold.target[1:])
         folds[i] = Fold(source, target, low, first)
     shape = tuple(n for fold in folds for n in fold.target)
