@@ -5,7 +5,7 @@ use crate::io::queue::TransferError;
 use crate::io::{Cancel, DiskFile, IoQueue, Transfer};
 use std::iter::from_fn;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A frame's memory, in the hands of several threads.
@@ -27,20 +27,15 @@ impl Memory {
 pub(super) struct Clock {
     pub(super) started: Instant,
     time: Duration,
-    stopped: AtomicBool,
 }
 
 impl Clock {
     pub(super) fn new(time: Duration) -> Clock {
-        Clock { started: Instant::now(), time, stopped: AtomicBool::new(false) }
-    }
-
-    pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        Clock { started: Instant::now(), time }
     }
 
     fn is_over(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed) || self.started.elapsed() >= self.time
+        self.started.elapsed() >= self.time
     }
 }
 
