@@ -56,6 +56,16 @@ enum Way {
 }
 
 impl Way {
+    /// In these passes, of which the last one is over when all is durable.
+    fn through(mut passes: Vec<Expected>, scratch: Option<Between>, job: &Task<'_>) -> Way {
+        if let Some((last, before)) = passes.split_last_mut() {
+            let before: f64 = before.iter().map(|p| p.seconds).sum();
+            let (first, end) = (before + last.first, before + last.seconds);
+            last.seconds = job.devices.1.durable(job.target.info().nbytes(), first, end) - before;
+        }
+        Way::Passes { passes, scratch }
+    }
+
     fn seconds(&self) -> f64 {
         match self {
             Way::Passes { passes, .. } => passes.iter().map(|p| p.seconds).sum(),
@@ -321,22 +331,13 @@ fn plan_as_it_is(
     let unit = tiles(target).or_else(|| tiles(&shown)).unwrap_or_else(|| Dims::from_elem(1, ndim));
     let one = job.best(&unit);
     let mut ways = Vec::new();
-    // In the end, all is to be durable.
-    let durable = |mut last: Expected| {
-        last.seconds += job.devices.1.keeping(bytes);
-        last
-    };
     if is_worth_two(&job, &one) {
-        ways.extend(two_passes(&job).map(|(mut passes, scratch)| {
-            let last = passes.pop().map(durable);
-            passes.extend(last);
-            Way::Passes { passes, scratch }
-        }));
+        ways.extend(two_passes(&job).map(|(passes, scratch)| Way::through(passes, scratch, &job)));
         ways.extend(Keeping::best(&job).map(|keeping| Way::Keeping(Box::new(keeping))));
     }
     match one {
         // Where they take the same time, the first of them is taken.
-        Ok(one) => ways.insert(0, Way::Passes { passes: vec![durable(one)], scratch: None }),
+        Ok(one) => ways.insert(0, Way::through(vec![one], None, &job)),
         Err(error) if ways.is_empty() => return Err(least(&mut job, error)),
         Err(_) => {}
     }

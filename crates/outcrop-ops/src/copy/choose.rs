@@ -44,10 +44,21 @@ pub(super) struct Task<'a> {
     pub used: usize,
 }
 
+/// How long moving takes.
+struct Time {
+    seconds: f64,
+    /// By which passes are compared: where they take the same time, the one that leaves the disk more of it is better.
+    score: f64,
+    /// Until there is something to write.
+    first: f64,
+}
+
 /// A pass, and what is expected of it.
 pub(super) struct Expected {
     pub pass: Pass,
     pub seconds: f64,
+    /// Seconds until there is something to write.
+    pub first: f64,
     /// How many times it reads all there is, roughly.
     pub times_read: f64,
     /// Bytes of the budget in use at once, at most.
@@ -207,7 +218,7 @@ impl Task<'_> {
         let memory = if heads { with_heads } else { memory };
         let staging = threads.staging();
         let (_, used) = self.room(&groups, memory - staging, staging);
-        Ok(Some((memory, self.seconds(&groups, heads).1 + self.first_use(staging + used))))
+        Ok(Some((memory, self.seconds(&groups, heads).score + self.first_use(staging + used))))
     }
 
     /// Whether runs of so many bytes, in the target, of groups of this shape begin and end at the edges of blocks.
@@ -249,12 +260,11 @@ impl Task<'_> {
         (read.bytes * read.count) as f64 / bytes as f64
     }
 
-    /// Seconds that a pass takes, and the score by which passes are compared: where they take the same time, the one
-    /// that leaves the disk more of it is better. `heads` says whether those of rows are kept.
-    fn seconds(&self, groups: &Groups, heads: bool) -> (f64, f64) {
+    /// How long a pass takes. `heads` says whether those of rows are kept.
+    fn seconds(&self, groups: &Groups, heads: bool) -> Time {
         let pieces = groups.pieces();
         if pieces == 0 {
-            return (0.0, 0.0);
+            return Time { seconds: 0.0, score: 0.0, first: 0.0 };
         }
         let (group, read) = self.typical(groups, heads);
         let shape = &self.target.info().shape;
@@ -282,16 +292,18 @@ impl Task<'_> {
         let both = self.at_once(moved, (reading, writing));
         let info = self.target.info();
         let (bytes, itemsize) = (info.nbytes() as f64, info.dtype.size());
-        let steady = both
-            + match groups.cut {
-                Cut::Blocks(_) => self.turned(bytes, itemsize),
-                _ => self.copied(bytes),
-            };
+        let arranging = match groups.cut {
+            Cut::Blocks(_) => self.turned(bytes, itemsize),
+            _ => self.copied(bytes),
+        };
+        let steady = both + arranging;
         // The first group has nothing to be written beside it, the last one nothing to be read.
         let part = 1.0 / pieces as f64;
         let between = (pieces as f64 * self.between(groups, (reading, writing))).min(steady);
         let seconds = (reading + writing) * part + steady * (1.0 - part) + between;
-        (seconds, seconds + (reading + writing) / 10.0)
+        // Half of putting in order is done when a group is loaded.
+        let first = (reading + arranging / 2.0) * part;
+        Time { seconds, score: seconds + (reading + writing) / 10.0, first }
     }
 
     /// Seconds in which so many bytes are read and written at once, each of which takes so long `alone`.
@@ -349,7 +361,7 @@ impl Task<'_> {
         let groups = self.groups(group)?;
         let threads = self.threads(&groups);
         let heads = self.memory(&groups, &threads).1 <= self.limit;
-        let (moving, times_read) = (self.seconds(&groups, heads).0, self.times_read(&groups, heads));
+        let (moving, times_read) = (self.seconds(&groups, heads), self.times_read(&groups, heads));
         let mut pass = Pass { threads, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
@@ -368,7 +380,8 @@ impl Task<'_> {
         let (room, used) = self.room(&pass.groups, frames, beside);
         pass.threads.room = room;
         let peak = beside + used;
-        Ok(Expected { seconds: moving + self.first_use(peak), times_read, peak, pass })
+        let used = self.first_use(peak);
+        Ok(Expected { seconds: moving.seconds + used, first: moving.first + used, times_read, peak, pass })
     }
 
     /// Bytes for the frames of groups, each of which takes `frames`, beside so many other bytes: what they may have, and

@@ -156,7 +156,7 @@ impl Keeping {
         let second = to.write(kept, 1, false) + turned_over + job.turned(waits * bytes, itemsize);
         let all = (alone.0 / waits, alone.1 / waits);
         let between = self.waiting as f64 * job.between(&self.turning.groups, all);
-        [first, second + between + to.keeping(target.nbytes())]
+        [first, to.durable(target.nbytes(), first, first + second + between) - first]
     }
 
     /// Bytes of what a load unit leaves in a panel, roughly.
