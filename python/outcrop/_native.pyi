@@ -256,6 +256,16 @@ class TapeDraft:
     def memory(self, array: NDArray[Any], lines: Sequence[int]) -> int: ...
     # `when`: 0 before the strips, 1 for each, 2 after them.
     def apply(self, when: int, ufunc: np.ufunc, number: int, values: Sequence[int]) -> None: ...
+    def reduce(
+        self,
+        when: int,
+        ufunc: np.ufunc,
+        number: int,
+        values: tuple[int, int],  # operand and result
+        axes: Sequence[int],
+        initial: int | None,  # None to begin with the first elements
+        part: int | None,  # room for what is added to what earlier strips have left
+    ) -> None: ...
     def copy(self, when: int, operand: int, result: int) -> None: ...
     def multiply(
         self,

@@ -1,9 +1,10 @@
 """What runs without the interpreter computes the same bits, and complains as NumPy does."""
 
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,24 @@ def without_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def both(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+def both(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, is_whole: bool = True
+) -> tuple[Any, Any]:
     """What is computed, without Python and by it."""
     with np.errstate(all="ignore"):
-        with without_python(monkeypatch):
+        with without_python(monkeypatch) if is_whole else nullcontext():
             one = make()
         with monkeypatch.context() as patch:
             patch.setattr(native, "IS_USED", False)
             return one, make()
 
 
-def same(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def same(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, is_whole: bool = True
+) -> None:
+    """What is computed has the same bits; where it ``is_whole``, the interpreter is not asked."""
     with oc.config(memory="3MiB"):
-        one, other = both(make, monkeypatch)
+        one, other = both(make, monkeypatch, is_whole)
     assert (one.dtype, one.shape) == (other.dtype, other.shape)
     assert one.tobytes() == other.tobytes()
 
@@ -119,6 +125,29 @@ def test_products(desk: Any, dtype: str, layout: str, monkeypatch: pytest.Monkey
         lambda: (A.T @ A) @ v,
     ):
         same(lambda own=make: own().compute(), monkeypatch)
+
+
+@pytest.mark.parametrize("layout", ["npy", "F", "zarr"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reductions(desk: Any, dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = desk.put(values(dtype, (2500, 37)), layout)
+    cube = desk.put(values(dtype, (41, 30, 53)), layout)
+    ufuncs = [np.maximum, np.minimum, np.fmax, np.fmin]
+    # Sums of shorter integers are of longer ones.
+    if np.dtype(dtype).itemsize >= 4:
+        ufuncs += [np.add, np.multiply]
+    if dtype == "bool":
+        ufuncs += [np.logical_and, np.logical_or]
+    for ufunc in ufuncs:
+        # NumPy rounds otherwise over several axes.
+        rounds = dtype[0] in "fc" and ufunc in (np.add, np.multiply)
+        for array in (long, cube, abs(cube), cube[:1]):
+            for axis in [*range(array.ndim), *itertools.combinations(range(array.ndim), 2), None]:
+
+                def make(array: Any = array, ufunc: Any = ufunc, axis: Any = axis) -> Any:
+                    return ufunc.reduce(array, axis=axis).compute()
+
+                same(make, monkeypatch, is_whole=not rounds or isinstance(axis, int))
 
 
 @pytest.mark.parametrize("budget", ["512KiB", "1MiB", "16MiB"])

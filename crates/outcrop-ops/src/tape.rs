@@ -80,6 +80,8 @@ pub enum When {
 pub enum Instruction {
     /// An elementwise function.
     Loop(Loop),
+    /// A reduction.
+    Reduction(Reduction),
     /// The same elements.
     Copy {
         /// Of what.
@@ -104,6 +106,34 @@ pub struct Loop {
     pub data: *mut c_void,
     /// What of, and in the end the result.
     pub values: Vec<usize>,
+}
+
+/// A reduction over axes, which the result does not have.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// What joins two elements: operands and result of a loop are one type.
+    pub join: Join,
+    /// Of what.
+    pub operand: usize,
+    /// To where.
+    pub result: usize,
+    /// Axes of the operand, in order.
+    pub axes: Vec<usize>,
+    /// A number that joined to others changes nothing; where there is none, elements are joined to the first one.
+    pub initial: Option<usize>,
+    /// Where each strip adds to what those before have left: room for what is added.
+    pub part: Option<usize>,
+}
+
+/// An inner loop of two operands.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// What it is called when something goes wrong.
+    pub name: String,
+    /// The loop.
+    pub function: Function,
+    /// What that is given with every call.
+    pub data: *mut c_void,
 }
 
 /// A product of matrices.
@@ -189,6 +219,7 @@ impl Tape {
     pub fn name(&self, instruction: usize) -> &str {
         match &self.instructions[instruction].1 {
             Instruction::Loop(own) => &own.name,
+            Instruction::Reduction(own) => &own.join.name,
             Instruction::Copy { .. } => "copy",
             Instruction::Product(_) => "matmul",
             Instruction::Mirror(_) => "mirror",
@@ -231,6 +262,21 @@ impl Tape {
                 (1..=MOST_OPERANDS).contains(&own.values.len())
                     && own.values.iter().all(|&v| axes(v).is_some())
             }
+            Instruction::Reduction(own) => {
+                let of = |value: &usize| self.values.get(*value).map(|v| (v.dtype, v.lines.len()));
+                let kept = axes(own.operand).and_then(|all| all.checked_sub(own.axes.len()));
+                let alike = |value: &usize, axes: usize| {
+                    of(value) == of(&own.operand).map(|(dtype, _)| (dtype, axes))
+                };
+                let is_sorted = own.axes.is_sorted_by(|a, b| a < b);
+                let fits = |kept| {
+                    own.axes.last().is_some_and(|&a| a < kept + own.axes.len())
+                        && alike(&own.result, kept)
+                        && own.part.iter().all(|part| *part != own.result && alike(part, kept))
+                        && own.initial.iter().all(|initial| alike(initial, 0))
+                };
+                is_sorted && own.operand != own.result && kept.is_some_and(fits)
+            }
             Instruction::Copy { operand, result } => {
                 let dtype = |value: &usize| self.values.get(*value).map(|v| v.dtype);
                 dtype(operand).is_some() && dtype(operand) == dtype(result)
@@ -252,6 +298,7 @@ impl Instruction {
     fn result(&self) -> usize {
         match self {
             Instruction::Loop(own) => own.values[own.values.len() - 1],
+            Instruction::Reduction(own) => own.result,
             Instruction::Copy { result, .. } => *result,
             Instruction::Product(product) => product.result.value,
             Instruction::Mirror(matrix) => matrix.value,

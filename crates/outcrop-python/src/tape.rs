@@ -5,7 +5,7 @@ use crate::errors::to_python;
 use numpy::npyffi::objects::PyUFuncObject;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_ops::tape::{
-    Function, Instruction, Lines, Loop, Matrix, Place, Product, Shown, Tape, Value, When,
+    Function, Instruction, Join, Lines, Loop, Matrix, Place, Product, Reduction, Shown, Tape, Value, When,
 };
 use outcrop_store::Error;
 use pyo3::prelude::*;
@@ -129,6 +129,30 @@ impl TapeDraft {
         let missing = || to_python(py, Error::invalid("no such loop of a ufunc"));
         let Inner { name, function, data, .. } = inner.ok_or_else(missing)?;
         self.push(when, Instruction::Loop(Loop { name, function, data, values }));
+        self.lock().kept.push(ufunc.clone().unbind());
+        Ok(())
+    }
+
+    /// A reduction of a value over axes, by a ufunc's inner loop with this number: from a number, or from the first
+    /// elements on; with room for a `part` where each strip adds to what those before have left.
+    #[allow(clippy::too_many_arguments, reason = "each has a meaning of its own")]
+    fn reduce(
+        &self,
+        py: Python<'_>,
+        when: u8,
+        ufunc: &Bound<'_, PyAny>,
+        number: usize,
+        values: (usize, usize),
+        axes: Vec<usize>,
+        initial: Option<usize>,
+        part: Option<usize>,
+    ) -> PyResult<()> {
+        let inner = inner_loop(ufunc, number)?.filter(|inner| inner.values == 3);
+        let missing = || to_python(py, Error::invalid("no such loop of a ufunc"));
+        let Inner { name, function, data, .. } = inner.ok_or_else(missing)?;
+        let join = Join { name, function, data };
+        let (operand, result) = values;
+        self.push(when, Instruction::Reduction(Reduction { join, operand, result, axes, initial, part }));
         self.lock().kept.push(ufunc.clone().unbind());
         Ok(())
     }

@@ -17,7 +17,8 @@ from outcrop._source import MemorySource, Source, dtype_name
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.functions import LEAVING_GAPS, Apply, Copy
 from outcrop.expressions.instructions import Product
-from outcrop.expressions.nodes import Contract, Leaf, Map, Node
+from outcrop.expressions.nodes import Contract, Leaf, Map, Node, Reduce
+from outcrop.expressions.reductions import UfuncReduction
 from outcrop.expressions.storage import Look
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ _TYPES = frozenset(
         *("float32", "float64", "complex64", "complex128"),
     )
 )
+_REDUCING = frozenset(
+    (np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or)
+)
+"""Of ufuncs by which NumPy reduces as here."""
 _SCALARS: dict[type, Any] = {bool: np.dtype(bool), int: int, float: float, complex: complex}
 """What stands for a number when NumPy is asked for the types of operands."""
 
@@ -53,6 +58,8 @@ def can_compute(node: Node) -> bool:
             return _loop(node) is not None
         case Contract():
             return Product.of(node).matrices is not None
+        case Reduce():
+            return _reducing_loop(node) is not None
         case Leaf():
             return _is_aligned(node.source)
         case _:
@@ -82,6 +89,26 @@ def _loop(node: Map) -> tuple[int, list[NDArray[Any]]] | None:
                 # Whoever computes it hears of it.
                 return None
     return found[0], numbers
+
+
+def _reducing_loop(node: Reduce) -> tuple[np.ufunc, int] | None:
+    """The ufunc by which elements are joined as they are, and the number of its inner loop."""
+    reduction, (operand,) = node.reduction, node.operands
+    if not isinstance(reduction, UfuncReduction) or not node.axes:
+        return None
+    if isinstance(operand, Leaf) and _is_aligned(operand.source):
+        # It may lie backwards, and then NumPy begins at the other end.
+        return None
+    ufunc, dtype = reduction.ufunc, operand.dtype
+    if ufunc not in _REDUCING or node.dtype != dtype or reduction.dtype != dtype:
+        return None
+    if ufunc in (np.add, np.multiply) and dtype.kind in "fc":
+        long = [a for a in node.axes if operand.shape[a] > 1]
+        if len(long) > 1:
+            # NumPy gathers what lies apart before it adds, and rounds otherwise.
+            return None
+    found = _loop_of(ufunc, (dtype, dtype), dtype)
+    return None if found is None else (ufunc, found[0])
 
 
 @lru_cache(1024)
@@ -121,7 +148,7 @@ class _Description:
         tiling, values = tape.tiling, tape.values.values()
         self._tape, self._values = tape, tape.values
         lines = sorted({line for v in values for line in v.lines} | set(tape.cut))
-        local = {line: i for i, line in enumerate(lines)}
+        self._local = local = {line: i for i, line in enumerate(lines)}
         self.draft = _native.TapeDraft(
             [tiling.axes.extents[line] for line in lines],
             [local[line] for line in tape.cut],
@@ -162,6 +189,9 @@ class _Description:
             accumulates = self._values[id(node)].along is None
             self.draft.multiply(when, (left, right), own, accumulates, product.is_symmetric)
             return
+        if isinstance(node, Reduce):
+            self._reduce(node, when)
+            return
         assert isinstance(node, Map)
         if isinstance(node.function, Copy):
             self.draft.copy(when, self._numbers[id(node.operands[0])], result)
@@ -175,6 +205,19 @@ class _Description:
             for a in node.arguments
         ]
         self.draft.apply(when, node.function.ufunc, number, [*operands, result])
+
+    def _reduce(self, node: Reduce, when: int) -> None:
+        found, value = _reducing_loop(node), self._values[id(node)]
+        assert found is not None
+        ufunc, number = found
+        operand, result = self._numbers[id(node.operands[0])], self._numbers[id(node)]
+        initial = part = None
+        if ufunc.identity is not None:
+            initial = self.draft.memory(np.array(ufunc.identity, node.dtype), [])
+        if when == STRIP and value.along is None:
+            lines = [self._local[line] for line in value.lines]
+            part = self.draft.passed(dtype_name(node.dtype), lines, self._tape.parts)
+        self.draft.reduce(when, ufunc, number, (operand, result), node.axes, initial, part)
 
     def _complete(self, node: Node, when: int) -> None:
         if isinstance(node, Contract):

@@ -71,8 +71,10 @@ class Tape:
         Whether the compiled core can do it, without the interpreter.
     early, late : list of Node
         What is computed before the strips, and for each of them.
+    parts : int
+        Where the workspace has room for parts of sums.
     room : tuple of int
-        Where the workspace has room for products.
+        Where it has room for products.
     """
 
     def __init__(
@@ -111,10 +113,10 @@ class Tape:
             if isinstance(node, Scan) and tiling.axes.of(node)[node.axis] in tiling.cuts
         ]
         self.product_memory, self.beside = self._product_memory()
-        parts, end = self._place(early, late)
+        self.parts, end = self._place(early, late)
         self.workspace = end + self.product_memory
         self.room = end, self.workspace
-        rooms = parts, slice(*self.room)
+        rooms = self.parts, slice(*self.room)
         self._borrowed = [self.values[id(n)] for n in borrowed]
         self._passed_early = [v for n in early if (v := self.values[id(n)]).offset is not None]
         self._passed = [v for n in late if (v := self.values[id(n)]).offset is not None]

@@ -3,7 +3,9 @@
 use super::floating::{Flags, noting};
 use super::inner;
 use super::view::{PerAxis, View, dense_strides};
-use super::{Instruction, Loop, MOST_OPERANDS, Matrix, Place, Product, Tape, Value, When, is_aligned};
+use super::{
+    Instruction, Loop, MOST_OPERANDS, Matrix, Place, Product, Reduction, Tape, Value, When, is_aligned,
+};
 use crate::kernels::{self, Block, Half};
 use outcrop_engine::execute;
 use outcrop_store::io::Cancel;
@@ -188,6 +190,10 @@ impl Bound<'_> {
                         let flags = self.apply(own)?;
                         self.note(number, flags);
                     }
+                    Instruction::Reduction(own) => {
+                        let flags = self.reduce(own)?;
+                        self.note(number, flags);
+                    }
                     Instruction::Copy { operand, result } => self.copy(*operand, *result)?,
                     Instruction::Product(product) => self.multiply(product)?,
                     Instruction::Mirror(matrix) => {
@@ -210,6 +216,43 @@ impl Bound<'_> {
         done.map(|()| flags)
     }
 
+    /// # Safety
+    /// As [`run`].
+    unsafe fn reduce(&self, own: &Reduction) -> Result<Flags> {
+        let more = own.part.filter(|_| self.before > 0);
+        let into = more.unwrap_or(own.result);
+        let (from, to) = (&self.views[own.operand], &self.views[into]);
+        let itemsize = self.tape.values[into].dtype.size();
+        let mut spread = View { start: to.start, shape: from.shape.clone(), strides: PerAxis::new() };
+        let mut first = View { start: from.start, shape: PerAxis::new(), strides: PerAxis::new() };
+        for (axis, (&extent, &stride)) in from.shape.iter().zip(&from.strides).enumerate() {
+            if own.axes.contains(&axis) {
+                spread.strides.push(0);
+            } else {
+                spread.strides.push(to.strides.get(first.shape.len()).copied().unwrap_or(0));
+                first.shape.push(extent);
+                first.strides.push(stride);
+            }
+        }
+        if first.shape != to.shape || from.shape.contains(&0) {
+            return Err(Error::invalid("a result that does not have the axes that are left"));
+        }
+        let (function, data) = (own.join.function, own.join.data);
+        let mut done = Ok(());
+        // SAFETY: as the caller vouches; the function fits the values, as the tape's maker vouches.
+        let flags = noting(|| unsafe {
+            let first = own.initial.map_or(&first, |initial| &self.views[initial]);
+            done = copy_view(first, to, itemsize).and_then(|()| {
+                inner::reduce(function, data, (from, itemsize), (&spread, itemsize), own.initial.is_none())
+            });
+            if more.is_some() && done.is_ok() {
+                let result = (&self.views[own.result], itemsize);
+                done = inner::run(function, data, &[result, (to, itemsize), result]);
+            }
+        });
+        done.map(|()| flags)
+    }
+
     fn note(&mut self, number: usize, flags: Flags) {
         if flags.is_empty() {
             return;
@@ -223,23 +266,9 @@ impl Bound<'_> {
     /// # Safety
     /// As [`run`].
     unsafe fn copy(&self, operand: usize, result: usize) -> Result<()> {
-        let (from, to) = (&self.views[operand], &self.views[result]);
-        let missing = to.shape.len().checked_sub(from.shape.len());
-        let missing = missing.ok_or_else(|| Error::invalid("a copy with fewer axes"))?;
-        let mut strides: PerAxis<isize> = PerAxis::from_elem(0, missing);
-        for ((&n, &stride), &wanted) in from.shape.iter().zip(&from.strides).zip(&to.shape[missing..]) {
-            if n != wanted && n != 1 {
-                return Err(Error::invalid("a copy of another shape"));
-            }
-            strides.push(if n == wanted { stride } else { 0 });
-        }
-        let shape: PerAxis<u64> = to.shape.iter().map(|&n| n as u64).collect();
+        let itemsize = self.tape.values[result].dtype.size();
         // SAFETY: as the caller vouches.
-        unsafe {
-            let itemsize = self.tape.values[result].dtype.size();
-            strided::copy(to.start, &to.strides, from.start, &strides, &shape, itemsize);
-        }
-        Ok(())
+        unsafe { copy_view(&self.views[operand], &self.views[result], itemsize) }
     }
 
     /// # Safety
@@ -280,4 +309,24 @@ impl Bound<'_> {
         };
         Ok(Block { start: view.start, rows, cols, row_stride, col_stride })
     }
+}
+
+/// Copies elements to a view to whose shape they broadcast.
+///
+/// # Safety
+/// As [`run`].
+unsafe fn copy_view(from: &View, to: &View, itemsize: usize) -> Result<()> {
+    let missing = to.shape.len().checked_sub(from.shape.len());
+    let missing = missing.ok_or_else(|| Error::invalid("a copy with fewer axes"))?;
+    let mut strides: PerAxis<isize> = PerAxis::from_elem(0, missing);
+    for ((&n, &stride), &wanted) in from.shape.iter().zip(&from.strides).zip(&to.shape[missing..]) {
+        if n != wanted && n != 1 {
+            return Err(Error::invalid("a copy of another shape"));
+        }
+        strides.push(if n == wanted { stride } else { 0 });
+    }
+    let shape: PerAxis<u64> = to.shape.iter().map(|&n| n as u64).collect();
+    // SAFETY: as the caller vouches.
+    unsafe { strided::copy(to.start, &to.strides, from.start, &strides, &shape, itemsize) };
+    Ok(())
 }

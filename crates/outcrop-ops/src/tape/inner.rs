@@ -60,6 +60,51 @@ pub(super) unsafe fn run(function: Function, data: *mut c_void, views: &[(&View,
     }
 }
 
+/// Calls an inner loop of two operands and a result for all elements of `operand`, with what `result` has so far as the
+/// other operand: along axes that are reduced over, the result has strides of 0, and otherwise the operand's shape.
+///
+/// Where the result `has_first`, it is the first elements along these axes, which are left out. Runs of elements are
+/// those of NumPy's iterator, as for [`run`]; axes of an operand are not walked backwards, which has a different first
+/// element.
+///
+/// # Safety
+/// As for [`run`]; the result shares no memory with the operand.
+pub(super) unsafe fn reduce(
+    function: Function,
+    data: *mut c_void,
+    operand: (&View, usize),
+    result: (&View, usize),
+    has_first: bool,
+) -> Result<()> {
+    let views = [result, operand, result];
+    let mut axes = axes_of(&views)?;
+    sort(&mut axes, views.len());
+    join(&mut axes);
+    let (result, operand) = (result.0.start.cast(), operand.0.start.cast());
+    let mut args: PerOperand<*mut c_char> = [result, operand, result, std::ptr::null_mut()];
+    let inner = axes.first().copied().unwrap_or_else(|| single(&views));
+    let is_reduced = |axis: &Axis| axis.steps[0] == 0;
+    let outer = axes.get(1..).unwrap_or_default();
+    let mut at: PerAxis<usize> = smallvec![0; outer.len()];
+    loop {
+        let is_first = has_first && outer.iter().zip(&at).all(|(axis, &i)| i == 0 || !is_reduced(axis));
+        let left_out = match is_first {
+            true if is_reduced(&inner) || inner.extent == 1 => 1,
+            true => inner.extent,
+            false => 0,
+        };
+        if left_out < inner.extent {
+            let (mut own, mut count, mut steps) = (args, (inner.extent - left_out) as isize, inner.steps);
+            own[1] = own[1].wrapping_offset(left_out as isize * steps[1]);
+            // SAFETY: elements of the views, as the caller vouches; the loop may change what it is given here.
+            unsafe { function(own.as_mut_ptr(), &raw mut count, steps.as_mut_ptr(), data) };
+        }
+        if !advance(outer, &mut at, &mut args) {
+            return Ok(());
+        }
+    }
+}
+
 /// The axes of the result that have more than one element, the fastest first.
 fn axes_of(views: &[(&View, usize)]) -> Result<PerAxis<Axis>> {
     let (result, _) = views[views.len() - 1];

@@ -1,4 +1,4 @@
-use super::inner::run;
+use super::inner::{reduce, run};
 use super::view::{PerAxis, View};
 use super::{Function, Instruction, Lines, Loop, Place, Shown, Steps, Tape, Value, When};
 use outcrop_engine::program::{Operand, TileId};
@@ -102,6 +102,53 @@ proptest! {
             let there = index.iter().zip(&other_shape).fold(0, |at, (&i, &n)| at * n + i.min(n - 1));
             prop_assert_eq!(sum, own as i64 + 1000 * there as i64);
         }
+    }
+}
+
+proptest! {
+    /// Of an operand that lies in any way, each element is joined once to that of the axes which are left.
+    #[test]
+    fn what_is_reduced_is_taken_once(
+        shape in prop::collection::vec(1usize..5, 0..4),
+        order in Just(vec![0usize, 1, 2, 3]).prop_shuffle(),
+        gaps in prop::collection::vec(1usize..3, 4),
+        reduced in prop::collection::vec(any::<bool>(), 4),
+        has_first in any::<bool>(),
+    ) {
+        let ndim = shape.len();
+        let (mut strides, mut reach) = (vec![0isize; ndim], 1isize);
+        for axis in order.into_iter().filter(|&a| a < ndim) {
+            strides[axis] = reach * gaps[axis] as isize;
+            reach = strides[axis] * shape[axis] as isize;
+        }
+        let mut memory: Vec<i64> = (0..reach as i64).map(|i| i * i).collect();
+        let operand = view(&mut memory, &shape, &strides);
+        let (mut spread, mut count) = (vec![0isize; ndim], 1usize);
+        for axis in (0..ndim).rev().filter(|&a| !reduced[a]) {
+            (spread[axis], count) = (count as isize, count * shape[axis]);
+        }
+        // Where the first elements are not there yet, a number that changes nothing is.
+        let (mut made, mut expected) = (vec![0i64; count], vec![0i64; count]);
+        for i in 0..shape.iter().product::<usize>() {
+            let mut rest = i;
+            let (mut from, mut to, mut is_first) = (0, 0, true);
+            for axis in (0..ndim).rev() {
+                let own = (rest % shape[axis]) as isize;
+                rest /= shape[axis];
+                from += own * strides[axis];
+                to += own * spread[axis];
+                is_first &= !reduced[axis] || own == 0;
+            }
+            expected[to as usize] += memory[from as usize];
+            if has_first && is_first {
+                made[to as usize] = memory[from as usize];
+            }
+        }
+        let result = view(&mut made, &shape, &spread);
+        let mut calls = 0usize;
+        // SAFETY: the views are of the vectors above.
+        unsafe { reduce(add, (&raw mut calls).cast(), (&operand, 8), (&result, 8), has_first).unwrap() };
+        prop_assert_eq!(made, expected);
     }
 }
 
