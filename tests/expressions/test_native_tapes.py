@@ -53,9 +53,7 @@ def both(
             return one, make()
 
 
-def same(
-    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, is_whole: bool = True
-) -> None:
+def same(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, is_whole: bool = True) -> None:
     """What is computed has the same bits; where it ``is_whole``, the interpreter is not asked."""
     with oc.config(memory="3MiB"):
         one, other = both(make, monkeypatch, is_whole)
