@@ -340,7 +340,7 @@ def plan(
         As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned.
     format, target_order, via
         As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
-        taken to lie as `x` does, and less may be read of it than is planned.
+        planned to lie as `x` does.
 
     Returns
     -------
@@ -435,11 +435,13 @@ def _movement(
         order=order,
         attributes=carried(source, view, format),
     )
-    with naming_tiles(source, store):
-        facts = _native.plan_copy(source.store, *view.box, view.turn, store)
-    bridge = None
+    near, seen, bridge = source.store, view, None
     if via is not None:
-        bridge = _native.plan_copy(source.store, *view.box, None, bridge_sketch(source, view, via))
+        near, seen = bridge_sketch(source, view, via), view.of_box()
+    with naming_tiles(source, store):
+        facts = _native.plan_copy(near, *seen.box, seen.turn, store)
+    if via is not None:
+        bridge = _native.plan_copy(source.store, *view.box, None, near)
         for key in ("bytes_read", "bytes_written", "seconds"):
             facts[key] += bridge[key]
         facts["peak_bytes"] = max(facts["peak_bytes"], bridge["peak_bytes"])

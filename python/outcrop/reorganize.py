@@ -10,11 +10,11 @@ from numpy.typing import DTypeLike
 
 from outcrop import _native
 from outcrop._beside import check_replaced
-from outcrop._bridge import bridged
+from outcrop._bridge import bridge_sketch, bridged
 from outcrop._checks import ShapeLike, StrPath, check_path
 from outcrop._codecs import Codecs
 from outcrop._lazy import Progress
-from outcrop._save import carried, create_store, part_of
+from outcrop._save import carried, create_store, naming_tiles, part_of
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.creation import open
@@ -422,7 +422,7 @@ def deliver(
     options |= {"overwrite": overwrite, "codecs": codecs}
     if via is None:
         return turned.save(target, progress=progress, **options)
-    _check_target(turned, target, **options)
+    _check_target(turned, target, via, **options)
     progress = _in_bytes(progress, turned.nbytes)
     with (
         _native.Operation(),
@@ -441,6 +441,7 @@ def _in_bytes(progress: Progress | None, nbytes: int) -> Progress | None:
 def _check_target(
     turned: Array,
     target: StrPath,
+    via: StrPath,
     *,
     tile: ShapeLike | None,
     format: str | None,
@@ -449,11 +450,12 @@ def _check_target(
     codecs: Codecs | None,
 ) -> None:
     """Find out what stands in the way of the result before anything is copied to another disk."""
+    source, view = turned._source, turned._view
     name = check_path(target)
     format = check_format(format or format_of(name))
-    if overwrite and isinstance(turned._source, StoreSource):
-        check_replaced(turned._source, name)
-    create_store(
+    if overwrite and isinstance(source, StoreSource):
+        check_replaced(source, name)
+    store = create_store(
         name,
         turned.shape,
         turned.dtype,
@@ -462,9 +464,16 @@ def _check_target(
         order=order,
         codecs=codecs,
         zarr_format=3,
-        attributes=carried(turned._source, turned._view, format),
+        attributes=carried(source, view, format),
         overwrite=overwrite,
-    ).abort()
+    )
+    try:
+        if isinstance(source, StoreSource) and view.turn is not None:
+            near, seen = bridge_sketch(source, view, via), view.of_box()
+            with naming_tiles(source, store):
+                _native.plan_copy(near, *seen.box, seen.turn, store)
+    finally:
+        store.abort()
 
 
 def target_tile(turned: Array, target: StrPath, format: str | None) -> tuple[int, ...] | None:

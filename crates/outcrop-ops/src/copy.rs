@@ -73,12 +73,12 @@ impl Way {
         }
     }
 
-    /// Seconds, as many times as a single pass reads all there is: where it takes blocks of the disk again and again, it
-    /// takes the disk from others.
+    /// Seconds, as many times as a pass reads all there is: where one takes blocks of the disk again and again, it takes
+    /// the disk from others.
     fn weight(&self) -> f64 {
         let times_read = match self {
-            Way::Passes { passes, .. } if passes.len() == 1 => passes[0].times_read.max(1.0),
-            _ => 1.0,
+            Way::Passes { passes, .. } => passes.iter().map(|p| p.times_read).fold(1.0, f64::max),
+            Way::Keeping(_) => 1.0,
         };
         self.seconds() * times_read
     }

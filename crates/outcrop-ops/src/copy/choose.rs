@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
 const TRIED: [u64; 3] = [64, 16, 7];
+/// Long axes of an array whose groups may have any extents along each; of one with more, there are too many of them.
+const MANY_AXES: usize = 6;
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
 /// Seconds that are lost at the edge of two groups whatever they are.
@@ -82,9 +84,16 @@ impl Task<'_> {
             return Err(self.too_little(&smallest));
         };
         let bytes = self.target.info().box_bytes(&smallest);
-        let tried = TRIED[ndim.clamp(2, 4) - 2];
         let mut found = Vec::new();
-        candidates(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut found);
+        if whole.iter().filter(|&&n| n > 1).count() <= MANY_AXES {
+            let tried = TRIED[ndim.clamp(2, 4) - 2];
+            candidates(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut found);
+        } else {
+            let orders = [self.source.file_axes(), self.target.file_axes()];
+            let natural = || (0..ndim).collect::<Vec<_>>();
+            let [from, to] = orders.map(|axes| axes.map_or_else(natural, |axes| axes.to_vec()));
+            along_orders(&whole, &from, &to, self.limit as u64 / bytes.max(1), &mut found);
+        }
         let mut chosen = (smallest, score, least);
         for multiples in found {
             let group = group_of(&multiples);
@@ -436,5 +445,33 @@ fn candidates(
         // What does not fit at all is left out at once.
         let least = whole[axis].div_ceil((room / bytes.max(1)).max(1));
         parts = (parts + parts.div_ceil(8)).max(if last == 0 { least } else { 0 });
+    }
+}
+
+/// Multiples of the unit, at most so many units together, that are whole along the fastest axes of one order, and of
+/// what is left along those of the other one: pieces of both files are then as long as may be.
+fn along_orders(whole: &[u64], from: &[usize], to: &[usize], room: u64, found: &mut Vec<Dims>) {
+    let fill = |chosen: &mut Dims, order: &[usize], mut room: u64| {
+        for &axis in order.iter().rev().filter(|&&axis| whole[axis] > 1) {
+            if chosen[axis] == whole[axis] {
+                continue;
+            }
+            chosen[axis] = whole[axis].div_ceil(whole[axis].div_ceil(room.clamp(1, whole[axis])));
+            room /= chosen[axis];
+            if chosen[axis] < whole[axis] {
+                break;
+            }
+        }
+    };
+    for (first, then) in [(from, to), (to, from)] {
+        let mut part = room;
+        while part > 0 {
+            let mut chosen = Dims::from_elem(1, whole.len());
+            fill(&mut chosen, first, part);
+            let left = room / chosen.iter().product::<u64>();
+            fill(&mut chosen, then, left);
+            found.push(chosen);
+            part /= 2;
+        }
     }
 }
