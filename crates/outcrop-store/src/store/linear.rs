@@ -17,7 +17,7 @@ pub use panels::Panels;
 use super::canvas::Canvas;
 use super::claim::{Claim, Kind, holder, try_lock};
 use super::edges::{Cuts, Edges};
-use super::seams::{BLOCK, Seams};
+use super::seams::{BLOCK, Seams, Waiting};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::ByteOrder;
 use crate::error::{Error, Result};
@@ -198,6 +198,19 @@ impl LinearArray {
         stored
     }
 
+    /// What waits in blocks from a box's first one on. Whatever else was stored before this returns is in the file.
+    ///
+    /// It stays where it is: were it written, it would have to be read and completed, and what is moved would depend
+    /// on what comes first.
+    fn waiting(&self, region: &ArrayBox) -> Waiting {
+        if !self.info.writable || region.is_empty() {
+            return Waiting::default();
+        }
+        let first = self.layout.runs(region).first;
+        let _alone = self.shared.flushing.write().unwrap_or_else(PoisonError::into_inner);
+        lock(&self.shared.seams).from(first / BLOCK as u64 * BLOCK as u64)
+    }
+
     /// Offset of the block that holds the first element.
     fn first_block(&self) -> u64 {
         self.layout.offset / BLOCK as u64 * BLOCK as u64
@@ -266,19 +279,15 @@ impl Store for LinearArray {
         if canvas.region().is_empty() {
             return Ok(());
         }
-        if self.info.writable {
-            self.flush_seams(mover)?;
-        }
-        let loaded = self.load_box(&self.layout, mover, canvas);
+        let waiting = self.waiting(canvas.region());
+        let loaded = self.load_box(&self.layout, mover, canvas, &waiting);
         self.shared.file.drop_cache();
         loaded
     }
 
     fn load_beside(&self, mover: &mut Mover, canvas: &Canvas, edges: &mut Edges) -> Result<()> {
-        if self.info.writable {
-            self.flush_seams(mover)?;
-        }
-        let loaded = self.load_beside_box(&self.layout, mover, canvas, edges);
+        let waiting = self.waiting(canvas.region());
+        let loaded = self.load_beside_box(&self.layout, mover, canvas, edges, &waiting);
         self.shared.file.drop_cache();
         loaded
     }

@@ -5,21 +5,25 @@
 //! What is still incomplete at the end, or when too many wait, is read, completed and written.
 //!
 //! Invariant: a block that waits here holds newer bytes than the file, so that whoever reads the file
-//! flushes first, and whoever writes a whole block forgets what waited for it.
+//! takes these instead of what is read, and whoever writes a whole block forgets what waited for it.
 
 use crate::frame::FRAME_ALIGN;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A block's size.
 pub(super) const BLOCK: usize = FRAME_ALIGN;
 
 /// An aligned block with the byte ranges in it that are filled: ascending, disjoint, not touching.
+#[derive(Clone)]
 pub(super) struct Seam {
-    bytes: Box<Aligned>,
+    /// Shared with those who read the file meanwhile.
+    bytes: Arc<Aligned>,
     filled: SmallVec<[(u16, u16); 2]>,
 }
 
+#[derive(Clone)]
 #[repr(align(4096))]
 struct Aligned([u8; BLOCK]);
 
@@ -38,7 +42,7 @@ impl Seam {
     }
 
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes.0[at..at + bytes.len()].copy_from_slice(bytes);
+        Arc::make_mut(&mut self.bytes).0[at..at + bytes.len()].copy_from_slice(bytes);
         let (mut from, mut to) = (at as u16, (at + bytes.len()) as u16);
         self.filled.retain(|&mut (f, t)| {
             let apart = t < from || to < f;
@@ -54,12 +58,35 @@ impl Seam {
 
     /// Takes what is not filled from `old`, the block as it is in the file.
     pub(super) fn complete(&mut self, old: &[u8]) {
-        let mut at = 0;
+        let (own, mut at) = (&mut Arc::make_mut(&mut self.bytes).0, 0);
         for &(from, to) in &self.filled {
-            self.bytes.0[at..from as usize].copy_from_slice(&old[at..from as usize]);
+            own[at..from as usize].copy_from_slice(&old[at..from as usize]);
             at = to as usize;
         }
-        self.bytes.0[at..].copy_from_slice(&old[at..]);
+        own[at..].copy_from_slice(&old[at..]);
+    }
+}
+
+/// What waited at some moment, for one who reads the file after it.
+#[derive(Default)]
+pub(super) struct Waiting(BTreeMap<u64, Seam>);
+
+impl Waiting {
+    /// Puts what waited in its place in `len` bytes that were read from the file, from the edge of a block on.
+    ///
+    /// # Safety
+    /// The memory is valid for writes of `len` bytes.
+    pub(super) unsafe fn complete(&self, offset: u64, memory: *mut u8, len: usize) {
+        for (&at, seam) in self.0.range(offset..offset + len as u64) {
+            let first = (at - offset) as usize;
+            for &(from, to) in &seam.filled {
+                let (from, to) = (from as usize, (to as usize).min(len - first));
+                if let Some(bytes) = seam.bytes().get(from..to) {
+                    // SAFETY: inside the memory, as the caller vouches, and not inside the seam.
+                    unsafe { memory.add(first + from).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+                }
+            }
+        }
     }
 }
 
@@ -108,7 +135,7 @@ impl Seams {
         let seam = self
             .waiting
             .entry(block)
-            .or_insert_with(|| Seam { bytes: Box::new(Aligned([0; BLOCK])), filled: SmallVec::new() });
+            .or_insert_with(|| Seam { bytes: Arc::new(Aligned([0; BLOCK])), filled: SmallVec::new() });
         seam.put((offset - block) as usize, bytes);
         let len = (file_len - block).min(BLOCK as u64) as usize;
         if seam.is_filled(len) { self.waiting.remove(&block).map(|seam| (block, seam)) } else { None }
@@ -120,6 +147,11 @@ impl Seams {
         for at in gone {
             self.waiting.remove(&at);
         }
+    }
+
+    /// What waits in blocks from an offset on.
+    pub(super) fn from(&self, offset: u64) -> Waiting {
+        Waiting(self.waiting.range(offset..).map(|(&at, seam)| (at, seam.clone())).collect())
     }
 
     /// Takes every waiting block, ascending.
@@ -158,6 +190,21 @@ mod tests {
     fn the_last_block_is_whole_at_the_end_of_the_file() {
         let mut seams = Seams::default();
         assert!(seams.put(8192, &[1; 10], 8192 + 10).is_some());
+    }
+
+    #[test]
+    fn who_reads_gets_what_waits() {
+        let mut seams = Seams::default();
+        seams.put(4096 + 10, &[1; 10], 1 << 20);
+        seams.put(3 * 4096 + 4000, &[2; 96], 1 << 20);
+        let waiting = seams.from(4096);
+        // What comes later is somebody else's.
+        seams.put(4096 + 20, &[3; 10], 1 << 20);
+        let mut read = [9u8; 3 * BLOCK - 50];
+        // SAFETY: it has as many bytes.
+        unsafe { waiting.complete(4096, read.as_mut_ptr(), read.len()) };
+        assert_eq!((&read[9..21], read[30]), (&[9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 9][..], 9));
+        assert_eq!(&read[2 * BLOCK + 3999..], [vec![9], vec![2; 46]].concat());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::shape::ArrayBox;
 use crate::store::Mover;
 use crate::store::canvas::Canvas;
 use crate::store::edges::Edges;
-use crate::store::seams::BLOCK;
+use crate::store::seams::{BLOCK, Waiting};
 
 /// The block at the end of what was read last, for a next part that begins with it.
 struct Carry {
@@ -17,22 +17,31 @@ struct Carry {
     bytes: Box<[u8; BLOCK]>,
 }
 
+/// What is read: from where in the file, to which memory, how many bytes, and how many of them there have to be.
+type Reads = Vec<(u64, *mut u8, usize, usize)>;
+
 impl LinearArray {
     /// Loads the canvas's box: straight where the runs fit the memory as they are, else through the
-    /// staging memory, in parts.
-    pub(super) fn load_box(&self, layout: &LinearLayout, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
-        if self.load_straight(layout, mover, canvas, canvas.region())? {
+    /// staging memory, in parts. What is `waiting` is newer than the file.
+    pub(super) fn load_box(
+        &self,
+        layout: &LinearLayout,
+        mover: &mut Mover,
+        canvas: &Canvas,
+        waiting: &Waiting,
+    ) -> Result<()> {
+        if self.load_straight(layout, mover, canvas, canvas.region(), waiting)? {
             return Ok(());
         }
         let (_, _, room) = mover.parts(LEAST_STAGING)?;
         let mut carry = Carry { offset: None, bytes: Box::new([0; BLOCK]) };
         let fit = |runs: &Runs| runs.staging(BLOCK as u64) <= room as u64;
         for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
-            if self.load_straight(layout, mover, canvas, &part)? {
+            if self.load_straight(layout, mover, canvas, &part, waiting)? {
             } else if layout.runs(&part).are_apart(BLOCK as u64) {
-                self.load_apart(layout, mover, canvas, &part, None)?;
+                self.load_apart(layout, mover, canvas, &part, None, waiting)?;
             } else {
-                self.load_staged(layout, mover, canvas, &part, &mut carry)?;
+                self.load_staged(layout, mover, canvas, &part, &mut carry, waiting)?;
             }
         }
         Ok(())
@@ -46,12 +55,13 @@ impl LinearArray {
         mover: &mut Mover,
         canvas: &Canvas,
         edges: &mut Edges,
+        waiting: &Waiting,
     ) -> Result<()> {
         let (_, _, room) = mover.parts(LEAST_STAGING)?;
         if traffic::cuts(layout, canvas.region(), room).is_none() {
             return Err(Error::invalid("a box whose edges are kept has to fit the staging memory"));
         }
-        self.load_apart(layout, mover, canvas, canvas.region(), Some(edges))
+        self.load_apart(layout, mover, canvas, canvas.region(), Some(edges), waiting)
     }
 
     /// Loads a box without staging memory for more than two blocks, if it lies in memory as it does in the
@@ -62,6 +72,7 @@ impl LinearArray {
         mover: &mut Mover,
         canvas: &Canvas,
         region: &ArrayBox,
+        waiting: &Waiting,
     ) -> Result<bool> {
         let Some(start) =
             (self.shared.swap == 1).then(|| dense_in_file_order(layout, canvas, region)).flatten()
@@ -78,7 +89,12 @@ impl LinearArray {
                 .enumerate()
                 .map(|(i, at)| Transfer::read(&self.shared.file, at, start.wrapping_add(i * len), len, len));
             // SAFETY: the canvas's memory is ours to fill, and the runs fill disjoint parts of it.
-            unsafe { disk.transfer(queue, &self.shared.file, &mut reads, Direction::Read, &cancel)? };
+            unsafe {
+                disk.transfer(queue, &self.shared.file, &mut reads, Direction::Read, &cancel)?;
+                for (i, at) in runs.offsets().enumerate() {
+                    waiting.complete(at, start.wrapping_add(i * len), len);
+                }
+            }
             return Ok(true);
         }
         let (at, stop) = (runs.first, runs.first + runs.run_bytes);
@@ -95,7 +111,10 @@ impl LinearArray {
             let mut read =
                 std::iter::once(Transfer::read(&self.shared.file, from, memory, (to - from) as usize, need));
             // SAFETY: the block's memory is ours to fill, and so is what stands beside it up to blocks' edges.
-            unsafe { disk.transfer(queue, &self.shared.file, &mut read, Direction::Read, &cancel)? };
+            unsafe {
+                disk.transfer(queue, &self.shared.file, &mut read, Direction::Read, &cancel)?;
+                waiting.complete(from, memory, (to - from) as usize);
+            }
             return Ok(true);
         }
         // Whole blocks go to their places; of those at the ends, only a part belongs there.
@@ -116,6 +135,13 @@ impl LinearArray {
         // what belongs in front of the whole blocks and behind them.
         unsafe {
             disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)?;
+            waiting.complete(from, start.wrapping_add(head), inner);
+            if head > 0 {
+                waiting.complete(from - block, staging, BLOCK);
+            }
+            if tail > 0 {
+                waiting.complete(to, last, BLOCK);
+            }
             std::ptr::copy_nonoverlapping(staging.wrapping_add(BLOCK - head), start, head);
             std::ptr::copy_nonoverlapping(last, start.wrapping_add(head + inner), tail);
         }
@@ -131,6 +157,7 @@ impl LinearArray {
         canvas: &Canvas,
         part: &ArrayBox,
         mut edges: Option<&mut Edges>,
+        waiting: &Waiting,
     ) -> Result<()> {
         let (cancel, disk) = (mover.cancel.clone(), mover.disk);
         let runs = layout.runs(part);
@@ -143,7 +170,7 @@ impl LinearArray {
         assert!(firsts.len() * row_bytes <= room);
         let row_place = |row: usize| row * row_bytes + (firsts[row] % block) as usize;
         let place = |i: usize| row_place(i / in_row) + i % in_row * pitch;
-        let mut reads = Vec::with_capacity(runs.count() as usize);
+        let mut reads = Reads::with_capacity(runs.count() as usize);
         let (row_part, heads) =
             if edges.is_some() { traffic::heads(layout, part, &runs) } else { (RowPart::Other, Vec::new()) };
         for (i, at) in runs.offsets().enumerate() {
@@ -165,11 +192,15 @@ impl LinearArray {
             if from < to {
                 let memory = staging.wrapping_add(place(i) - skew as usize + (from + skew - at) as usize);
                 let need = end.saturating_sub(from).min(to - from) as usize;
-                reads.push(Transfer::read(&self.shared.file, from, memory, (to - from) as usize, need));
+                reads.push((from, memory, (to - from) as usize, need));
             }
         }
+        let mut transfers = self.transfers(&reads);
         // SAFETY: the runs' blocks have disjoint places in the staging memory, which is ours.
-        unsafe { disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
+        unsafe {
+            disk.transfer(queue, &self.shared.file, &mut transfers, Direction::Read, &cancel)?;
+            reads.iter().for_each(|&(from, memory, len, _)| waiting.complete(from, memory, len));
+        }
         if let Some(Edges { rests, heads: kept }) = edges {
             rests.clear();
             // What follows the last box of the rows is no one's.
@@ -194,6 +225,10 @@ impl LinearArray {
         Ok(())
     }
 
+    fn transfers(&self, reads: &Reads) -> impl Iterator<Item = Transfer> {
+        reads.iter().map(|&(at, memory, len, need)| Transfer::read(&self.shared.file, at, memory, len, need))
+    }
+
     fn load_staged(
         &self,
         layout: &LinearLayout,
@@ -201,6 +236,7 @@ impl LinearArray {
         canvas: &Canvas,
         part: &ArrayBox,
         carry: &mut Carry,
+        waiting: &Waiting,
     ) -> Result<()> {
         let cancel = mover.cancel.clone();
         let runs = layout.runs(part);
@@ -210,7 +246,7 @@ impl LinearArray {
         let end = self.layout.end();
         let mut filled = 0usize;
         let mut places: Vec<(u64, usize)> = Vec::new();
-        let mut reads = Vec::new();
+        let mut reads = Reads::new();
         for interval in runs.intervals(block) {
             places.push((interval.offset, filled));
             assert!(filled + interval.len as usize <= room);
@@ -224,18 +260,16 @@ impl LinearArray {
             }
             if len > 0 {
                 let need = (end.saturating_sub(offset) as usize).min(len);
-                reads.push(Transfer::read(
-                    &self.shared.file,
-                    offset,
-                    staging.wrapping_add(filled),
-                    len,
-                    need,
-                ));
+                reads.push((offset, staging.wrapping_add(filled), len, need));
                 filled += len;
             }
         }
+        let mut transfers = self.transfers(&reads);
         // SAFETY: the intervals have disjoint places in the staging memory, which is ours.
-        unsafe { disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)? };
+        unsafe {
+            disk.transfer(queue, &self.shared.file, &mut transfers, Direction::Read, &cancel)?;
+            reads.iter().for_each(|&(from, memory, len, _)| waiting.complete(from, memory, len));
+        }
         if let Some(last) = filled.checked_sub(BLOCK) {
             // SAFETY: the bytes up to `filled` were read above.
             let from = unsafe { std::slice::from_raw_parts(staging.wrapping_add(last), BLOCK) };

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::layout::{AxisOrder, Layout, LinearLayout};
 use crate::shape::{ArrayBox, BoxIndices, TileGrid};
 use crate::store::canvas::Canvas;
+use crate::store::seams::Waiting;
 use crate::store::{Extents, Finding, Info, Mover, Staging, Store};
 use std::sync::Arc;
 
@@ -136,12 +137,12 @@ impl Store for Panels {
         Ok(self.places.to_store(region))
     }
 
-    /// What waits to be whole is not written first: it belongs to the array in its final order.
+    /// What waits to be whole is left out: it belongs to the array in its final order.
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let array = self.array()?;
         for (panel, part, layout) in self.places.parts(canvas.region()) {
             let canvas = canvas.within(&panel);
-            array.load_box(&layout, mover, &canvas.part(&part))?;
+            array.load_box(&layout, mover, &canvas.part(&part), &Waiting::default())?;
         }
         array.shared.file.drop_cache();
         Ok(())
