@@ -122,11 +122,14 @@ def check_order(order: str) -> Order:
 def check_path(path: StrPath) -> str:
     """Return the path as a string."""
     try:
-        return os.fsdecode(os.fspath(path))
+        found = os.fsdecode(os.fspath(path))
     except TypeError:
         raise InvalidTypeError(
             f"expected a path (str or os.PathLike), got {type(path).__name__}"
         ) from None
+    if not found or "\0" in found:
+        raise InvalidArgumentError(f"{found!r} is not a path")
+    return found
 
 
 def unmasked(x: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, np.dtype[Any]]:

@@ -114,6 +114,8 @@ def test_other_arrays(outcrop: Run, here: Path, plain: Values) -> None:
     check(here / "t.npy", CUBE.T)
     outcrop("transpose", "a.zarr", "t.zarr", "--anti")
     check(here / "t.zarr", plain[::-1, ::-1].T)
+    refused = outcrop("transpose", "cube.npy", "anti.npy", "--anti", status=1)
+    assert "pictures and matrices; this has 3 axes" in refused.stderr
     outcrop("flip", "cube.npy", "f.npy")
     check(here / "f.npy", np.flip(CUBE))
     outcrop("rotate", "cube.npy", "r.raw", "90", "--order", "F")

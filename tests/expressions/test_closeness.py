@@ -54,6 +54,9 @@ def test_by_numpys_names(desk: Any) -> None:
         assert isinstance(ours, oc.Array)
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours.compute(), theirs)
+    made = np.empty(plain.shape)
+    assert np.fix(x.imag, made) is made
+    np.testing.assert_array_equal(made, np.fix(plain.imag))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex128"])

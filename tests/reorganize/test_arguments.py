@@ -182,6 +182,9 @@ def test_what_is_turned(desk: Any, array: oc.Array) -> None:
         for options in ({}, {"format": "npy"}, {"via": desk.fast}):
             with pytest.raises(oc.InvalidTypeError, match="expected a path"):
                 oc.rotate(array, target, **options)  # type: ignore[arg-type]
+    for name in ("", "x\0.npy"):
+        with pytest.raises(oc.InvalidArgumentError, match="is not a path"):
+            oc.rotate(array, name)
     closed = oc.open(desk.path / "a.npy")
     closed.close()
     for options in ({}, {"via": desk.fast}):

@@ -56,6 +56,23 @@ def test_every_order_of_four_axes(desk: Any, source: str, target: str) -> None:
         np.testing.assert_array_equal(desk.read(result), plain.transpose(order), str(order))
 
 
+@pytest.mark.parametrize("budget", ["512KiB", "2MiB"])
+@pytest.mark.parametrize("shape", [(2,) * 19, (7, 1, 6, 5, 8, 9, 13), (3, 4, 5, 3, 4, 5, 6, 7)])
+def test_many_axes(desk: Any, shape: tuple[int, ...], budget: str) -> None:
+    # As many groups were tried as there are ways to cut each axis: seconds and hundreds of MiB.
+    plain = desk.values(shape, "uint16")
+    path = desk.put("c.npy", plain)
+    chance = np.random.default_rng(1)
+    for order in (range(len(shape))[::-1], chance.permutation(len(shape)).tolist()):
+        with oc.config(memory=budget):
+            plan = oc.plan(oc.permute_dims(path, order), desk.path / "out.npy")
+            result = oc.permute_dims(path, order, desk.path / "out.npy", overwrite=True)
+            run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+        np.testing.assert_array_equal(desk.read(result), plain.transpose(order))
+
+
 def test_every_order_in_the_least_memory(desk: Any) -> None:
     plain = desk.values((9, 13, 31, 37), "float32")
     path, out = desk.put("a.npy", plain), desk.path / "out.npy"

@@ -27,6 +27,35 @@ def moved(plan: Any) -> tuple[int, int]:
     return sum(p["bytes_read"] for p in parts), sum(p["bytes_written"] for p in parts)
 
 
+@pytest.mark.parametrize("source", ["a.npy", "a.zarr", "b.zarr", "a.tif"])
+def test_what_is_planned_by_way_of_another_disk(desk: Any, source: str) -> None:
+    # The copy there was taken for the source itself, which is read otherwise.
+    pytest.importorskip("tifffile")
+    plain = desk.values(SHAPE, "uint16")
+    options: dict[str, Any] = {}
+    if source.endswith("zarr"):
+        options = {"tile": (128, 96), "codecs": "gzip" if source == "b.zarr" else None}
+    array = oc.open(desk.put(source, plain, **options))
+    for view, expected in ((array.T, plain.T), (array[9:800, 5:].T, plain[9:800, 5:].T)):
+        plan = oc.plan(view, desk.path / "out.npy", via=desk.fast)
+        result = oc.rotate(view, desk.path / "out.npy", 0, via=desk.fast, overwrite=True)
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+        np.testing.assert_array_equal(desk.read(result), expected)
+    done: list[int] = []
+    with pytest.raises(oc.BudgetError), oc.config(memory="256KiB"):
+        oc.rotate(
+            array,
+            desk.path / "o.zarr",
+            via=desk.fast,
+            tile=(900, 900),
+            progress=lambda now, _: done.append(now),
+        )
+    assert not done
+    assert not any(Path(desk.fast).iterdir())
+
+
 @pytest.mark.parametrize("target", ["a.npy", "f.npy", "a.raw", "a.tif", "a.pgm", "a.zarr"])
 @pytest.mark.parametrize("source", ["a.npy", "f.npy", "a.zarr", "odd.zarr"])
 def test_what_is_planned_is_what_happens(desk: Any, source: str, target: str) -> None:
@@ -142,8 +171,7 @@ def test_by_way_of_another_disk(desk: Any) -> None:
         oc.transpose(array, desk.path / "out.npy", via=desk.fast, overwrite=True)
         run = oc.last_run()
         assert run is not None
-        assert run.bytes_written == plan.bytes_written
-        assert 0 <= plan.bytes_read - run.bytes_read <= 4096
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
         assert run.peak_bytes <= plan.peak_bytes <= oc.config().memory
         assert f"before that, copies what is read to {desk.fast}: reads" in plan.explain()
 

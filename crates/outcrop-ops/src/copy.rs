@@ -68,7 +68,8 @@ impl Way {
 
     fn seconds(&self) -> f64 {
         match self {
-            Way::Passes { passes, .. } => passes.iter().map(|p| p.seconds).sum(),
+            // The sum of no numbers is -0.
+            Way::Passes { passes, .. } => passes.iter().map(|p| p.seconds).fold(0.0, |sum, s| sum + s),
             Way::Keeping(keeping) => keeping.seconds(),
         }
     }

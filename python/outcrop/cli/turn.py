@@ -108,7 +108,7 @@ def _common(function: _F) -> _F:
 
 @click.command()
 @_common
-@click.option("--anti", is_flag=True, help="Across the other diagonal.")
+@click.option("--anti", is_flag=True, help="Across the other diagonal, of a picture or a matrix.")
 def transpose(session: Session, source: Place, target: Place, anti: bool, **wishes: Any) -> None:
     """Transpose: rows become columns.
 
@@ -120,6 +120,10 @@ def transpose(session: Session, source: Place, target: Place, anti: bool, **wish
         turned = reorganize.transpose(array, axes=reorganize.exchanged(array))
         if not anti:
             return turned
+        if array.ndim != 2 and reorganize.exchanged(array) is None:
+            raise InvalidArgumentError(
+                f"--anti is for pictures and matrices; this has {array.ndim} axes"
+            )
         return reorganize.flip(turned, axis=reorganize.plane(turned))
 
     _turn(session, "transposed", turn, source, target, **wishes)

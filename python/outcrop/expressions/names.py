@@ -177,7 +177,7 @@ def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 
 def _each(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def function(x: Any, *, out: Any = None, **options: Any) -> Any:
+    def function(x: Any, out: Any = None, **options: Any) -> Any:
         return _placed(elements.each(theirs, x, **options), out, "same_kind")
 
     return function
