@@ -95,15 +95,22 @@ pub enum Instruction {
     Mirror(Matrix),
 }
 
-/// An elementwise function.
+/// An inner loop of a ufunc.
 #[derive(Clone, Debug)]
-pub struct Loop {
+pub struct Inner {
     /// What it is called when something goes wrong.
     pub name: String,
-    /// Its inner loop.
+    /// The loop.
     pub function: Function,
     /// What that is given with every call.
     pub data: *mut c_void,
+}
+
+/// An elementwise function.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// What makes an element.
+    pub inner: Inner,
     /// What of, and in the end the result.
     pub values: Vec<usize>,
 }
@@ -111,8 +118,8 @@ pub struct Loop {
 /// A reduction over axes, which the result does not have.
 #[derive(Clone, Debug)]
 pub struct Reduction {
-    /// What joins two elements: operands and result of a loop are one type.
-    pub join: Join,
+    /// What joins two elements to one of the same type.
+    pub inner: Inner,
     /// Of what.
     pub operand: usize,
     /// To where.
@@ -123,17 +130,6 @@ pub struct Reduction {
     pub initial: Option<usize>,
     /// Where each strip adds to what those before have left: room for what is added.
     pub part: Option<usize>,
-}
-
-/// An inner loop of two operands.
-#[derive(Clone, Debug)]
-pub struct Join {
-    /// What it is called when something goes wrong.
-    pub name: String,
-    /// The loop.
-    pub function: Function,
-    /// What that is given with every call.
-    pub data: *mut c_void,
 }
 
 /// A product of matrices.
@@ -218,8 +214,8 @@ impl Tape {
     /// What an instruction is called.
     pub fn name(&self, instruction: usize) -> &str {
         match &self.instructions[instruction].1 {
-            Instruction::Loop(own) => &own.name,
-            Instruction::Reduction(own) => &own.join.name,
+            Instruction::Loop(own) => &own.inner.name,
+            Instruction::Reduction(own) => &own.inner.name,
             Instruction::Copy { .. } => "copy",
             Instruction::Product(_) => "matmul",
             Instruction::Mirror(_) => "mirror",

@@ -5,11 +5,11 @@ use crate::errors::to_python;
 use numpy::npyffi::objects::PyUFuncObject;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_ops::tape::{
-    Function, Instruction, Join, Lines, Loop, Matrix, Place, Product, Reduction, Shown, Tape, Value, When,
+    Inner, Instruction, Lines, Loop, Matrix, Place, Product, Reduction, Shown, Tape, Value, When,
 };
 use outcrop_store::Error;
 use pyo3::prelude::*;
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
 
 /// A value as a matrix: its number, its axis of rows, and its axis of columns.
@@ -55,6 +55,21 @@ impl TapeDraft {
         let mut own = self.lock();
         own.values.push(Value { dtype, lines, place });
         Ok(own.values.len() - 1)
+    }
+
+    /// The inner loop of a ufunc with this number, which has so many operands and results.
+    fn inner(
+        &self,
+        py: Python<'_>,
+        ufunc: &Bound<'_, PyAny>,
+        number: usize,
+        values: usize,
+    ) -> PyResult<Inner> {
+        let found = inner_loop(ufunc, number)?.filter(|(_, own)| *own == values);
+        let missing = || to_python(py, Error::invalid("no such loop of a ufunc"));
+        let (inner, _) = found.ok_or_else(missing)?;
+        self.lock().kept.push(ufunc.clone().unbind());
+        Ok(inner)
     }
 
     fn push(&self, when: u8, instruction: Instruction) {
@@ -125,11 +140,8 @@ impl TapeDraft {
         number: usize,
         values: Vec<usize>,
     ) -> PyResult<()> {
-        let inner = inner_loop(ufunc, number)?.filter(|inner| inner.values == values.len());
-        let missing = || to_python(py, Error::invalid("no such loop of a ufunc"));
-        let Inner { name, function, data, .. } = inner.ok_or_else(missing)?;
-        self.push(when, Instruction::Loop(Loop { name, function, data, values }));
-        self.lock().kept.push(ufunc.clone().unbind());
+        let inner = self.inner(py, ufunc, number, values.len())?;
+        self.push(when, Instruction::Loop(Loop { inner, values }));
         Ok(())
     }
 
@@ -147,13 +159,9 @@ impl TapeDraft {
         initial: Option<usize>,
         part: Option<usize>,
     ) -> PyResult<()> {
-        let inner = inner_loop(ufunc, number)?.filter(|inner| inner.values == 3);
-        let missing = || to_python(py, Error::invalid("no such loop of a ufunc"));
-        let Inner { name, function, data, .. } = inner.ok_or_else(missing)?;
-        let join = Join { name, function, data };
+        let inner = self.inner(py, ufunc, number, 3)?;
         let (operand, result) = values;
-        self.push(when, Instruction::Reduction(Reduction { join, operand, result, axes, initial, part }));
-        self.lock().kept.push(ufunc.clone().unbind());
+        self.push(when, Instruction::Reduction(Reduction { inner, operand, result, axes, initial, part }));
         Ok(())
     }
 
@@ -175,17 +183,8 @@ impl TapeDraft {
     }
 }
 
-/// An inner loop of a ufunc.
-struct Inner {
-    name: String,
-    function: Function,
-    data: *mut c_void,
-    /// Operands, and the result.
-    values: usize,
-}
-
-/// The inner loop of a ufunc with this number, if it has it and makes one result.
-fn inner_loop(ufunc: &Bound<'_, PyAny>, number: usize) -> PyResult<Option<Inner>> {
+/// The inner loop of a ufunc with this number, if it has it and makes one result, and how many operands and results it has.
+fn inner_loop(ufunc: &Bound<'_, PyAny>, number: usize) -> PyResult<Option<(Inner, usize)>> {
     if !ufunc.is_instance(&ufunc.py().import("numpy")?.getattr("ufunc")?)? {
         return Ok(None);
     }
@@ -199,8 +198,8 @@ fn inner_loop(ufunc: &Bound<'_, PyAny>, number: usize) -> PyResult<Option<Inner>
         let data = if fields.data.is_null() { std::ptr::null_mut() } else { *fields.data.add(number) };
         (*fields.functions.add(number), data, CStr::from_ptr(fields.name))
     };
-    let (name, values) = (name.to_string_lossy().into_owned(), fields.nargs as usize);
-    Ok(function.map(|function| Inner { name, function, data, values }))
+    let name = name.to_string_lossy().into_owned();
+    Ok(function.map(|function| (Inner { name, function, data }, fields.nargs as usize)))
 }
 
 /// Whether a ufunc that makes one result has an inner loop with this number.

@@ -212,7 +212,7 @@ impl Bound<'_> {
         let views: SmallVec<[(&View, usize); MOST_OPERANDS]> = own.values.iter().map(value).collect();
         let mut done = Ok(());
         // SAFETY: as the caller vouches; the function fits the values, as the tape's maker vouches.
-        let flags = noting(|| done = unsafe { inner::run(own.function, own.data, &views) });
+        let flags = noting(|| done = unsafe { inner::run(&own.inner, &views) });
         done.map(|()| flags)
     }
 
@@ -237,17 +237,16 @@ impl Bound<'_> {
         if first.shape != to.shape || from.shape.contains(&0) {
             return Err(Error::invalid("a result that does not have the axes that are left"));
         }
-        let (function, data) = (own.join.function, own.join.data);
         let mut done = Ok(());
         // SAFETY: as the caller vouches; the function fits the values, as the tape's maker vouches.
         let flags = noting(|| unsafe {
             let first = own.initial.map_or(&first, |initial| &self.views[initial]);
             done = copy_view(first, to, itemsize).and_then(|()| {
-                inner::reduce(function, data, (from, itemsize), (&spread, itemsize), own.initial.is_none())
+                inner::reduce(&own.inner, (from, itemsize), (&spread, itemsize), own.initial.is_none())
             });
             if more.is_some() && done.is_ok() {
                 let result = (&self.views[own.result], itemsize);
-                done = inner::run(function, data, &[result, (to, itemsize), result]);
+                done = inner::run(&own.inner, &[result, (to, itemsize), result]);
             }
         });
         done.map(|()| flags)

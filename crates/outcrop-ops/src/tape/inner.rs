@@ -1,5 +1,6 @@
 //! Inner loops of elementwise functions over arrays of several axes.
 
+use super::Inner;
 use super::view::{PerAxis, View};
 use outcrop_store::{Error, Result};
 use smallvec::{SmallVec, smallvec};
@@ -34,7 +35,7 @@ struct Axis {
 /// # Safety
 /// The function takes so many operands, of the types that these have; every element is valid, for writes in the
 /// result, which is one of the operands or shares no memory with them.
-pub(super) unsafe fn run(function: Function, data: *mut c_void, views: &[(&View, usize)]) -> Result<()> {
+pub(super) unsafe fn run(inner: &Inner, views: &[(&View, usize)]) -> Result<()> {
     let (result, _) = views[views.len() - 1];
     if result.shape.contains(&0) {
         return Ok(());
@@ -47,13 +48,13 @@ pub(super) unsafe fn run(function: Function, data: *mut c_void, views: &[(&View,
     turn(&mut axes, &mut args);
     sort(&mut axes, views.len());
     join(&mut axes);
-    let inner = axes.first().copied().unwrap_or_else(|| single(views));
+    let along = axes.first().copied().unwrap_or_else(|| single(views));
     let outer = axes.get(1..).unwrap_or_default();
     let mut at: PerAxis<usize> = smallvec![0; outer.len()];
     loop {
-        let (mut own, mut count, mut steps) = (args, inner.extent as isize, inner.steps);
+        let (mut own, mut count, mut steps) = (args, along.extent as isize, along.steps);
         // SAFETY: elements of the views, as the caller vouches; the loop may change what it is given here.
-        unsafe { function(own.as_mut_ptr(), &raw mut count, steps.as_mut_ptr(), data) };
+        unsafe { (inner.function)(own.as_mut_ptr(), &raw mut count, steps.as_mut_ptr(), inner.data) };
         if !advance(outer, &mut at, &mut args) {
             return Ok(());
         }
@@ -70,8 +71,7 @@ pub(super) unsafe fn run(function: Function, data: *mut c_void, views: &[(&View,
 /// # Safety
 /// As for [`run`]; the result shares no memory with the operand.
 pub(super) unsafe fn reduce(
-    function: Function,
-    data: *mut c_void,
+    inner: &Inner,
     operand: (&View, usize),
     result: (&View, usize),
     has_first: bool,
@@ -82,22 +82,22 @@ pub(super) unsafe fn reduce(
     join(&mut axes);
     let (result, operand) = (result.0.start.cast(), operand.0.start.cast());
     let mut args: PerOperand<*mut c_char> = [result, operand, result, std::ptr::null_mut()];
-    let inner = axes.first().copied().unwrap_or_else(|| single(&views));
+    let along = axes.first().copied().unwrap_or_else(|| single(&views));
     let is_reduced = |axis: &Axis| axis.steps[0] == 0;
     let outer = axes.get(1..).unwrap_or_default();
     let mut at: PerAxis<usize> = smallvec![0; outer.len()];
     loop {
         let is_first = has_first && outer.iter().zip(&at).all(|(axis, &i)| i == 0 || !is_reduced(axis));
         let left_out = match is_first {
-            true if is_reduced(&inner) || inner.extent == 1 => 1,
-            true => inner.extent,
+            true if is_reduced(&along) || along.extent == 1 => 1,
+            true => along.extent,
             false => 0,
         };
-        if left_out < inner.extent {
-            let (mut own, mut count, mut steps) = (args, (inner.extent - left_out) as isize, inner.steps);
+        if left_out < along.extent {
+            let (mut own, mut count, mut steps) = (args, (along.extent - left_out) as isize, along.steps);
             own[1] = own[1].wrapping_offset(left_out as isize * steps[1]);
             // SAFETY: elements of the views, as the caller vouches; the loop may change what it is given here.
-            unsafe { function(own.as_mut_ptr(), &raw mut count, steps.as_mut_ptr(), data) };
+            unsafe { (inner.function)(own.as_mut_ptr(), &raw mut count, steps.as_mut_ptr(), inner.data) };
         }
         if !advance(outer, &mut at, &mut args) {
             return Ok(());

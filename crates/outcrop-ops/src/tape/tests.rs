@@ -1,6 +1,6 @@
 use super::inner::{reduce, run};
 use super::view::{PerAxis, View};
-use super::{Function, Instruction, Lines, Loop, Place, Shown, Steps, Tape, Value, When};
+use super::{Inner, Instruction, Lines, Loop, Place, Shown, Steps, Tape, Value, When};
 use outcrop_engine::program::{Operand, TileId};
 use outcrop_store::DType;
 use proptest::prelude::*;
@@ -18,6 +18,11 @@ unsafe extern "C" fn add(args: *mut *mut c_char, count: *mut isize, steps: *mut 
     }
 }
 
+/// The function above, as an inner loop.
+fn adding(calls: *mut usize) -> Inner {
+    Inner { name: "add".into(), function: add, data: calls.cast() }
+}
+
 fn view(memory: &mut [i64], shape: &[usize], strides: &[isize]) -> View {
     let strides = strides.iter().map(|s| s * 8).collect();
     View { start: memory.as_mut_ptr().cast(), shape: shape.iter().copied().collect(), strides }
@@ -29,7 +34,7 @@ fn sums(one: &View, other: &View, shape: &[usize]) -> (Vec<i64>, usize) {
     let out = View::dense(made.as_mut_ptr().cast(), shape.iter().copied().collect(), 8);
     let mut calls = 0usize;
     // SAFETY: the views are of the tests' vectors.
-    unsafe { run(add, (&raw mut calls).cast(), &[(one, 8), (other, 8), (&out, 8)]).unwrap() };
+    unsafe { run(&adding(&raw mut calls), &[(one, 8), (other, 8), (&out, 8)]).unwrap() };
     (made, calls)
 }
 
@@ -60,10 +65,23 @@ fn what_does_not_broadcast_is_refused() {
     let (one, other) = (view(&mut a, &[4], &[1]), view(&mut b, &[4], &[1]));
     let out = view(&mut [0; 3], &[3], &[1]);
     // SAFETY: nothing is called.
-    unsafe { run(add, std::ptr::null_mut(), &[(&one, 8), (&other, 8), (&out, 8)]).unwrap_err() };
+    unsafe { run(&adding(std::ptr::null_mut()), &[(&one, 8), (&other, 8), (&out, 8)]).unwrap_err() };
     let (more, out) = (view(&mut b, &[2, 4], &[4, 1]), view(&mut a, &[4], &[1]));
     // SAFETY: as above.
-    unsafe { run(add, std::ptr::null_mut(), &[(&more, 8), (&other, 8), (&out, 8)]).unwrap_err() };
+    unsafe { run(&adding(std::ptr::null_mut()), &[(&more, 8), (&other, 8), (&out, 8)]).unwrap_err() };
+}
+
+/// Strides of axes that lie in this order, from the fastest to the slowest, with gaps between them, some `backwards`;
+/// where the first element is; and how many there are from one end to the other.
+fn lying(shape: &[usize], order: &[usize], gaps: &[usize], backwards: &[bool]) -> (Vec<isize>, isize, isize) {
+    let (mut strides, mut first, mut reach) = (vec![0; shape.len()], 0, 1);
+    for &axis in order.iter().filter(|&&a| a < shape.len()) {
+        let stride = reach * gaps[axis] as isize;
+        let last = stride * (shape[axis].max(1) as isize - 1);
+        (strides[axis], first) = if backwards[axis] { (-stride, first + last) } else { (stride, first) };
+        reach += last;
+    }
+    (strides, first, reach)
 }
 
 proptest! {
@@ -76,15 +94,8 @@ proptest! {
         backwards in prop::collection::vec(any::<bool>(), 4),
         single in prop::collection::vec(any::<bool>(), 4),
     ) {
-        // Axes from the fastest to the slowest, with gaps between.
         let ndim = shape.len();
-        let (mut strides, mut reach, mut first) = (vec![0isize; ndim], 1isize, 0isize);
-        for axis in order.into_iter().filter(|&a| a < ndim) {
-            let stride = reach * steps[axis] as isize;
-            let last = stride * (shape[axis].max(1) as isize - 1);
-            (strides[axis], first) = if backwards[axis] { (-stride, first + last) } else { (stride, first) };
-            reach += last;
-        }
+        let (strides, first, reach) = lying(&shape, &order, &steps, &backwards);
         let mut memory: Vec<i64> = (0..reach as i64).collect();
         let mut one = view(&mut memory, &shape, &strides);
         one.start = one.start.wrapping_offset(first * 8);
@@ -116,11 +127,7 @@ proptest! {
         has_first in any::<bool>(),
     ) {
         let ndim = shape.len();
-        let (mut strides, mut reach) = (vec![0isize; ndim], 1isize);
-        for axis in order.into_iter().filter(|&a| a < ndim) {
-            strides[axis] = reach * gaps[axis] as isize;
-            reach = strides[axis] * shape[axis] as isize;
-        }
+        let (strides, _, reach) = lying(&shape, &order, &gaps, &[false; 4]);
         let mut memory: Vec<i64> = (0..reach as i64).map(|i| i * i).collect();
         let operand = view(&mut memory, &shape, &strides);
         let (mut spread, mut count) = (vec![0isize; ndim], 1usize);
@@ -147,17 +154,17 @@ proptest! {
         let result = view(&mut made, &shape, &spread);
         let mut calls = 0usize;
         // SAFETY: the views are of the vectors above.
-        unsafe { reduce(add, (&raw mut calls).cast(), (&operand, 8), (&result, 8), has_first).unwrap() };
+        unsafe { reduce(&adding(&raw mut calls), (&operand, 8), (&result, 8), has_first).unwrap() };
         prop_assert_eq!(made, expected);
     }
 }
 
 /// A tape that adds a tile to another one, each along two lines of 10 and 20 indices, of which the first one is cut.
-fn adding(values: Vec<usize>, function: Function) -> outcrop_store::Result<Tape> {
+fn tape(values: Vec<usize>) -> outcrop_store::Result<Tape> {
     let lines = Lines { extents: vec![10, 20], cut: vec![0], strips: Some((0, 4)) };
     let shown: Vec<Shown> = (0..2).map(|axis| Shown { axis: Some(axis), step: 1, first: 0 }).collect();
     let value = |i| Value { dtype: DType::I64, lines: vec![0, 1], place: Place::Tile(i, shown.clone()) };
-    let own = Loop { name: "add".into(), function, data: std::ptr::null_mut(), values };
+    let own = Loop { inner: adding(std::ptr::null_mut()), values };
     // SAFETY: it is not run.
     unsafe {
         Tape::new(lines, (0..2).map(value).collect(), vec![(When::Strip, Instruction::Loop(own))], 0..0)
@@ -166,16 +173,16 @@ fn adding(values: Vec<usize>, function: Function) -> outcrop_store::Result<Tape>
 
 #[test]
 fn a_tape_knows_its_values() {
-    assert_eq!(adding(vec![0, 1, 0], add).unwrap().tiles(), 2);
-    adding(vec![0, 2, 0], add).unwrap_err();
-    adding(vec![], add).unwrap_err();
-    adding(vec![0; 5], add).unwrap_err();
+    assert_eq!(tape(vec![0, 1, 0]).unwrap().tiles(), 2);
+    tape(vec![0, 2, 0]).unwrap_err();
+    tape(vec![]).unwrap_err();
+    tape(vec![0; 5]).unwrap_err();
 }
 
 #[test]
 fn steps_stay_inside_their_arrays_and_write_what_is_theirs() {
     let mut steps = Steps::default();
-    let tape = steps.tape(adding(vec![0, 1, 0], add).unwrap());
+    let tape = steps.tape(tape(vec![0, 1, 0]).unwrap());
     let (read, update) = (Operand::read(TileId(3)), Operand::update(TileId(5)));
     steps.push(tape, &[(5, 10)], &[1, 0], &[read, update]).unwrap();
     steps.push_other();
