@@ -140,10 +140,9 @@ def resolved(nodes: Sequence[Node]) -> list[Node]:
     """With everything that has to be computed by itself computed."""
     made: dict[int, Node] = {}
     for node in ancestors(nodes):
-        made[id(node)] = node
         if isinstance(node, Leaf) and isinstance(node.source, ComputedSource):
             made[id(node)] = leaf_of(node.source.materialized(), node.view)
-        elif any(made[id(o)] is not o for o in node.operands):
+        else:
             made[id(node)] = node.with_operands([made[id(o)] for o in node.operands])
     return [made[id(node)] for node in nodes]
 

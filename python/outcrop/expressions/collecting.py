@@ -65,7 +65,7 @@ class Collect(Gather):
     axis: int
     runs: Runs
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Collect.of(operands[0], self.runs, self.axis)
 
     @classmethod

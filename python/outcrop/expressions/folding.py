@@ -294,7 +294,7 @@ class Reshape(Gather):
     folds: tuple[Fold, ...]
     view: View
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return self.of(operands[0], self.folds, self.view)
 
     @classmethod

@@ -140,7 +140,7 @@ class Select(_Views):
 
     view: View
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Select.of(operands[0], self.view)
 
     @classmethod
@@ -165,7 +165,7 @@ class Alias(_Views):
 
     __slots__ = ()
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Alias.of(operands[0])
 
     @classmethod
@@ -193,7 +193,7 @@ class Join(_Views):
 
     axis: int
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Join.of(operands, self.axis)
 
     @classmethod
@@ -233,7 +233,7 @@ class Mosaic(_Views):
     views: tuple[View, ...]
     starts: tuple[Shape, ...]
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         node = type(self)()
         node.operands, node.views, node.starts = tuple(operands), self.views, self.starts
         node.shape, node.dtype = self.shape, self.dtype
@@ -304,7 +304,7 @@ class Take(Gather):
     axis: int
     indices: Indices
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Take.of(operands[0], self.indices, self.axis)
 
     @classmethod

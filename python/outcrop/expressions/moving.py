@@ -44,7 +44,7 @@ class Moved(Select):
 
     cuts: Cuts
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Moved.made(operands[0], self.view, self.cuts)
 
     @classmethod

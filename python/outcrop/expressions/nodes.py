@@ -70,9 +70,14 @@ class Node:
         """For people."""
         return type(self).__name__.lower()
 
-    @abstractmethod
     def with_operands(self, operands: "Sequence[Node]") -> "Node":
-        """The same of other operands, of the same shapes and types."""
+        """The same of other operands, of the same shapes and types; itself, if they are its own."""
+        own = zip(operands, self.operands, strict=True)
+        return self if all(a is b for a, b in own) else self._made_of(operands)
+
+    @abstractmethod
+    def _made_of(self, operands: "Sequence[Node]") -> "Node":
+        """The same of other operands."""
 
     @property
     def ndim(self) -> int:
@@ -149,7 +154,7 @@ class Leaf(Node):
     def _views_of(self) -> _Views:
         return frozenset([(id(self.source), self.view)])
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return self
 
     @classmethod
@@ -173,7 +178,7 @@ class Map(Node):
     function: Function
     arguments: tuple["Node | Scalar", ...]
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         given = iter(operands)
         arguments = [next(given) if isinstance(a, Node) else a for a in self.arguments]
         return Map.of(self.function, arguments, self.dtype, self.shape)
@@ -218,7 +223,7 @@ class Reduce(Node):
     axes: tuple[int, ...]
     output: int
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Reduce.of(self.reduction, operands[0], self.axes, self.output)
 
     @classmethod
@@ -258,7 +263,7 @@ class Contract(Node):
     labels: tuple[str, str]
     result: str
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Contract.of(operands[0], operands[1], self.labels, self.result)
 
     @classmethod
@@ -306,7 +311,7 @@ class Scan(Node):
     ufunc: np.ufunc
     axis: int
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Scan.of(self.ufunc, operands[0], self.axis, self.dtype)
 
     @classmethod

@@ -44,7 +44,7 @@ class Points(Gather):
 
     places: Places
 
-    def with_operands(self, operands: Sequence[Node]) -> Node:
+    def _made_of(self, operands: Sequence[Node]) -> Node:
         return Points.of(operands[0], self.places)
 
     @classmethod

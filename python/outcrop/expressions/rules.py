@@ -86,9 +86,7 @@ def rewritten(roots: Sequence[Node]) -> list[Node]:
     uses = Counter(id(node) for node in (*roots, *(o for n in nodes for o in n.operands)))
     shared = {id(node) for node in nodes if uses[id(node)] > 1}
     for node in nodes:
-        now = node
-        if any(made[id(o)] is not o for o in node.operands):
-            now = node.with_operands([made[id(o)] for o in node.operands])
+        now = node.with_operands([made[id(o)] for o in node.operands])
         changed = True
         while changed:
             changed = False

@@ -259,8 +259,7 @@ def _grouped(
             mixed = () if isinstance(node, Gather) else tiling.axes.mixed(node, tiling)
             for i in mixed:
                 operands[i] = Alias.of(operands[i])
-            changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
-            made[id(node)] = node.with_operands(operands) if changed else node
+            made[id(node)] = node.with_operands(operands)
         roots = [made[id(w.node)] for w in wanted]
         if all(a is w.node for a, w in zip(roots, wanted, strict=True)):
             return list(wanted), Grouping((w.node for w in wanted), tiling, nodes)

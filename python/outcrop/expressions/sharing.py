@@ -44,13 +44,12 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
         return roots
     for node in nodes:
         if id(node) not in made:
-            operands = [made[id(o)] for o in node.operands]
-            changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
-            if changed and isinstance(node, Select) and isinstance(operands[0], Select):
-                view = composed(operands[0].view, node.view)
-                made[id(node)] = viewed_later(operands[0].operands[0], view)
-            else:
-                made[id(node)] = node.with_operands(operands) if changed else node
+            now = node.with_operands([made[id(o)] for o in node.operands])
+            if now is not node and isinstance(now, Select):
+                (inner,) = now.operands
+                if isinstance(inner, Select):
+                    now = viewed_later(inner.operands[0], composed(inner.view, now.view))
+            made[id(node)] = now
     return [made[id(root)] for root in roots]
 
 

@@ -110,9 +110,7 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
     error: BudgetError | None = None
     count = 0
     for node in nodes:
-        operands = [made[id(o)] for o in node.operands]
-        changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
-        made[id(node)] = now = node.with_operands(operands) if changed else node
+        made[id(node)] = now = node.with_operands([made[id(o)] for o in node.operands])
         if isinstance(now, Points) and now.size:
             if _are_in_few_rows(now):
                 own = _own(now.operands[0], uses)

@@ -95,9 +95,8 @@ class _Settling:
         below = () if id(node) in self._kept else wishes(node, view)
         if below:
             return made_of(node, view, [self._made[id(o), own] for o, own in below])
-        operands = [self._whole(operand) for operand in node.operands]
-        same = all(a is b for a, b in zip(operands, node.operands, strict=True))
-        return viewed_later(node if same else node.with_operands(operands), view)
+        whole = node.with_operands([self._whole(operand) for operand in node.operands])
+        return viewed_later(whole, view)
 
 
 def _union(views: Sequence[View]) -> int:
@@ -123,8 +122,6 @@ def _without_views_of_views(roots: Sequence[Node], nodes: Sequence[Node]) -> lis
     """What is joined of views, and of what is joined, taken from where that comes from."""
     made: dict[int, Node] = {}
     for node in nodes:
-        operands = [made[id(o)] for o in node.operands]
-        changed = any(a is not b for a, b in zip(operands, node.operands, strict=True))
-        now = node.with_operands(operands) if changed else node
+        now = node.with_operands([made[id(o)] for o in node.operands])
         made[id(node)] = Mosaic.of(now) or now
     return [made[id(root)] for root in roots]
