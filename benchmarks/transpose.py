@@ -1,10 +1,11 @@
 """Transposing a file costs little more than `cp` and `sync`, in whatever memory.
 
 Bare elements, row-major, to the same; no extent is a power of two, and no row a whole number of
-disk blocks. The device profile is measured anew for each run, because the disk is shared. Which
-of transposing and rotating comes first changes from shape to shape, and from budget to budget.
-Where memory is much of the file, all sides are measured also right after memory was used, the
-profile, too.
+disk blocks. The device profile is measured anew for each run, because the disk is shared. Where
+memory is much of the file, all sides are measured also right after memory was used, the profile,
+too. Rotation and transposition are compared in pairs, in which either comes first by turns; a
+single pair is off by a tenth on a shared disk, so that there are also many with files of 1 GiB, one
+after the other.
 """
 
 import random
@@ -45,6 +46,9 @@ BUDGETS = [
     (35 * MIB, 2.2, 1.7),
 ]
 
+# Rows, columns; parts of the file as memory; how many pairs of each.
+PAIRS = [(23167, 46349), (46349, 23167)], [1 / 8, 1 / 64], 9
+
 MOVE = """
 path, out, rows, columns, dtype = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 x = oc.open(path, shape=(rows, columns), dtype=dtype)
@@ -58,6 +62,24 @@ report(predicted=plan.seconds, planned_read=plan.bytes_read, planned_written=pla
 """
 TRANSPOSED = MOVE.format(turned="oc.transpose(x)")
 ROTATED = MOVE.format(turned="oc.rotate(x)")
+IN_PAIRS = """
+path, out, rows, columns, count = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
+x = oc.open(path, shape=(rows, columns), dtype="u1")
+alike(); before = io(); start = time.perf_counter()
+ratios = []
+for number in range(count):
+    seconds = {}
+    ways = [oc.transpose, oc.rotate]
+    for way in reversed(ways) if number % 2 else ways:
+        time.sleep(0.5)  # For the disk to have rest.
+        begin = time.perf_counter()
+        way(x).save(out)
+        seconds[way] = time.perf_counter() - begin
+        os.remove(out)
+    ratios.append(seconds[oc.rotate] / seconds[oc.transpose])
+seconds = time.perf_counter() - start
+report(ratios=ratios)
+"""
 
 
 def make(path: Path, rows: int, columns: int, itemsize: int) -> None:
@@ -140,6 +162,18 @@ for turn, (rows, columns, dtype) in enumerate(SHAPES):
                     f"{run['read'] / nbytes / run['passes']:.3f}",
                 ]
             )
+shapes, budgets, count = PAIRS
+for rows, columns in shapes:
+    rows //= part
+    make(source, rows, columns, 1)
+    cold(source)
+    for budget in budgets:
+        memory = int(rows * columns * budget)
+        where = [str(source), str(target), str(rows), str(columns), str(count * options.rounds)]
+        ratios = outcrop(memory + ALLOWANCE, memory, IN_PAIRS, *where)["ratios"]
+        rotations += ratios
+        some = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"    rotating / transposing {rows} x {columns} with {memory // MIB} MiB: {some}")
 labels = ["a half", "an eighth", "a 64th", "35 MiB"]
 for number, (_, floor, aim) in enumerate(BUDGETS):
     what = f"time / time of cp + sync, memory {labels[number]}"

@@ -374,6 +374,7 @@ fn task<'a>(
         origin,
         target: Arc::clone(target),
         again: false,
+        in_runs: true,
         limit: runtime.budget().limit().saturating_sub(elsewhere),
         elsewhere,
         used: 0,
@@ -494,7 +495,8 @@ fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Be
     };
     let devices = (device, job.devices.1.clone());
     let first = first.best(&unit).ok()?;
-    let second = turning(job, panels, &panel, devices, same_device.1, between.is_none(), first.peak)?;
+    let second =
+        turning(job, panels, devices, same_device.1, between.is_none(), first.peak).exactly(&panel)?;
     Some((vec![first, second], between))
 }
 
@@ -512,28 +514,26 @@ fn inside_panels(job: &Task<'_>) -> Vec<usize> {
     }
 }
 
-/// The pass that puts the elements of each panel in order: `again` where that is written over the panel. Before it, the
-/// run has `used` so much memory.
-fn turning(
-    job: &Task<'_>,
+/// Putting the elements of each panel in order: `again` where that is written over the panel. Before it, the run has
+/// `used` so much memory.
+fn turning<'a>(
+    job: &Task<'a>,
     panels: Arc<dyn Store>,
-    panel: &[u64],
     devices: (Device, Device),
     same_device: bool,
     again: bool,
     used: usize,
-) -> Option<Expected> {
-    let task = Task {
+) -> Task<'a> {
+    Task {
         same_device,
+        origin: Dims::from_elem(0, panels.info().shape.len()),
         source: panels,
-        origin: Dims::from_elem(0, panel.len()),
         target: Arc::clone(&job.target),
         devices,
         again,
         used,
         ..*job
-    };
-    task.exactly(panel)
+    }
 }
 
 /// The largest box that is contiguous in an array with its axes in this order, and has at most `room` bytes; `None`

@@ -180,6 +180,18 @@ fn edges_are_kept_where_groups_lie_beside_one_another() {
     }
 }
 
+/// Where memory holds two groups, frames are runs of the target. The number of panels is no multiple of those that are
+/// stored together, nor that of elements of those in a panel.
+#[test]
+fn frames_that_are_runs_of_the_target() {
+    let o = orientation(&[2, 1, 0], &[false, false, true]);
+    for memory in (11..20).map(|n| n << 18) {
+        let to = Kind::Npy(false);
+        let moved = check(memory, &[67, 71, 1013], DType::F32, &Kind::Raw(false), &to, &o);
+        assert_eq!(moved.map(|(passes, _)| passes), Some(2));
+    }
+}
+
 /// More panels than blocks may wait were zeros in the result: pieces that came after the others of their block
 /// had been written still waited when the second pass began.
 #[test]

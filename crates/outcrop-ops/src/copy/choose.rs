@@ -38,6 +38,8 @@ pub(super) struct Task<'a> {
     pub same_device: bool,
     /// Whether this run has written before where it writes now.
     pub again: bool,
+    /// Whether frames may be runs of the target, where memory holds two groups.
+    pub in_runs: bool,
     /// Bytes of the budget that it may have.
     pub limit: usize,
     /// Bytes that others have.
@@ -116,11 +118,19 @@ impl Task<'_> {
     }
 
     fn groups(&self, group: &[u64]) -> Result<Groups> {
-        Groups::new(self.source.as_ref(), self.target.as_ref(), group)
+        let groups = |in_runs| Groups::new(self.source.as_ref(), self.target.as_ref(), group, in_runs);
+        let found = groups(self.in_runs)?;
+        if !found.are_in_runs() || found.pieces() == 0 {
+            return Ok(found);
+        }
+        // One group is loaded while the one before it is stored.
+        let frames = self.bare(found.clone()).memory(&largest(&found));
+        let fit = self.threads(&found).staging() + 2 * frames <= self.limit;
+        if fit { Ok(found) } else { groups(false) }
     }
 
     fn threads(&self, groups: &Groups) -> Threads {
-        let Cut::Blocks(blocks) = &groups.cut else {
+        let Some(blocks) = groups.cut.units() else {
             let exact = self.is_exact(groups);
             let (load, store) = (self.source.staging(exact), self.target.staging(true));
             let first =
@@ -203,7 +213,7 @@ impl Task<'_> {
 
     /// What a load unit shares with those beside it, where groups lie beside one another.
     fn cuts(&self, groups: &Groups) -> Option<Cuts> {
-        let Cut::Blocks(blocks) = &groups.cut else { return None };
+        let blocks = groups.cut.units()?;
         let staging = self.threads(groups).load_staging;
         self.source.cuts(&self.in_source(&blocks.load), staging).filter(|_| groups.are_beside())
     }
@@ -216,7 +226,7 @@ impl Task<'_> {
         if memory > self.limit {
             return Ok(None);
         }
-        if matches!(groups.cut, Cut::Blocks(_)) {
+        if groups.cut.units().is_some() {
             // Too many blocks would wait to be whole.
             let runs = self.target.extents(&ArrayBox::whole(group));
             if groups.waiting(runs.count) > MOST_WAITING && !self.are_aligned(group, runs.bytes) {
@@ -280,13 +290,13 @@ impl Task<'_> {
         let scale = ArrayBox::whole(shape).elements() as f64 / group.elements().max(1) as f64;
         let times = |count: u64| (count as f64 * scale).ceil() as u64;
         let written = self.target.extents(&group);
-        let (load, store) = match &groups.cut {
-            Cut::Blocks(blocks) => {
+        let (load, store) = match groups.cut.units() {
+            Some(blocks) => {
                 let itemsize = self.target.info().dtype.size() as u64;
                 let bytes = |shape: &[u64]| shape.iter().product::<u64>() * itemsize;
                 (bytes(&blocks.load), bytes(&blocks.store))
             }
-            _ => (u64::MAX, u64::MAX),
+            None => (u64::MAX, u64::MAX),
         };
         let pieces_of = |bytes: u64, count: u64, most: u64| {
             let parts = bytes.div_ceil(most.max(1)).max(1);
@@ -301,9 +311,11 @@ impl Task<'_> {
         let both = self.at_once(moved, (reading, writing));
         let info = self.target.info();
         let (bytes, itemsize) = (info.nbytes() as f64, info.dtype.size());
-        let arranging = match groups.cut {
-            Cut::Blocks(_) => self.turned(bytes, itemsize),
-            _ => self.copied(bytes),
+        let arranging = match groups.cut.units() {
+            // What is a run is stored from where it is.
+            Some(blocks) if blocks.are_runs => self.turned(bytes, itemsize) / 2.0,
+            Some(_) => self.turned(bytes, itemsize),
+            None => self.copied(bytes),
         };
         let steady = both + arranging;
         // The first group has nothing to be written beside it, the last one nothing to be read.
@@ -331,6 +343,9 @@ impl Task<'_> {
     /// average, half of each is done.
     pub(super) fn between(&self, groups: &Groups, alone: (f64, f64)) -> f64 {
         let Cut::Blocks(blocks) = &groups.cut else { return BETWEEN };
+        if blocks.are_runs {
+            return BETWEEN;
+        }
         let threads = self.threads(groups);
         let loaders = if let Loaders::Threads(n) = threads.loaders { n } else { 1 };
         let elements = self.target.info().shape.iter().product::<u64>() as f64;

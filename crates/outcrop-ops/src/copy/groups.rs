@@ -28,12 +28,24 @@ pub(super) enum Cut {
     Target,
     /// The source's tiles.
     Source,
-    /// Each group has one frame.
+    /// Each group has one frame, in the order of both arrays.
     Group,
-    /// Blocks, for arrays in which other axes are fastest: a load unit fills its part of many, and many make up
-    /// a store unit. They come and go one by one, so that a group is loaded into the memory that the one
+    /// Blocks, for arrays in which other axes are fastest: a load unit fills its part of many, and one or many make
+    /// up a store unit. They come and go one by one, so that a group is loaded into the memory that the one
     /// before leaves.
     Blocks(Blocks),
+    /// The same where the whole group is one block, a run of the target.
+    Run(Blocks),
+}
+
+impl Cut {
+    /// The shapes of load and store units, where arrays have other axes as their fastest.
+    pub(super) fn units(&self) -> Option<&Blocks> {
+        match self {
+            Cut::Blocks(blocks) | Cut::Run(blocks) => Some(blocks),
+            _ => None,
+        }
+    }
 }
 
 /// The shapes into which a group is cut.
@@ -45,6 +57,9 @@ pub(super) struct Blocks {
     pub store: Dims,
     /// Of a frame: a part of a store unit.
     pub block: Dims,
+    /// Whether each is one run of the target, which is written from where it is. It takes parts of all load units: what
+    /// the group before leaves is only of use when all of that has been stored.
+    pub are_runs: bool,
 }
 
 /// Load units, and store units, of a group, roughly: enough that memory comes back in small parts.
@@ -56,8 +71,14 @@ const LEAST: u64 = 11 << 18;
 const FRAMES: u64 = 64;
 
 impl Groups {
-    /// Groups of the shape `group` of the target.
-    pub(super) fn new(source: &dyn Store, target: &dyn Store, group: &[u64]) -> Result<Groups> {
+    /// Groups of the shape `group` of the target: with frames that are runs of it, where there can be such and
+    /// `in_runs` asks for them.
+    pub(super) fn new(
+        source: &dyn Store,
+        target: &dyn Store,
+        group: &[u64],
+        in_runs: bool,
+    ) -> Result<Groups> {
         let shape = &target.info().shape;
         let ndim = shape.len();
         let natural = || (0..ndim).collect::<AxisOrder>();
@@ -71,12 +92,15 @@ impl Groups {
             {
                 Cut::Group
             }
-            (Some(from), Some(to)) => Cut::Blocks(blocks(source, target, from, to, group)),
+            (Some(from), Some(to)) => {
+                let blocks = blocks(source, target, from, to, group, in_runs);
+                if blocks.are_runs && is_linear(target) { Cut::Run(blocks) } else { Cut::Blocks(blocks) }
+            }
         };
         let grid = TileGrid::new(shape, group)?;
         // Otherwise the target's order: what is stored comes in the order of its places.
         let (nesting, backwards) = match &from {
-            Some(from) if matches!(cut, Cut::Blocks(_)) => (from.clone(), reversed),
+            Some(from) if cut.units().is_some() => (from.clone(), reversed),
             _ => (to.clone().unwrap_or_else(natural), SmallVec::from_elem(false, ndim)),
         };
         Ok(Groups { grid, cut, order: to.unwrap_or_else(natural), nesting, backwards })
@@ -103,6 +127,11 @@ impl Groups {
         !piece.is_multiple_of(self.in_row())
     }
 
+    /// Whether frames are runs of the target, for arrays in which other axes are fastest.
+    pub(super) fn are_in_runs(&self) -> bool {
+        self.cut.units().is_some_and(|blocks| blocks.are_runs)
+    }
+
     /// How many groups there are along the source's fastest axis.
     pub(super) fn in_row(&self) -> u64 {
         self.nesting.last().map_or(1, |&axis| self.grid.counts()[axis])
@@ -119,7 +148,7 @@ impl Groups {
 
     /// Whether groups lie beside one another, their load units whole along the source's fastest axis.
     pub(super) fn are_beside(&self) -> bool {
-        let Cut::Blocks(blocks) = &self.cut else { return false };
+        let Some(blocks) = self.cut.units() else { return false };
         self.nesting
             .last()
             .is_some_and(|&axis| self.grid.counts()[axis] > 1 && blocks.load[axis] == self.grid.tile[axis])
@@ -137,8 +166,8 @@ impl Blocks {
         grid(&group.shape, &Self::clipped(&self.store, group))
     }
 
-    /// How many blocks each of its store units has. All have as many, because those that are cut short are so
-    /// along other axes than those along which blocks are cut.
+    /// How many blocks each of its store units has, at most. Of runs, one that is cut short has fewer; others are so along
+    /// other axes than those along which blocks are cut.
     pub(super) fn in_store(&self, group: &ArrayBox) -> usize {
         let unit = self.stores(group).tile_box(&Dims::from_elem(0, group.ndim()));
         grid(&unit.shape, &Self::clipped(&self.block, &unit)).tiles() as usize
@@ -187,13 +216,25 @@ fn is_linear(store: &dyn Store) -> bool {
     store.info().layout != Layout::Tiled
 }
 
+/// Whether a box of this shape is one run of an array, of panels one that begins where one of these does.
+fn is_run(store: &dyn Store, shape: &[u64]) -> bool {
+    store.extents(&ArrayBox::whole(shape)).count == 1
+}
+
 /// Whether elements follow one another in the same order in two arrays of this shape.
 fn is_same_order(shape: &[u64], from: &[usize], to: &[usize], reversed: &[bool]) -> bool {
     let long = |order: &[usize]| order.iter().copied().filter(|&a| shape[a] > 1).collect::<AxisOrder>();
     long(from) == long(to) && !(0..shape.len()).any(|a| reversed[a] && shape[a] > 1)
 }
 
-fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], group: &[u64]) -> Blocks {
+fn blocks(
+    source: &dyn Store,
+    target: &dyn Store,
+    from: &[usize],
+    to: &[usize],
+    group: &[u64],
+    in_runs: bool,
+) -> Blocks {
     let itemsize = target.info().dtype.size() as u64;
     let bytes = target.info().box_bytes(group);
     let unit = (bytes / UNITS).max(LEAST.min(bytes / 9)).max(itemsize);
@@ -203,7 +244,11 @@ fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], 
     let overhead = if extents.count > 1 { extents.bytes as f64 / (extents.bytes + 8192) as f64 } else { 1.0 };
     let load = part_shape(from, group, itemsize, unit.min(((2 * PART) as f64 * overhead) as u64));
     let mut store = part_shape(to, group, itemsize, unit.min(4 * PART));
-    if !is_linear(target) {
+    if is_linear(target) {
+        if in_runs && is_run(target, group) {
+            return Blocks { load, store, block: group.into(), are_runs: true };
+        }
+    } else {
         // Panels are stored whole.
         store = group.into();
         let tile = &target.info().tile;
@@ -213,6 +258,10 @@ fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], 
             let here = parts.clamp(1, panels);
             store[axis] = (panels.div_ceil(here) * tile[axis]).min(group[axis]);
             parts = parts.div_ceil(here);
+        }
+        let block: Dims = (0..group.len()).map(|a| tile[a].min(group[a])).collect();
+        if in_runs && is_run(target, &block) && grid(group, &block).tiles() <= FRAMES * FRAMES {
+            return Blocks { load, store, block, are_runs: true };
         }
     }
     let mut block: Dims = (0..group.len())
@@ -230,5 +279,5 @@ fn blocks(source: &dyn Store, target: &dyn Store, from: &[usize], to: &[usize], 
         let Some(axis) = cut.max_by_key(|&a| along(&block, a)) else { break };
         block[axis] = (block[axis] * 2).min(group[axis]);
     }
-    Blocks { load, store, block }
+    Blocks { load, store, block, are_runs: false }
 }

@@ -84,7 +84,9 @@ impl Keeping {
         }
         let panels = Arc::clone(&job.target).panels(&panel, &inside_panels(job))?;
         let devices = (job.devices.1.clone(), job.devices.1.clone());
-        let turning = turning(job, panels, &panel, devices, true, true, memory)?.pass;
+        // Their memory comes back in small parts, of which a panel is loaded into what another leaves.
+        let turning = Task { in_runs: false, ..turning(job, panels, devices, true, true, memory) };
+        let turning = turning.exactly(&panel)?.pass;
         let Cut::Blocks(blocks) = &turning.groups.cut else { return None };
 
         let whole = ArrayBox::whole(shape);

@@ -153,12 +153,12 @@ impl Pass {
 
     /// The boxes in which a group is loaded and stored.
     fn boxes(&self, group: &ArrayBox) -> Arc<Boxes> {
-        self.recent.get(group, || match &self.groups.cut {
-            Cut::Blocks(blocks) => Boxes {
+        self.recent.get(group, || match self.groups.cut.units() {
+            Some(blocks) => Boxes {
                 loads: movement::parts(group, &Blocks::clipped(&blocks.load, group)),
                 stores: movement::parts(group, &Blocks::clipped(&blocks.store, group)),
             },
-            _ => {
+            None => {
                 let loads = units(self.source.as_ref(), &self.in_source(group), PART);
                 let loads = loads.iter().map(|unit| self.in_target(unit)).collect();
                 Boxes { loads, stores: units(self.target.as_ref(), group, PART) }
@@ -169,7 +169,7 @@ impl Pass {
     /// How many boxes of a group have a frame each.
     pub(super) fn count(&self, group: &ArrayBox) -> usize {
         match &self.groups.cut {
-            Cut::Group => 1,
+            Cut::Group | Cut::Run(_) => 1,
             Cut::Target => self.boxes(group).stores.len(),
             Cut::Source => self.boxes(group).loads.len(),
             Cut::Blocks(blocks) => blocks.stores(group).tiles() as usize * blocks.in_store(group),
@@ -180,7 +180,7 @@ impl Pass {
     fn framed(&self, group: &ArrayBox, wanted: &[usize]) -> Vec<ArrayBox> {
         let some = |boxes: &[ArrayBox]| wanted.iter().map(|&i| boxes[i].clone()).collect();
         match &self.groups.cut {
-            Cut::Group => vec![group.clone()],
+            Cut::Group | Cut::Run(_) => vec![group.clone()],
             Cut::Target => some(&self.boxes(group).stores),
             Cut::Source => some(&self.boxes(group).loads),
             Cut::Blocks(blocks) => wanted.iter().map(|&i| blocks.frame_box(group, i)).collect(),
@@ -190,9 +190,12 @@ impl Pass {
     fn frame_bytes(&self, part: &ArrayBox) -> usize {
         match &self.groups.cut {
             // All alike, so that one serves after the other.
-            Cut::Blocks(blocks) => fitted(self.target.info().box_bytes(&blocks.block) as usize),
+            Cut::Blocks(blocks) => {
+                let room = if blocks.are_runs { BLOCK } else { 0 };
+                fitted(self.target.info().box_bytes(&blocks.block) as usize + room)
+            }
             // Room for standing as far from a block's edge as in the file.
-            Cut::Group => self.target.info().box_bytes(&part.shape) as usize + BLOCK,
+            Cut::Group | Cut::Run(_) => self.target.info().box_bytes(&part.shape) as usize + BLOCK,
             _ => {
                 let source = access::frame_bytes(self.source.as_ref(), part);
                 source.max(access::frame_bytes(self.target.as_ref(), part))
@@ -238,10 +241,13 @@ impl Pass {
             let frame = frames.get(first + i)?;
             let region = place(part);
             Some(match self.groups.cut {
-                Cut::Blocks(_) => Patch::ordered(region, frame.as_ptr(), &self.groups.order, itemsize),
-                Cut::Group => {
-                    let start = frame.as_ptr().wrapping_add(self.target.phase(group));
-                    Patch::ordered(region, start, &self.groups.order, itemsize)
+                Cut::Blocks(ref blocks) if !blocks.are_runs => {
+                    Patch::ordered(region, frame.as_ptr(), &self.groups.order, itemsize)
+                }
+                Cut::Group | Cut::Run(_) | Cut::Blocks(_) => {
+                    let lead = self.target.phase(part);
+                    let start = frame.as_ptr().wrapping_add(lead);
+                    Patch::ordered(region, start, &self.groups.order, itemsize).behind(lead)
                 }
                 _ => Patch::dense(region, frame.as_ptr(), frame.len(), itemsize),
             })

@@ -125,6 +125,10 @@ impl Store for Panels {
         Extents { count: panels * runs.count(), bytes: runs.run_bytes }
     }
 
+    fn phase(&self, region: &ArrayBox) -> usize {
+        self.places.parts(region).next().map_or(0, |(_, part, layout)| traffic::phase(&layout, &part))
+    }
+
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         Ok(self.places.to_load(region, usize::MAX >> 1))
     }

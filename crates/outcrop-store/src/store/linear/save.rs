@@ -191,7 +191,11 @@ impl LinearArray {
                 .offsets()
                 .enumerate()
                 .all(|(i, at)| (start as u64 + (i * len) as u64).wrapping_sub(at).is_multiple_of(block));
-        in_step.then(|| Source { start, pitch: len, row_bytes: runs.in_row() as usize * len, skewed: false })
+        // What stands in front of a single run in its block of memory may be of no use, as in the staging memory.
+        let skew = (runs.first % block) as usize;
+        let skewed = skew > 0 && runs.count() == 1 && canvas.margins(part).0 >= skew;
+        let start = if skewed { start.wrapping_sub(skew) } else { start };
+        in_step.then(|| Source { start, pitch: len, row_bytes: runs.in_row() as usize * len, skewed })
     }
 
     /// Adds the runs of a part of a box to what is written next. What there is no room for beside it is written now.
