@@ -166,6 +166,7 @@ shapes, budgets, count = PAIRS
 for rows, columns in shapes:
     rows //= part
     make(source, rows, columns, 1)
+    remove(target)
     cold(source)
     for budget in budgets:
         memory = int(rows * columns * budget)

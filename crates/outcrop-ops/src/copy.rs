@@ -374,7 +374,6 @@ fn task<'a>(
         origin,
         target: Arc::clone(target),
         again: false,
-        in_runs: true,
         limit: runtime.budget().limit().saturating_sub(elsewhere),
         elsewhere,
         used: 0,

@@ -38,8 +38,6 @@ pub(super) struct Task<'a> {
     pub same_device: bool,
     /// Whether this run has written before where it writes now.
     pub again: bool,
-    /// Whether frames may be runs of the target, where memory holds two groups.
-    pub in_runs: bool,
     /// Bytes of the budget that it may have.
     pub limit: usize,
     /// Bytes that others have.
@@ -119,7 +117,7 @@ impl Task<'_> {
 
     fn groups(&self, group: &[u64]) -> Result<Groups> {
         let groups = |in_runs| Groups::new(self.source.as_ref(), self.target.as_ref(), group, in_runs);
-        let found = groups(self.in_runs)?;
+        let found = groups(true)?;
         if !found.are_in_runs() || found.pieces() == 0 {
             return Ok(found);
         }

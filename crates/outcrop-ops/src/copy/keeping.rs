@@ -21,10 +21,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Parts of the memory, and parts of these that a panel has, that are tried.
-const PARTS: ([f64; 3], [u64; 4]) = ([1.0, 0.7, 0.5], [3, 5, 8, 12]);
+const PARTS: ([f64; 3], [u64; 4]) = ([1.0, 0.7, 0.5], [5, 8, 12, 20]);
 
 /// What part of the panels is kept at least: with less, two plain passes were as fast.
 const WORTH: f64 = 0.2;
+
+/// Parts of the memory that a load unit of the first pass has, where panels do not make it larger: the longer it is, the
+/// longer are the pieces that it leaves in panels.
+const UNITS: u64 = 128;
 
 /// The movement, planned.
 pub(super) struct Keeping {
@@ -84,13 +88,11 @@ impl Keeping {
         }
         let panels = Arc::clone(&job.target).panels(&panel, &inside_panels(job))?;
         let devices = (job.devices.1.clone(), job.devices.1.clone());
-        // Their memory comes back in small parts, of which a panel is loaded into what another leaves.
-        let turning = Task { in_runs: false, ..turning(job, panels, devices, true, true, memory) };
-        let turning = turning.exactly(&panel)?.pass;
-        let Cut::Blocks(blocks) = &turning.groups.cut else { return None };
+        let turning = turning(job, panels, devices, true, true, memory).exactly(&panel)?.pass;
+        let Cut::Run(blocks) = &turning.groups.cut else { return None };
 
         let whole = ArrayBox::whole(shape);
-        let unit = target.box_bytes(&blocks.load);
+        let unit = target.box_bytes(&blocks.load).max(memory as u64 / UNITS);
         let mut loads = parts(&whole, &part_shape(&from, shape, itemsize, unit));
         if job.source.is_reversed(from[0]) {
             loads.reverse();
@@ -103,7 +105,8 @@ impl Keeping {
         let unit = charged(unit as usize + FRAME_ALIGN);
         threads.room = memory.checked_sub(threads.staging() + loaders * unit)?;
         let (count, each) = (turning.groups.pieces(), turning.memory(&turning.groups.group(0)));
-        let keeps = (threads.room / each) as u64;
+        // While those are stored, one that has waited is loaded, and another one behind it.
+        let keeps = ((threads.room / each) as u64).saturating_sub(2);
         let keeps = keeps.min(count.saturating_sub(1));
         let part = keeps as f64 / count as f64;
         if part < WORTH {
