@@ -16,7 +16,6 @@ use outcrop_engine::{Runtime, stream};
 use outcrop_store::frame::{FRAME_ALIGN, Frame, charged};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Dims, Result};
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,9 +41,9 @@ pub(super) struct Keeping {
     axis: usize,
     /// How many panels wait on disk, the first ones.
     waiting: u64,
-    /// Of each panel that is kept, the places of its first frame and of its first store unit; and of what is behind
+    /// The first store unit of each panel that is kept, whose frame has the same place among these; and the one behind
     /// the last one.
-    kept: Vec<(usize, u64)>,
+    kept: Vec<u64>,
     threads: Threads,
     /// Bytes of memory for a load unit of the first pass, of which each loader has one.
     unit: usize,
@@ -113,11 +112,9 @@ impl Keeping {
             return None;
         }
         let waiting = count - keeps;
-        let mut kept = vec![(0, 0)];
+        let mut kept = vec![0];
         for panel in waiting..count {
-            let group = turning.groups.group(panel);
-            let (frames, stores) = kept[kept.len() - 1];
-            kept.push((frames + turning.count(&group), stores + turning.store_units(panel)));
+            kept.push(kept[kept.len() - 1] + turning.store_units(panel));
         }
         let used = each.saturating_mul(count as usize).min(threads.room);
         let mut found = Keeping {
@@ -268,13 +265,13 @@ impl Keeping {
         (rest.shape[self.axis] > 0).then_some(rest)
     }
 
-    /// The panels that are kept, the places of their first frames, and what of a box belongs to them.
+    /// The panels that are kept, the places of their frames, and what of a box belongs to them.
     fn kept_of(&self, region: &ArrayBox) -> impl Iterator<Item = (ArrayBox, usize, ArrayBox)> {
         let panels = self.waiting..self.turning.groups.pieces();
-        panels.zip(&self.kept).filter_map(move |(panel, &(first, _))| {
+        panels.enumerate().filter_map(move |(frame, panel)| {
             let group = self.turning.groups.group(panel);
             let common = group.intersect(region)?;
-            Some((group, first, common))
+            Some((group, frame, common))
         })
     }
 
@@ -298,9 +295,8 @@ impl Keeping {
         let moved = (|| {
             self.source.load(mover, &unit(&in_source))?;
             let unit = unit(region);
-            for (group, first, common) in self.kept_of(region) {
-                let touched = self.turning.touched(&group, &common);
-                let canvas = self.turning.canvas(&group, frames, first, &touched, ArrayBox::clone);
+            for (group, frame, common) in self.kept_of(region) {
+                let canvas = self.turning.canvas(&group, frames, frame, &[0], ArrayBox::clone);
                 let (from, strides) = unit.address(&common);
                 // SAFETY: what is common lies in the unit's memory.
                 unsafe { canvas.scatter(&common, from, &strides, 1) };
@@ -337,10 +333,10 @@ impl Keeping {
         Ok(())
     }
 
-    /// The panel of a store unit of the first piece, the place of its first frame, and its own number of the unit.
+    /// The panel of a store unit of the first piece, the place of its frame, and its own number of the unit.
     fn stored(&self, unit: u64) -> (u64, usize, u64) {
-        let i = self.kept.partition_point(|&(_, stores)| stores <= unit) - 1;
-        (self.waiting + i as u64, self.kept[i].0, unit - self.kept[i].1)
+        let i = self.kept.partition_point(|&first| first <= unit) - 1;
+        (self.waiting + i as u64, i, unit - self.kept[i])
     }
 }
 
@@ -362,17 +358,13 @@ impl Job for Keeping {
         if piece > 0 { self.turning.load_units(piece - 1) } else { self.loads.len() as u64 }
     }
     fn store_units(&self, piece: u64) -> u64 {
-        if piece > 0 { self.turning.store_units(piece - 1) } else { self.kept[self.kept.len() - 1].1 }
+        if piece > 0 { self.turning.store_units(piece - 1) } else { self.kept[self.kept.len() - 1] }
     }
     fn fills(&self, piece: u64, unit: u64) -> Vec<usize> {
         if piece > 0 {
             return self.turning.fills(piece - 1, unit);
         }
-        let kept = self.kept_of(&self.loads[unit as usize]);
-        kept.flat_map(|(group, first, common)| {
-            self.turning.touched(&group, &common).into_iter().map(move |i| first + i)
-        })
-        .collect()
+        self.kept_of(&self.loads[unit as usize]).map(|(_, frame, _)| frame).collect()
     }
     fn load(&self, mover: &mut Mover, piece: u64, unit: u64, frames: &Frames) -> Result<()> {
         if piece > 0 {
@@ -386,16 +378,8 @@ impl Job for Keeping {
         if piece > 0 {
             return self.turning.store(mover, piece - 1, unit, frames);
         }
-        let (panel, first, unit) = self.stored(unit);
-        self.turning.store_from(mover, panel, unit, frames, first)
-    }
-    fn frees(&self, piece: u64, unit: u64) -> Range<usize> {
-        if piece > 0 {
-            return self.turning.frees(piece - 1, unit);
-        }
-        let (panel, first, unit) = self.stored(unit);
-        let own = self.turning.frees(panel, unit);
-        first + own.start..first + own.end
+        let (panel, frame, unit) = self.stored(unit);
+        self.turning.store_from(mover, panel, unit, frames, frame)
     }
     fn loaded(&self, piece: u64) -> u64 {
         // What is stored counts as much as what was loaded.

@@ -167,7 +167,7 @@ impl Pass {
     }
 
     /// How many boxes of a group have a frame each.
-    pub(super) fn count(&self, group: &ArrayBox) -> usize {
+    fn count(&self, group: &ArrayBox) -> usize {
         match &self.groups.cut {
             Cut::Group | Cut::Run(_) => 1,
             Cut::Target => self.boxes(group).stores.len(),
@@ -218,7 +218,7 @@ impl Pass {
     }
 
     /// Which frames a box of a group touches.
-    pub(super) fn touched(&self, group: &ArrayBox, region: &ArrayBox) -> Vec<usize> {
+    fn touched(&self, group: &ArrayBox, region: &ArrayBox) -> Vec<usize> {
         match &self.groups.cut {
             Cut::Blocks(blocks) => blocks.touched(group, region),
             _ => (0..self.count(group)).collect(),

@@ -90,6 +90,7 @@ macro_rules! float {
             fn over(self, by: Self) -> Self {
                 self / by
             }
+            // SAFETY: what the caller promises is what the trait asks for.
             unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
                 unsafe { vector::by_lines::<Self>(c, accumulate, Self::real(alpha), a.block, b.block) }
@@ -133,6 +134,7 @@ macro_rules! float {
                     Self::new((self.re * ratio + self.im) / divisor, (self.im * ratio - self.re) / divisor)
                 }
             }
+            // SAFETY: what the caller promises is what the trait asks for.
             unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
                 unsafe { product::<Self>(None, c, accumulate, alpha, a, b) }
