@@ -18,10 +18,10 @@ const TRIED: [u64; 3] = [64, 16, 7];
 const MANY_AXES: usize = 6;
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
-/// How many times as long as alone all threads take to put elements in order while they serve a device: elements that
-/// are written from where they are, and those that are gathered from blocks, in pieces as short as these are wide.
-/// (Measured, seconds of the processors in runs with 35 MiB to an eighth of 4 and 8 GiB, of 1 and 8 bytes: 1.3 to 1.9
-/// times, and 1.6 to 2.7 times those of planes alone.)
+/// How many times as long as alone all threads take to put elements in order while they serve a device: those that are
+/// written from where they are, and those that are gathered from blocks.
+/// (Measured, half of the processors' seconds in runs of 4 and 8 GiB, of 1 and 8 bytes: 1.3 to 1.9 times those of planes
+/// alone, and 1.3 to 2.7 times, least where memory holds half of the file.)
 const SERVING: (f64, f64) = (1.4, 2.0);
 /// Seconds that are lost at the edge of two groups whatever they are.
 const BETWEEN: f64 = 3e-4;
