@@ -5,6 +5,7 @@
 //! - [`index`]: the checksums of an array's tiles, kept beside its `zarr.json`.
 //! - [`pnm`]: the header of a PGM, PPM or PAM file.
 //! - [`raw`]: a file without metadata, described by the user.
+//! - [`update`]: which tiles a decided change of an array replaces.
 //!
 //! Everything here reads bytes that nobody vouches for. For any input a parser returns a value or a
 //! [`FormatError`]; it does not panic, and it allocates no more than a small multiple of the input.
@@ -20,6 +21,7 @@ pub mod index;
 pub mod npy;
 pub mod pnm;
 pub mod raw;
+pub mod update;
 pub mod zarr;
 
 /// The most bytes of JSON metadata that are read: a longer `zarr.json` or `.zarray` is refused.

@@ -4,16 +4,18 @@
 //! be injected everywhere and bytes are counted once.
 //!
 //! - `file`: open files and directories. `content`: their bytes. `names`: renaming, removing,
-//!   durability.
+//!   durability. `beneath`: what lies below an array, where no link is followed.
 
+mod beneath;
 mod content;
 mod file;
 mod names;
 
+pub use beneath::{LINK, is_link};
 pub use file::{Access, DiskDir, DiskFile};
 pub use names::{device_of, free_space, parent_of, remove_tree};
 
-use super::fault::{FaultEngine, Faults, Operation};
+use super::fault::{FaultEngine, Faults, Operation, Step};
 use super::queue::IoQueue;
 use super::threads::{Pool, ThreadsEngine};
 use super::{Direction, IoEngine};
@@ -219,6 +221,14 @@ impl Disk {
     /// Counts an operation that no engine performs, and fails it where a rule says so.
     fn checkpoint(&self, operation: Operation) -> io::Result<()> {
         self.faults().map_or(Ok(()), |faults| faults.check(operation))
+    }
+
+    /// The same for making an open file or directory durable.
+    fn checkpoint_sync(&self, file: impl AsFd) -> io::Result<()> {
+        self.faults().map_or(Ok(()), |faults| {
+            faults.watch(Step::Sync { inode: rustix::fs::fstat(file)?.st_ino });
+            faults.check(Operation::Sync)
+        })
     }
 
     /// The same for an operation that moves `len` bytes: how many of them it is to move.

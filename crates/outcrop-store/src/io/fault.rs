@@ -9,6 +9,7 @@
 //! - times: `once`, or `always` for that operation and every later one of its kind.
 
 use super::{Completion, IoEngine, Request};
+use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -77,10 +78,35 @@ struct Rule {
     always: bool,
 }
 
+/// What is about to happen, for whoever watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A file or directory is made durable.
+    Sync {
+        /// Its number on the file system.
+        inode: u64,
+    },
+    /// A whole file system is made durable.
+    SyncAll,
+    /// Something else.
+    Other(Operation),
+}
+
+/// Is told of every step before it is done. A model of the medium sees from it what a loss of power
+/// could leave.
+pub struct Watcher(Box<dyn Fn(Step) + Send + Sync>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
+}
+
 /// A set of rules with its counters, shared by everything that works on one disk.
 #[derive(Debug)]
 pub struct Faults {
     rules: Vec<Rule>,
+    watcher: Option<Watcher>,
     counts: [AtomicU64; OPERATIONS.len()],
     total: AtomicU64,
 }
@@ -91,7 +117,7 @@ impl FromStr for Faults {
     fn from_str(text: &str) -> Result<Faults, String> {
         let rules =
             text.split(';').filter(|r| !r.trim().is_empty()).map(parse_rule).collect::<Result<_, _>>()?;
-        Ok(Faults { rules, counts: Default::default(), total: AtomicU64::new(0) })
+        Ok(Faults { rules, watcher: None, counts: Default::default(), total: AtomicU64::new(0) })
     }
 }
 
@@ -132,6 +158,19 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
 }
 
 impl Faults {
+    /// The same rules, with somebody who is told of every step before it is done.
+    #[must_use]
+    pub fn watched(self, watcher: impl Fn(Step) + Send + Sync + 'static) -> Faults {
+        Faults { watcher: Some(Watcher(Box::new(watcher))), ..self }
+    }
+
+    /// Tells whoever watches of a step.
+    pub(super) fn watch(&self, step: Step) {
+        if let Some(Watcher(watcher)) = &self.watcher {
+            watcher(step);
+        }
+    }
+
     /// Operations seen so far, of all kinds: tests run a workload once to learn how many there are.
     pub fn seen(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
@@ -139,6 +178,9 @@ impl Faults {
 
     /// Counts an operation, and says what is to happen to it.
     pub fn next(&self, operation: Operation) -> Option<Action> {
+        if operation != Operation::Sync {
+            self.watch(Step::Other(operation));
+        }
         let of_all = self.total.fetch_add(1, Ordering::Relaxed) + 1;
         let of_kind = self.counts[operation as usize].fetch_add(1, Ordering::Relaxed) + 1;
         let action = self.rules.iter().find_map(|rule| {

@@ -8,14 +8,30 @@
 //!
 //! Publishing is one rename (or one exchange of names, where an old array is replaced), so that a
 //! reader sees the old array or the new one.
+//!
+//! Where the file system cannot exchange names, a file is replaced by an ordinary rename, and a
+//! directory in two steps, each durable before the next:
+//!
+//! | | `NAME` | `.NAME.outcrop-new` |
+//! |---|---|---|
+//! | before | the old array | the new array |
+//! | step 1 | nothing | the new array, with the old one in it as `.outcrop-old` |
+//! | step 2 | the new array, with the old one in it as `.outcrop-old` | nothing |
+//! | after | the new array | nothing |
+//!
+//! Killed after step 1, the old array is read where it is, and put back by the next writer; killed after
+//! step 2, it is removed by the next writer. Since the old array goes where the new one is, there is
+//! never a third name that could be taken for the array later.
 
 use crate::error::{Error, Result};
-use crate::io::disk::{Disk, parent_of, remove_tree};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use crate::format::MAX_METADATA_BYTES;
+use crate::format::zarr::{METADATA_FILE, V2_METADATA_FILE};
+use crate::io::disk::{Disk, DiskDir, parent_of, remove_tree};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +59,9 @@ pub enum Kind {
 /// The name inside a file's claim.
 const FILE: &str = "data";
 
+/// The name inside a directory's claim of the array that it replaces, where names cannot be exchanged.
+pub(super) const OLD: &str = ".outcrop-old";
+
 impl Claim {
     /// Claims `target`. Leftovers of killed runs are removed.
     ///
@@ -53,6 +72,7 @@ impl Claim {
         disk.check_process()?;
         let target = match target.canonicalize() {
             Ok(real) if overwrite => real,
+            Err(_) if put_aside(target).is_some() => end_of_links(target),
             _ => target.to_path_buf(),
         };
         let Some(name) = target.file_name() else {
@@ -67,12 +87,12 @@ impl Claim {
         }
         // Where it really lies: by way of a link, or from a working directory, that is not in its name.
         let real = parent.canonicalize().unwrap_or_else(|_| parent.to_path_buf());
-        if let Some(outer) = real.ancestors().find(|p| is_array(p)) {
+        if let Some(outer) = real.ancestors().find(|p| is_array(disk, p)) {
             let what = format!("lies inside the array {}, which owns its directory", outer.display());
             return Err(Error::unsupported(&target, what));
         }
         let path = target.with_file_name(staging_name(name));
-        let (lock, spare) = lock_new_directory(disk, &path, mode_beside(&target, overwrite))?;
+        let (lock, spare) = lock_new_directory(disk, &path, &target, mode_beside(&target, overwrite))?;
         let claim =
             Claim { disk: Arc::clone(disk), path, target, overwrite, lock: Some(lock), spare: Some(spare) };
         // Looked at under the lock, so that a leftover is removed even where the run that left it
@@ -83,24 +103,42 @@ impl Claim {
 
     fn check_target(&self, kind: Kind) -> Result<()> {
         let Ok(found) = self.target.symlink_metadata() else { return Ok(()) };
+        if found.is_dir() {
+            remove_old(&self.disk, &self.target);
+        }
         if !self.overwrite {
             return Err(Error::Exists { path: self.target.clone() });
         }
         let is_empty = |p: &Path| p.read_dir().is_ok_and(|mut d| d.next().is_none());
         let replaceable = match kind {
-            _ if found.is_dir() => is_array(&self.target) || is_empty(&self.target),
+            _ if found.is_dir() => is_array(&self.disk, &self.target) || is_empty(&self.target),
             _ => found.is_file(),
         };
         if !replaceable {
             return Err(Error::unsupported(&self.target, "is not an array, and will not be overwritten"));
         }
         // Whoever has it open for writing would go on writing into what has taken its place.
-        if let Ok(old) = rustix::fs::open(&self.target, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        if let Ok(old) = rustix::fs::open(&self.target, flags, Mode::empty())
             && !try_lock(&old, &self.target)?
         {
             return Err(Error::Busy { path: self.target.clone(), holder: holder(&self.target) });
         }
         Ok(())
+    }
+
+    /// Opens the directory that is being built.
+    ///
+    /// # Errors
+    /// The operating system's; also where another has taken its place.
+    pub fn open_dir(&self) -> Result<DiskDir> {
+        let dir = self.disk.open_dir_itself(&self.path)?;
+        let id = |fd: BorrowedFd| rustix::fs::fstat(fd).map(|s| (s.st_dev, s.st_ino)).ok();
+        let lock = self.lock.as_ref().expect("held until it is published");
+        if id(dir.as_fd()) != id(lock.as_fd()) {
+            return Err(Error::Busy { path: self.path.clone(), holder: "another process".into() });
+        }
+        Ok(dir)
     }
 
     /// The directory that is being built, or that holds the file that is.
@@ -129,28 +167,62 @@ impl Claim {
             Kind::File => self.file_path(),
         };
         let replaces = self.overwrite && self.target.symlink_metadata().is_ok();
-        if replaces {
-            if kind == Kind::File {
-                take_over(&self.target, &built)?;
-            }
-            self.disk.exchange(&built, &self.target)?;
-        } else {
-            self.disk.rename(&built, &self.target, false)?;
+        if replaces && kind == Kind::File {
+            take_over(&self.target, &built)?;
         }
-        if let Err(error) = self.disk.sync_parent(&self.target) {
-            // A commit that is not durable has failed: back to what was.
-            let undone = if replaces {
-                self.disk.exchange(&built, &self.target)
-            } else {
-                self.disk.rename(&self.target, &built, false)
-            };
-            undone?;
-            return Err(error);
+        if !replaces {
+            self.disk.rename_new(&built, &self.target)?;
+            self.durably(|| self.disk.rename_new(&self.target, &built))?;
+        } else if self.disk.exchange(&built, &self.target)? {
+            self.durably(|| self.disk.exchange(&built, &self.target).map(drop))?;
+        } else if kind == Kind::File {
+            self.replace_file(&built)?;
+        } else {
+            self.replace_directory()?;
         }
         // What was replaced, or the empty directory around a file, goes now; if it cannot, the next
         // run that writes here removes it.
         let _ = self.disk.remove(&self.path);
         Ok(self.lock.take().expect("held until here"))
+    }
+
+    /// Makes a renaming durable. A commit that is not durable has failed: back to what was.
+    fn durably(&self, undo: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.disk.sync_parent(&self.target).or_else(|error| {
+            undo()?;
+            Err(error)
+        })
+    }
+
+    /// Replaces a file where names cannot be exchanged. A second name keeps the old one until the new
+    /// one is durable, where the file system has such.
+    fn replace_file(&self, built: &Path) -> Result<()> {
+        let kept = self.path.join(OLD);
+        let is_kept = std::fs::hard_link(&self.target, &kept).is_ok();
+        self.disk.rename(built, &self.target)?;
+        self.durably(|| if is_kept { self.disk.rename(&kept, &self.target) } else { Ok(()) })
+    }
+
+    /// Replaces a directory where names cannot be exchanged; see the top of this module.
+    fn replace_directory(&self) -> Result<()> {
+        let aside = self.path.join(OLD);
+        self.disk.rename(&self.target, &aside)?;
+        let lock = self.lock.as_ref().expect("held until it is published");
+        let renamed = self
+            .disk
+            .sync(lock, &self.path)
+            .and_then(|()| self.disk.sync_parent(&self.target))
+            .and_then(|()| self.disk.rename_new(&self.path, &self.target));
+        if let Err(error) = renamed {
+            self.disk.rename(&aside, &self.target)?;
+            return Err(error);
+        }
+        self.durably(|| {
+            self.disk.rename_new(&self.target, &self.path)?;
+            self.disk.rename(&aside, &self.target)
+        })?;
+        let _ = self.disk.remove(&self.target.join(OLD));
+        Ok(())
     }
 }
 
@@ -158,7 +230,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         if self.lock.is_some() && self.disk.check_process().is_ok() {
             self.spare = None;
-            let _ = remove_tree(&self.path);
+            // An old array that could not be put back is not thrown away.
+            if put_aside(&self.target).is_none() {
+                let _ = remove_tree(&self.path);
+            }
         }
     }
 }
@@ -186,15 +261,73 @@ fn take_over(old: &Path, new: &Path) -> Result<()> {
 }
 
 /// Whether a directory is a Zarr array, of any kind that is not a group.
-fn is_array(dir: &Path) -> bool {
+fn is_array(disk: &Disk, dir: &Path) -> bool {
+    let Ok(dir) = disk.open_dir(dir) else { return false };
+    let is_file = |name| {
+        let found = disk.look_beneath(&dir, name).ok().flatten();
+        found.is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile)
+    };
     let node = || -> Option<String> {
-        let text = std::fs::read(dir.join("zarr.json")).ok()?;
+        let text = disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64).ok()?;
         let document: serde_json::Value = serde_json::from_slice(&text).ok()?;
         Some(document.get("node_type")?.as_str()?.to_owned())
     };
     // What cannot be read is no group for certain: metadata that is damaged may be replaced.
-    let v3 = dir.join("zarr.json").is_file() && node().as_deref() != Some("group");
-    v3 || dir.join(".zarray").is_file()
+    (is_file(METADATA_FILE) && node().as_deref() != Some("group")) || is_file(V2_METADATA_FILE)
+}
+
+/// Where the array of this name was put aside by a writer that is replacing it, or was killed while it
+/// was.
+pub(super) fn put_aside(path: &Path) -> Option<PathBuf> {
+    let path = end_of_links(path);
+    let staged = path.with_file_name(staging_name(path.file_name()?));
+    let aside = staged.join(OLD);
+    let is_dir = |p: &Path| p.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let is_gone = path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+    (is_gone && is_dir(&staged) && is_dir(&aside)).then_some(aside)
+}
+
+/// Gives an array that was put aside its name back.
+///
+/// # Errors
+/// [`Error::Busy`] where the writer that put it aside is at work; the operating system's.
+pub(super) fn put_back(disk: &Disk, path: &Path) -> Result<()> {
+    let path = end_of_links(path);
+    let staged = path.with_file_name(staging_name(path.file_name().unwrap_or_default()));
+    match lock_directory(&staged)? {
+        Some(_lock) => restore(disk, &path),
+        None => Err(Error::Busy { path: path.clone(), holder: holder(&staged) }),
+    }
+}
+
+/// The same for who has the lock on the name under which the array was to be built, where there is such
+/// an array.
+fn restore(disk: &Disk, path: &Path) -> Result<()> {
+    if let Some(aside) = put_aside(path) {
+        disk.rename_new(&aside, path)?;
+        disk.sync_parent(path)?;
+    }
+    Ok(())
+}
+
+/// Removes what an array has left inside of the one that took its place, unless somebody is at work there.
+fn remove_old(disk: &Disk, array: &Path) {
+    let Ok(dir) = disk.open_dir_itself(array) else { return };
+    if matches!(disk.look_beneath(&dir, OLD), Ok(Some(_))) && matches!(try_lock(&dir, array), Ok(true)) {
+        let _ = disk.remove_beneath(&dir, OLD);
+    }
+}
+
+/// What a path refers to at last; that need not be there.
+fn end_of_links(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    for _ in 0..40 {
+        match std::fs::read_link(&path) {
+            Ok(next) => path = parent_of(&path).join(next),
+            Err(_) => break,
+        }
+    }
+    path
 }
 
 /// The name under which an array is built. Of a long name only the beginning is in it, since names
@@ -216,7 +349,7 @@ pub(super) fn staging_name(name: &OsStr) -> OsString {
 
 /// Makes a directory and locks it; one that is there and not locked is removed first. The second
 /// descriptor is a duplicate of the lock.
-fn lock_new_directory(disk: &Disk, path: &Path, mode: Mode) -> Result<(OwnedFd, OwnedFd)> {
+fn lock_new_directory(disk: &Disk, path: &Path, target: &Path, mode: Mode) -> Result<(OwnedFd, OwnedFd)> {
     for _ in 0..100 {
         match rustix::fs::mkdir(path, mode) {
             Ok(()) => {
@@ -239,7 +372,10 @@ fn lock_new_directory(disk: &Disk, path: &Path, mode: Mode) -> Result<(OwnedFd, 
                 }
             }
             Err(rustix::io::Errno::EXIST) => match lock_directory(path)? {
-                Some(_lock) => disk.remove(path)?,
+                Some(_lock) => {
+                    restore(disk, target)?;
+                    disk.remove(path)?;
+                }
                 None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
             },
             Err(e) => return Err(Error::io(path, "make the directory", e)),

@@ -27,7 +27,7 @@ mod shards;
 use super::canvas::Canvas;
 use super::claim::{Claim, Kind as ClaimKind};
 use super::open::directory_bytes;
-use super::update::{self, Update, Writer};
+use super::update::{Decided, Found, Update, Writer};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -40,8 +40,7 @@ use load::{Piece, Trouble};
 use memory::blocks;
 use meta::{Files, Meta, New};
 use std::collections::HashSet;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zarrs::array::ChunkKeyEncoding;
 
@@ -68,6 +67,8 @@ pub struct ForeignArray {
     codecs: Codecs,
     /// The array's directory, or the one in which it is being built.
     dir: DiskDir,
+    /// A change that was decided when the array was opened for reading, and not carried out in whole.
+    decided: Option<Decided>,
     /// Chunks whose last writing was cut short; until they are written again there is no commit.
     torn: Mutex<HashSet<u64>>,
     state: Mutex<State>,
@@ -78,15 +79,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ForeignArray {
-    /// Opens an array.
+    /// Opens the array in a directory.
     ///
     /// # Errors
     /// [`Error::Unsupported`], [`Error::Corrupt`], [`Error::Busy`], the operating system's.
-    pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool) -> Result<ForeignArray> {
-        let (dir, writer) = update::enter(disk, path, writable)?;
-        let meta = meta::read(disk, path)?;
+    pub fn open(disk: &Arc<Disk>, path: &Path, dir: DiskDir, writable: bool) -> Result<ForeignArray> {
+        let writer = if writable { Some(Writer::enter(&dir, path)?) } else { None };
+        let meta = meta::read(disk, path, &dir)?;
+        let found = Found::look(disk, &dir, &meta.grid)?;
+        let decided = if writable {
+            let key = |position| meta.keys.encode(&meta.grid.coords(position)).as_str().to_string();
+            found.settle(disk, &dir, &key)?;
+            None
+        } else {
+            found.for_reading(path, false)?
+        };
         let state = writer.map_or(State::Reading, |writer| State::Updating(writer, None));
-        Ok(Self::assemble(disk, path, dir, meta, writable, state))
+        let mut array = Self::assemble(disk, path, dir, meta, writable, state);
+        array.decided = decided;
+        Ok(array)
     }
 
     /// Makes an array. `codecs`, for `zarr_format` 3: a JSON list as in `zarr.json`; where none of
@@ -113,7 +124,7 @@ impl ForeignArray {
         let new = New { shape, dtype, tile, codecs, attributes };
         let (meta, files) = new.files(zarr_format, path)?;
         let claim = Claim::new(disk, path, ClaimKind::Directory, overwrite)?;
-        let dir = disk.open_dir(claim.path())?;
+        let dir = claim.open_dir()?;
         let target = claim.target().to_path_buf();
         Ok(Self::assemble(disk, &target, dir, meta, true, State::Creating(claim, files)))
     }
@@ -145,6 +156,7 @@ impl ForeignArray {
             keys: meta.keys,
             codecs: meta.codecs,
             dir,
+            decided: None,
             torn: Mutex::default(),
             state: Mutex::new(state),
         }
@@ -163,20 +175,12 @@ impl ForeignArray {
     }
 
     /// The directory of changes, where a chunk was changed since the last commit.
-    fn changed(&self, coords: &[u64]) -> Option<PathBuf> {
+    fn changed(&self, coords: &[u64]) -> Option<Arc<DiskDir>> {
         match &*lock(&self.state) {
             State::Updating(_, Some(c)) if c.chunks.contains(&self.grid.linear_index(coords)) => {
-                Some(c.update.dir().path().to_path_buf())
+                Some(Arc::clone(c.update.dir()))
             }
             _ => None,
-        }
-    }
-
-    /// The array's directory as it is named now.
-    fn place_now(&self) -> PathBuf {
-        match &*lock(&self.state) {
-            State::Creating(claim, _) => claim.path().to_path_buf(),
-            _ => self.info.path.clone(),
         }
     }
 }
@@ -222,12 +226,8 @@ impl Store for ForeignArray {
                 total += self.shard_bytes(shards, &coords, region).map_err(|t| self.failed(&coords, t))?;
                 continue;
             }
-            let dir = self.changed(&coords).unwrap_or_else(|| self.place_now());
-            let path = dir.join(self.key(&coords));
-            match path.metadata() {
-                Ok(found) => total += blocks(0, found.len()).1,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io(&path, "inspect the file", e)),
+            if let Some(file) = self.open_chunk(&coords).map_err(|t| self.failed(&coords, t))? {
+                total += blocks(0, file.len()?).1;
             }
         }
         Ok(total)
@@ -264,14 +264,17 @@ impl Store for ForeignArray {
             State::Creating(claim, files) => {
                 self.disk.sync_file_system(&self.dir, claim.path())?;
                 for (name, bytes) in &files {
-                    self.disk.write_small(&claim.path().join(name), bytes)?;
+                    self.disk.write_small_beneath(&self.dir, name, bytes)?;
                 }
                 self.disk.sync(&self.dir, claim.path())?;
                 let writer = Writer::of_claim(claim.publish(ClaimKind::Directory)?);
+                self.dir.set_moved(&self.info.path);
                 *state = State::Updating(writer, None);
             }
             State::Updating(writer, Some(mut changes)) => {
-                changes.update.commit(&self.disk, &self.info.path, &[])?;
+                let key = |position| self.key(&self.grid.coords(position));
+                let chunks = changes.chunks.iter().copied();
+                changes.update.commit(&self.dir, &self.grid, chunks, &Vec::new(), &key)?;
                 *state = State::Updating(writer, None);
             }
             other => *state = other,
@@ -288,7 +291,7 @@ impl Store for ForeignArray {
     }
 
     fn stored_bytes(&self) -> Result<u64> {
-        directory_bytes(&self.place_now())
+        directory_bytes(self.dir.path())
     }
 
     fn units(&self) -> u64 {

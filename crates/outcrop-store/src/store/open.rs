@@ -2,18 +2,25 @@
 
 use super::Store;
 use super::chunked::{ChunkedArray, Chunks};
+use super::claim::{self, still_there};
 use super::foreign::ForeignArray;
 use super::linear::{Described, LinearArray, NewFile};
-use super::tiled::{METADATA_FILE, TiledArray};
+use super::tiled::TiledArray;
+use super::update::is_missing;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::zarr::{self, ArrayMeta, Parsed};
+use crate::format::zarr::{self, ArrayMeta, METADATA_FILE, Parsed, V2_METADATA_FILE};
 use crate::format::{MAX_METADATA_BYTES, npy, pnm};
-use crate::io::disk::Disk;
+use crate::io::disk::{Disk, DiskDir};
 use crate::shape::{Dims, default_tile};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long is waited for a writer that is about to finish a step, before looking again.
+const WAIT: Duration = Duration::from_millis(20);
 
 /// What to make of a path.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +54,12 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
     let path = &std::path::absolute(path).map_err(|e| Error::io(path, "open", e))?;
     let found = match path.metadata() {
         Ok(found) => found,
+        Err(e)
+            if e.kind() == io::ErrorKind::NotFound && !matches!(what, As::Described(_) | As::Chunked(_)) =>
+        {
+            return open_aside(disk, path, what, writable)
+                .unwrap_or_else(|| Err(Error::NotFound { path: given.into(), hint: unfinished(path) }));
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(Error::NotFound { path: given.into(), hint: unfinished(path) });
         }
@@ -80,22 +93,65 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
     }
 }
 
+/// Opens a directory by its name. One that is replaced meanwhile is opened again.
 fn open_zarr(disk: &Arc<Disk>, path: &Path, writable: bool, accept: bool) -> Result<Arc<dyn Store>> {
-    if path.join(METADATA_FILE).exists() {
-        let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
-        return match zarr::parse(&json).map_err(|e| e.at(path))? {
-            Parsed::Native(_) => Ok(Arc::new(TiledArray::open(disk, path, writable, accept)?)),
-            Parsed::Foreign { .. } => Ok(Arc::new(ForeignArray::open(disk, path, writable)?)),
-        };
+    for _ in 0..10 {
+        let dir = disk.open_dir(path)?;
+        let id = dir.as_fd().try_clone_to_owned().map_err(|e| Error::io(path, "open", e))?;
+        match open_in(disk, path, dir, writable, accept) {
+            Err(_) if !still_there(&id, path) => std::thread::sleep(WAIT),
+            other => return other,
+        }
     }
-    if path.join(".zarray").exists() {
-        return Ok(Arc::new(ForeignArray::open(disk, path, writable)?));
+    open_in(disk, path, disk.open_dir(path)?, writable, accept)
+}
+
+fn open_in(
+    disk: &Arc<Disk>,
+    path: &Path,
+    dir: DiskDir,
+    writable: bool,
+    accept: bool,
+) -> Result<Arc<dyn Store>> {
+    match disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64) {
+        Ok(json) => {
+            return match zarr::parse(&json).map_err(|e| e.at(path))? {
+                Parsed::Native(_) => Ok(Arc::new(TiledArray::open(disk, path, dir, writable, accept)?)),
+                Parsed::Foreign { .. } => Ok(Arc::new(ForeignArray::open(disk, path, dir, writable)?)),
+            };
+        }
+        Err(error) if is_missing(&error) => {}
+        Err(other) => return Err(other),
     }
-    if path.join(".zgroup").exists() {
+    if disk.look_beneath(&dir, V2_METADATA_FILE)?.is_some() {
+        return Ok(Arc::new(ForeignArray::open(disk, path, dir, writable)?));
+    }
+    if disk.look_beneath(&dir, ".zgroup")?.is_some() {
         return Err(Error::unsupported(path, "is a Zarr group; name an array in it"));
     }
     let hint = format!(" (the directory has neither {METADATA_FILE} nor .zarray){}", unfinished(path));
     Err(Error::NotFound { path: path.into(), hint })
+}
+
+/// Opens an array that is being replaced where names cannot be exchanged, at a moment when its name is
+/// nobody's: a reader waits a little, and reads the old one where it was put aside if the writer takes
+/// longer or has died; a writer puts it back first. `None` where there is no such array.
+fn open_aside(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Option<Result<Arc<dyn Store>>> {
+    let aside = claim::put_aside(path)?;
+    if writable {
+        return match claim::put_back(disk, path) {
+            Ok(()) => Some(open(disk, path, what, writable)),
+            Err(error) => Some(Err(error)),
+        };
+    }
+    for _ in 0..3 {
+        std::thread::sleep(WAIT);
+        if path.exists() {
+            return Some(open(disk, path, what, writable));
+        }
+    }
+    let accept = matches!(what, As::Accepted);
+    Some(disk.open_dir_itself(&aside).and_then(|dir| open_in(disk, path, dir, writable, accept)))
 }
 
 /// A remark where a writer is at work on a path, or has died there.

@@ -13,14 +13,14 @@
 
 use super::canvas::{Canvas, dense_strides};
 use super::claim::{Claim, Kind, still_there};
-use super::update::{self, Update, Writer};
+use super::update::{self, Decided, Files, Found, Update, Writer, is_missing, open_tile};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::format::index::{self, INDEX_FILE, TileIndex};
-use crate::format::zarr::{self, ArrayMeta, Ours, Parsed};
+use crate::format::zarr::{self, ArrayMeta, METADATA_FILE, Ours, Parsed};
 use crate::format::{MAX_METADATA_BYTES, crc32c};
 use crate::frame::charged;
-use crate::io::disk::{Disk, DiskDir, parent_of};
+use crate::io::disk::{Disk, DiskDir, LINK, is_link, parent_of};
 use crate::io::{Access, Direction, Transfer};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
@@ -29,8 +29,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// The metadata file of a Zarr v3 array.
-pub const METADATA_FILE: &str = "zarr.json";
 /// Bytes of the checksum at a tile's end.
 const CHECKSUM: usize = 4;
 
@@ -55,6 +53,8 @@ pub struct TiledArray {
     grid: TileGrid,
     /// The array's directory, or the one in which it is being built.
     dir: DiskDir,
+    /// A change that was decided when the array was opened for reading, and not carried out in whole.
+    decided: Option<Decided>,
     /// Absent for arrays that other programs made.
     index: Option<RwLock<TileIndex>>,
     /// Tiles whose last writing was cut short; until they are written again there is no commit.
@@ -85,17 +85,32 @@ enum Loaded {
 }
 
 impl TiledArray {
-    /// Opens an array. With `accept`, an index that does not fit counts as an empty one, so that
+    /// Opens the array in a directory. With `accept`, an index that does not fit counts as an empty one, so that
     /// checking finds every tile stale, and accepting makes a new index.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Unsupported`], [`Error::Busy`], the operating system's.
-    pub fn open(disk: &Arc<Disk>, path: &Path, writable: bool, accept: bool) -> Result<TiledArray> {
-        let (dir, writer) = update::enter(disk, path, writable)?;
-        let (meta, index) = read_metadata(disk, path, accept)?;
+    pub fn open(
+        disk: &Arc<Disk>,
+        path: &Path,
+        dir: DiskDir,
+        writable: bool,
+        accept: bool,
+    ) -> Result<TiledArray> {
+        let writer = if writable { Some(Writer::enter(&dir, path)?) } else { None };
+        if writable {
+            let meta =
+                parse(path, &disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64)?)?;
+            let grid = TileGrid::new(&meta.shape, &meta.tile)?;
+            let key = |position| meta.tile_key(&grid.coords(position));
+            Found::look(disk, &dir, &grid)?.settle(disk, &dir, &key)?;
+        }
+        let (meta, index, decided) = read_metadata(disk, path, &dir, accept)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
         let state = writer.map_or(State::Reading, |writer| State::Updating(writer, None));
-        Ok(Self::assemble(disk, path, dir, meta, grid, index, writable, state))
+        let mut array = Self::assemble(disk, path, dir, meta, grid, index, writable, state);
+        array.decided = decided;
+        Ok(array)
     }
 
     /// Makes an array.
@@ -110,7 +125,7 @@ impl TiledArray {
         let claim = Claim::new(disk, path, Kind::Directory, overwrite)?;
         let file_bytes = (charged(meta.tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
         disk.require_space(parent_of(claim.target()), grid.tiles().saturating_mul(file_bytes))?;
-        let dir = disk.open_dir(claim.path())?;
+        let dir = claim.open_dir()?;
         meta.checksummed = true;
         meta.ours = Some(Ours { format: 1, index_crc32c: 0 });
         let index = Some(TileIndex::new(&grid).map_err(|e| e.at(path))?);
@@ -147,6 +162,7 @@ impl TiledArray {
             meta,
             grid,
             dir,
+            decided: None,
             index,
             torn: Mutex::default(),
             tiles: [const { RwLock::new(()) }; 64],
@@ -172,6 +188,10 @@ impl TiledArray {
         &self.tiles[(position % self.tiles.len() as u64) as usize]
     }
 
+    fn key_at(&self, position: u64) -> String {
+        self.meta.tile_key(&self.grid.coords(position))
+    }
+
     fn tile_name(&self, coords: &[u64]) -> String {
         format!("tile {} ({})", Tuple(coords), self.meta.tile_key(coords))
     }
@@ -183,28 +203,23 @@ impl TiledArray {
         let recorded = self.recorded(position);
         let key = self.meta.tile_key(coords);
         let changed = match &*lock(&self.state) {
-            State::Updating(_, Some(c)) if c.tiles.contains(&position) => {
-                Some(c.update.dir().path().to_path_buf())
-            }
+            State::Updating(_, Some(c)) if c.tiles.contains(&position) => Some(Arc::clone(c.update.dir())),
             _ => None,
         };
         let opened = match changed {
-            Some(dir) => self.disk.open_beneath(&self.disk.open_dir(&dir)?, &key, Access::Read),
-            None => self.disk.open_beneath(&self.dir, &key, Access::Read),
+            Some(dir) => self.disk.open_beneath(&dir, &key, Access::Read),
+            None => open_tile(&self.disk, &self.dir, self.decided.as_ref(), position, &key),
         };
         let file = match opened {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(error) if is_missing(&error) => {
                 let Some(Some(_)) = recorded else { return Ok(Loaded::Fill) };
                 if self.is_replaced() {
                     return Err(self.replaced());
                 }
                 return Ok(Loaded::Flawed(Flaw::Stale(None, "is missing".into())));
             }
-            Err(Error::Io { source, .. })
-                if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) =>
-            {
-                let what = "is a link that leads out of the array; refused".into();
-                return Ok(Loaded::Flawed(Flaw::Damaged(what)));
+            Err(Error::Io { source, .. }) if is_link(&source) => {
+                return Ok(Loaded::Flawed(Flaw::Damaged(LINK.into())));
             }
             other => other?,
         };
@@ -274,10 +289,12 @@ impl TiledArray {
 
     /// Whether another process has committed changes since the array was opened.
     fn is_changed(&self) -> bool {
-        let now = std::fs::read(self.info.path.join(INDEX_FILE)).ok().and_then(|bytes| index::stamp(&bytes));
+        let limit = TileIndex::file_size(&self.grid).unwrap_or(0);
+        let now = self.disk.read_small_beneath(&self.dir, INDEX_FILE, limit).ok();
+        let now = now.and_then(|bytes| index::stamp(&bytes));
         matches!(*lock(&self.state), State::Reading)
             && now.is_some()
-            && (now != self.meta.ours.map(|o| o.index_crc32c) || update::is_under_way(&self.info.path))
+            && (now != self.meta.ours.map(|o| o.index_crc32c) || update::is_under_way(&self.disk, &self.dir))
     }
 
     fn replaced(&self) -> Error {
@@ -358,21 +375,17 @@ impl TiledArray {
             State::Creating(_) => None,
             State::Updating(_, changes) => {
                 if changes.is_none() {
-                    let update = Update::begin(&self.disk, &self.info.path)?;
+                    let update = Update::begin(&self.disk, &self.dir)?;
                     *changes = Some(Changes { update, tiles: HashSet::new() });
                 }
-                changes.as_ref().map(|c| c.update.dir().path().to_path_buf())
+                changes.as_ref().map(|c| Arc::clone(c.update.dir()))
             }
             State::Reading => return Err(super::linear::read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
         lock(&self.torn).insert(position);
-        let file = match &update {
-            Some(dir) => {
-                self.disk.create_beneath(&self.disk.open_dir(dir)?, &key, self.file_bytes() as u64)?
-            }
-            None => self.disk.create_beneath(&self.dir, &key, self.file_bytes() as u64)?,
-        };
+        let dir = update.as_deref().unwrap_or(&self.dir);
+        let file = self.disk.create_beneath(dir, &key, self.file_bytes() as u64)?;
         if whole > 0 {
             let cancel = mover.cancel.clone();
             let disk = mover.disk;
@@ -483,32 +496,50 @@ impl Prospect {
 /// Zarr's attributes.
 pub type Attributes = serde_json::Map<String, serde_json::Value>;
 
-/// Reads `zarr.json` and the index. A commit by another process between the two reads is noticed by
-/// the index's checksum, and read again.
-fn read_metadata(disk: &Disk, path: &Path, accept: bool) -> Result<(ArrayMeta, Option<TileIndex>)> {
+/// Parses the `zarr.json` of an array of ours.
+fn parse(path: &Path, json: &[u8]) -> Result<ArrayMeta> {
+    match zarr::parse(json).map_err(|e| e.at(path))? {
+        Parsed::Native(meta) => Ok(meta),
+        Parsed::Foreign { reason } => Err(Error::unsupported(path, reason)),
+    }
+}
+
+/// Reads `zarr.json` and the index, by way of a change that is decided. A commit by another process
+/// between the two reads is noticed by the index's checksum, and both are read again.
+fn read_metadata(
+    disk: &Disk,
+    path: &Path,
+    dir: &DiskDir,
+    accept: bool,
+) -> Result<(ArrayMeta, Option<TileIndex>, Option<Decided>)> {
+    let empty = |grid: &TileGrid| TileIndex::new(grid).map_err(|e| e.at(path));
+    let limit = MAX_METADATA_BYTES as u64;
     let mut attempts = 0;
     loop {
-        let json = disk.read_small(&path.join(METADATA_FILE), MAX_METADATA_BYTES as u64)?;
-        let meta = match zarr::parse(&json).map_err(|e| e.at(path))? {
-            Parsed::Native(meta) => meta,
-            Parsed::Foreign { reason } => return Err(Error::unsupported(path, reason)),
-        };
+        let mut meta = parse(path, &disk.read_small_beneath(dir, METADATA_FILE, limit)?)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
-        let index_path = path.join(INDEX_FILE);
-        let bytes = match disk.read_small(&index_path, 64 + grid.tiles().saturating_mul(5) + 64 * 16) {
+        let decided = Found::look(disk, dir, &grid)?.for_reading(path, meta.ours.is_some())?;
+        let read = |name: &str, limit: u64| match &decided {
+            Some(decided) => decided.read(disk, dir, name, limit),
+            None => disk.read_small_beneath(dir, name, limit),
+        };
+        if decided.is_some() {
+            meta = parse(path, &read(METADATA_FILE, limit)?)?;
+            if TileGrid::new(&meta.shape, &meta.tile)? != grid {
+                return Err(Error::corrupt(path, "the decided change is of an array of another shape"));
+            }
+        }
+        let bytes = match read(INDEX_FILE, 64 + grid.tiles().saturating_mul(5) + 64 * 16) {
             Ok(bytes) => bytes,
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                if meta.ours.is_some() && accept {
-                    let empty = TileIndex::new(&grid).map_err(|e| e.at(path))?;
-                    return Ok((meta, Some(empty)));
+            Err(error) if is_missing(&error) => {
+                if meta.ours.is_none() {
+                    return Ok((meta, None, decided));
                 }
-                if meta.ours.is_some() {
-                    return Err(Error::corrupt(
-                        path,
-                        format!("its index of checksums, {INDEX_FILE}, is missing"),
-                    ));
+                if accept {
+                    return Ok((meta, Some(empty(&grid)?), decided));
                 }
-                return Ok((meta, None));
+                let what = format!("its index of checksums, {INDEX_FILE}, is missing");
+                return Err(Error::corrupt(path, what));
             }
             Err(other) => return Err(other),
         };
@@ -519,17 +550,14 @@ fn read_metadata(disk: &Disk, path: &Path, accept: bool) -> Result<(ArrayMeta, O
             continue;
         }
         if accept && (!bound || TileIndex::decode(&bytes, &grid).is_err()) {
-            let empty = TileIndex::new(&grid).map_err(|e| e.at(path))?;
-            return Ok((meta, Some(empty)));
+            return Ok((meta, Some(empty(&grid)?), decided));
         }
         if !bound {
-            return Err(Error::corrupt(
-                path,
-                format!("{INDEX_FILE} is not the one that {METADATA_FILE} names"),
-            ));
+            let what = format!("{INDEX_FILE} is not the one that {METADATA_FILE} names");
+            return Err(Error::corrupt(path, what));
         }
         let index = TileIndex::decode(&bytes, &grid).map_err(|e| e.at(path))?;
-        return Ok((meta, Some(index)));
+        return Ok((meta, Some(index), decided));
     }
 }
 
@@ -566,7 +594,10 @@ impl Store for TiledArray {
     fn bytes_to_commit(&self) -> u64 {
         let (index, json) = self.encode_metadata();
         let index = index.map_or(0, |bytes| (bytes.len() as u64).next_multiple_of(4096));
-        index + (json.len() as u64).next_multiple_of(4096)
+        // The record of a change takes a block, unless hundreds of places are changed that are not side by
+        // side.
+        let record = if matches!(*lock(&self.state), State::Updating(..)) { 4096 } else { 0 };
+        index + (json.len() as u64).next_multiple_of(4096) + record
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
@@ -594,21 +625,23 @@ impl Store for TiledArray {
                 self.disk.sync_file_system(&self.dir, claim.path())?;
                 let (index, json) = self.encode_metadata();
                 if let Some(bytes) = index {
-                    self.disk.write_small(&claim.path().join(INDEX_FILE), &bytes)?;
+                    self.disk.write_small_beneath(&self.dir, INDEX_FILE, &bytes)?;
                 }
-                self.disk.write_small(&claim.path().join(METADATA_FILE), &json)?;
+                self.disk.write_small_beneath(&self.dir, METADATA_FILE, &json)?;
                 self.disk.sync(&self.dir, claim.path())?;
                 let writer = Writer::of_claim(claim.publish(Kind::Directory)?);
+                self.dir.set_moved(&self.info.path);
                 *state = State::Updating(writer, None);
             }
             State::Updating(writer, Some(mut changes)) => {
                 let (index, json) = self.encode_metadata();
-                let mut files = Vec::new();
+                let mut files = Files::new();
                 if let Some(bytes) = index {
                     files.push((INDEX_FILE, bytes));
                     files.push((METADATA_FILE, json));
                 }
-                changes.update.commit(&self.disk, &self.info.path, &files)?;
+                let tiles = changes.tiles.iter().copied();
+                changes.update.commit(&self.dir, &self.grid, tiles, &files, &|i| self.key_at(i))?;
                 *state = State::Updating(writer, None);
             }
             other => *state = other,
@@ -630,7 +663,7 @@ impl Store for TiledArray {
                 let written = index.read().unwrap_or_else(PoisonError::into_inner).written();
                 Ok(written * self.file_bytes() as u64)
             }
-            None => super::open::directory_bytes(&self.info.path),
+            None => super::open::directory_bytes(self.dir.path()),
         }
     }
 
@@ -667,9 +700,9 @@ impl Store for TiledArray {
                 }
             }
         }
-        let mut update = Update::begin(&self.disk, &self.info.path)?;
+        let mut update = Update::begin(&self.disk, &self.dir)?;
         let (bytes, json) = self.encode_metadata();
-        let files = [(INDEX_FILE, bytes.unwrap_or_default()), (METADATA_FILE, json)];
-        update.commit(&self.disk, &self.info.path, &files)
+        let files = vec![(INDEX_FILE, bytes.unwrap_or_default()), (METADATA_FILE, json)];
+        update.commit(&self.dir, &self.grid, [], &files, &|i| self.key_at(i))
     }
 }

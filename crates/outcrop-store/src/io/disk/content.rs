@@ -1,7 +1,8 @@
 //! Bytes of files: transfers, ends that are not aligned, small files whole.
 
-use super::{Disk, DiskFile, Operation, classify, classify_moving, file::open_buffered, file::set_direct};
-use crate::error::{Error, Result};
+use super::file::{open_buffered, set_direct};
+use super::{Disk, DiskFile, Operation, classify, classify_moving};
+use crate::error::Result;
 use crate::io::Direction;
 use crate::io::queue::{Cancel, IoQueue, MAX_AGAIN, MAX_RETRIES, Transfer};
 use std::io;
@@ -13,7 +14,7 @@ impl Disk {
     /// The range must not share a block with any direct request in flight.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], or the operating system's.
+    /// [`Error::NoSpace`](crate::Error::NoSpace), or the operating system's.
     pub fn write_unaligned(&self, file: &DiskFile, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         let result = set_direct(file, false).and_then(|()| {
@@ -46,7 +47,7 @@ impl Disk {
     /// Performs transfers on one file; see [`IoQueue::run`].
     ///
     /// # Errors
-    /// [`Error::Corrupt`] never: a file that is too short is an `UnexpectedEof` inside [`Error::Io`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt) never: a file that is too short is an `UnexpectedEof` inside [`Error::Io`](crate::Error::Io).
     ///
     /// # Safety
     /// As for [`IoQueue::run`].
@@ -65,28 +66,6 @@ impl Disk {
         };
         // SAFETY: passed on from the caller.
         unsafe { queue.run(transfers, request, tuning.depth, cancel) }.map_err(|e| e.at(file.path()))
-    }
-
-    /// Reads a small file whole, through the page cache.
-    ///
-    /// # Errors
-    /// The operating system's; [`Error::Corrupt`] where it has more than `limit` bytes.
-    pub fn read_small(&self, path: &Path, limit: u64) -> Result<Vec<u8>> {
-        use std::io::Read;
-        self.check_process()?;
-        let read = patiently(|| {
-            self.checkpoint(Operation::Open)?;
-            let file = open_buffered(path)?;
-            let mut bytes = Vec::new();
-            self.checkpoint(Operation::Read)?;
-            file.take(limit + 1).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        });
-        let bytes = read.map_err(|e| classify(path, "read the file", e))?;
-        if bytes.len() as u64 > limit {
-            return Err(Error::corrupt(path, format!("more than {limit} bytes long, which cannot be")));
-        }
-        Ok(bytes)
     }
 
     /// Reads the first `len` bytes of a file, or as many as it has, through the page cache.
@@ -113,44 +92,30 @@ impl Disk {
         });
         read.map_err(|e| classify(path, &format!("read {len} bytes at offset {offset}"), e))
     }
+}
 
-    /// Writes a small file anew and makes it durable, under a temporary name first.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`], or the operating system's.
-    pub fn write_small(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        use std::io::Write;
-        self.check_process()?;
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(".new");
-        let temporary = path.with_file_name(name);
-        let write = || -> io::Result<()> {
-            self.checkpoint(Operation::Create)?;
-            let mut file = std::fs::File::create(&temporary)?;
-            patiently(|| match self.checkpoint_moving(Operation::Write, bytes.len())? {
-                0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
-                _ => Ok(()),
-            })?;
-            file.write_all(bytes)?;
-            self.checkpoint(Operation::Sync)?;
-            file.sync_all()?;
-            self.checkpoint(Operation::Rename)?;
-            std::fs::rename(&temporary, path)
-        };
-        let len = bytes.len();
-        let written =
-            write().map_err(|e| classify_moving(path, len as u64, &format!("write {len} bytes"), e));
-        if written.is_err() {
-            let _ = std::fs::remove_file(&temporary);
-        } else {
-            self.counters.add(Direction::Write, (bytes.len() as u64).next_multiple_of(4096));
-        }
-        written
-    }
+/// All of an open file, or so much that it shows to have more than `limit` bytes.
+pub(super) fn read_all(file: std::fs::File, limit: u64) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes an open file's bytes, all of them, and makes them durable.
+pub(super) fn write_whole(disk: &Disk, mut file: std::fs::File, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    patiently(|| match disk.checkpoint_moving(Operation::Write, bytes.len())? {
+        0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
+        _ => Ok(()),
+    })?;
+    file.write_all(bytes)?;
+    disk.checkpoint_sync(&file)?;
+    file.sync_all()
 }
 
 /// Repeats what may pass as often as the queue does: an interruption, an `EIO`.
-fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let (mut agains, mut retries) = (MAX_AGAIN, MAX_RETRIES);
     loop {
         let result = attempt();

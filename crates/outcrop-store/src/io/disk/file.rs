@@ -1,15 +1,16 @@
 //! Open files and directories, and how they come to be open.
 
+use super::beneath::{check_regular, open_beneath};
 use super::{Disk, Operation, classify, classify_moving};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_ALIGN;
-use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{OnceLock, PoisonError};
 
 /// How a file is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,23 +83,29 @@ impl DiskFile {
     }
 }
 
-/// An open directory; files are opened beneath it, and nothing that a name in it refers to may lead
-/// out of it.
+/// An open directory. What is opened beneath it is reached without following links; see
+/// [`beneath`](super::beneath).
 #[derive(Debug)]
 pub struct DiskDir {
     fd: OwnedFd,
     path: PathBuf,
+    /// Where it is now, if it was renamed.
+    moved: OnceLock<PathBuf>,
 }
 
 impl DiskDir {
-    /// The directory's path.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn new(fd: OwnedFd, path: PathBuf) -> DiskDir {
+        DiskDir { fd, path, moved: OnceLock::new() }
     }
 
-    /// The descriptor alone.
-    pub fn into_fd(self) -> OwnedFd {
-        self.fd
+    /// The directory's path.
+    pub fn path(&self) -> &Path {
+        self.moved.get().unwrap_or(&self.path)
+    }
+
+    /// Notes that the directory has got its final name.
+    pub fn set_moved(&self, path: &Path) {
+        let _ = self.moved.set(path.into());
     }
 }
 
@@ -109,23 +116,28 @@ impl AsFd for DiskDir {
 }
 
 impl Disk {
-    /// Opens a directory.
+    /// Opens a directory anywhere, by way of links if the path has any.
     ///
     /// # Errors
     /// The operating system's.
     pub fn open_dir(&self, path: &Path) -> Result<DiskDir> {
+        self.open_dir_with(path, OFlags::empty())
+    }
+
+    /// Opens a directory that is one itself, and no link to one.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn open_dir_itself(&self, path: &Path) -> Result<DiskDir> {
+        self.open_dir_with(path, OFlags::NOFOLLOW)
+    }
+
+    fn open_dir_with(&self, path: &Path, more: OFlags) -> Result<DiskDir> {
         self.check_process()?;
-        let fd = self
-            .checkpoint(Operation::Open)
-            .and_then(|()| {
-                Ok(rustix::fs::open(
-                    path,
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-                    Mode::empty(),
-                )?)
-            })
-            .map_err(|e| classify(path, "open the directory", e))?;
-        Ok(DiskDir { fd, path: path.into() })
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | more;
+        let opened =
+            self.checkpoint(Operation::Open).and_then(|()| Ok(rustix::fs::open(path, flags, Mode::empty())?));
+        Ok(DiskDir::new(opened.map_err(|e| classify(path, "open the directory", e))?, path.into()))
     }
 
     /// Opens a file anywhere.
@@ -136,12 +148,12 @@ impl Disk {
         self.open_at(None, path, path.into(), flags_of(access))
     }
 
-    /// Opens a file beneath a directory; names that lead out of it are refused.
+    /// Opens a regular file beneath a directory; names that lead through a link or out are refused.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's; see [`is_link`](super::is_link).
     pub fn open_beneath(&self, dir: &DiskDir, name: &str, access: Access) -> Result<DiskFile> {
-        self.open_at(Some(dir), Path::new(name), dir.path.join(name), flags_of(access))
+        self.open_at(Some(dir), Path::new(name), dir.path().join(name), flags_of(access))
     }
 
     /// Makes a file of `len` bytes beneath a directory, with its space allocated. The directories on
@@ -150,7 +162,7 @@ impl Disk {
     /// # Errors
     /// [`Error::NoSpace`], or the operating system's.
     pub fn create_beneath(&self, dir: &DiskDir, name: &str, len: u64) -> Result<DiskFile> {
-        let path = dir.path.join(name);
+        let path = dir.path().join(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
         let made = self
             .checkpoint(Operation::Create)
@@ -180,22 +192,6 @@ impl Disk {
         Ok(file)
     }
 
-    /// Makes directories beneath a directory, as far as they are missing.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn make_dirs(&self, dir: &DiskDir, name: &Path) -> Result<()> {
-        let mut partial = PathBuf::new();
-        for part in name.components() {
-            partial.push(part);
-            match rustix::fs::mkdirat(&dir.fd, &partial, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                Err(e) => return Err(classify(&dir.path.join(&partial), "make the directory", e.into())),
-            }
-        }
-        Ok(())
-    }
-
     fn allocate(&self, file: &DiskFile, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
@@ -217,14 +213,15 @@ impl Disk {
         let open = |flags: OFlags| -> io::Result<OwnedFd> {
             match dir {
                 None => Ok(rustix::fs::open(name, flags, mode)?),
-                Some(dir) => open_resolved_beneath(dir, name, flags, mode),
+                Some(dir) => open_beneath(dir.as_fd(), name, flags, mode),
             }
         };
         let opened = self.checkpoint(Operation::Open).and_then(|()| match open(flags | OFlags::DIRECT) {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(flags).map(|fd| (fd, false)),
             other => other.map(|fd| (fd, true)),
         });
-        let opened = opened.and_then(|(fd, flagged)| check_kind(&fd).map(|()| (fd, flagged)));
+        let check = if dir.is_some() { check_regular } else { check_kind };
+        let opened = opened.and_then(|(fd, flagged)| check(&fd).map(|()| (fd, flagged)));
         let (fd, flagged) = opened.map_err(|e| classify(&path, "open the file", e))?;
         let block = if flagged { self.direct_block(&fd) } else { None };
         if block.is_none() {
@@ -270,39 +267,6 @@ fn flags_of(access: Access) -> OFlags {
     match access {
         Access::Read => OFlags::RDONLY,
         Access::ReadWrite => OFlags::RDWR,
-    }
-}
-
-fn open_resolved_beneath(dir: &DiskDir, name: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-    let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let mut opened = rustix::fs::openat2(&dir.fd, name, flags, mode, resolve);
-    // The kernel cannot say where `..` in a link leads while something is renamed; asked again, it can.
-    for _ in 0..1000 {
-        if !matches!(opened, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)) {
-            break;
-        }
-        opened = rustix::fs::openat2(&dir.fd, name, flags, mode, resolve);
-    }
-    match opened {
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
-            // No openat2 here: no symbolic link at all on the way, then.
-            let mut partial = PathBuf::new();
-            for part in name.components() {
-                if !matches!(part, std::path::Component::Normal(_)) {
-                    return Err(io::Error::from_raw_os_error(libc::EXDEV));
-                }
-                partial.push(part);
-                match rustix::fs::statat(&dir.fd, &partial, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(s) if s.st_mode & libc::S_IFMT == libc::S_IFLNK => {
-                        return Err(io::Error::from_raw_os_error(libc::EXDEV));
-                    }
-                    _ => {}
-                }
-            }
-            Ok(rustix::fs::openat(&dir.fd, name, flags | OFlags::NOFOLLOW, mode)?)
-        }
-        other => Ok(other?),
     }
 }
 

@@ -3,12 +3,21 @@
 //! A failed sync is final: the kernel reports a lost write once and then regards the pages as
 //! clean, so that a second sync would succeed without the data being there.
 
-use super::{Disk, Operation, classify};
+use super::{Disk, Operation, Step, classify};
 use crate::error::{Error, Result};
 use rustix::fs::RenameFlags;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+
+/// What renaming is for, in errors.
+const PUT: &str = "put the new array in place";
+
+/// Whether an error says that there is no such operation here: some file systems, and containers that
+/// forbid a system call.
+fn is_lacking(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::EPERM))
+}
 
 impl Disk {
     /// Makes everything written to the file system of `dir` durable, in one call.
@@ -16,6 +25,9 @@ impl Disk {
     /// # Errors
     /// The operating system's; the data must then be regarded as lost.
     pub fn sync_file_system(&self, dir: impl AsFd, path: &Path) -> Result<()> {
+        if let Some(faults) = self.faults() {
+            faults.watch(Step::SyncAll);
+        }
         self.checkpoint(Operation::Sync)
             .and_then(|()| Ok(rustix::fs::syncfs(dir)?))
             .map_err(|e| classify(path, "make the data durable", e))
@@ -26,7 +38,7 @@ impl Disk {
     /// # Errors
     /// The operating system's; what was written must then be regarded as lost.
     pub fn sync(&self, file: impl AsFd, path: &Path) -> Result<()> {
-        self.checkpoint(Operation::Sync)
+        self.checkpoint_sync(&file)
             .and_then(|()| Ok(rustix::fs::fsync(file)?))
             .map_err(|e| classify(path, "make the data durable", e))
     }
@@ -41,54 +53,69 @@ impl Disk {
         self.sync(&dir, parent)
     }
 
-    /// Renames; where `replace` is not set, an existing target is an error.
-    ///
-    /// # Errors
-    /// [`Error::Exists`], or the operating system's.
-    pub fn rename(&self, from: &Path, to: &Path, replace: bool) -> Result<()> {
-        let cwd = rustix::fs::CWD;
-        let renamed = self.checkpoint(Operation::Rename).and_then(|()| {
-            if replace {
-                return std::fs::rename(from, to);
-            }
-            match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                    // The file system has no such operation; a look beforehand is the next best.
-                    if to.symlink_metadata().is_ok() {
-                        Err(io::ErrorKind::AlreadyExists.into())
-                    } else {
-                        std::fs::rename(from, to)
-                    }
-                }
-                other => Ok(other?),
-            }
-        });
-        renamed.map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => Error::Exists { path: to.into() },
-            _ => classify(to, "put the new array in place", e),
-        })
-    }
-
-    /// Exchanges two names, atomically where the file system can do so.
+    /// Renames; what has the new name is replaced.
     ///
     /// # Errors
     /// The operating system's.
-    pub fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let renamed = self.checkpoint(Operation::Rename).and_then(|()| std::fs::rename(from, to));
+        renamed.map_err(|e| classify(to, PUT, e))
+    }
+
+    /// Renames to a name that nothing has; where the file system cannot see to that by itself, a file by
+    /// making a second name for it, which is refused where something has the name, and a directory by an
+    /// ordinary renaming, which replaces nothing but an empty directory.
+    ///
+    /// # Errors
+    /// [`Error::Exists`], or the operating system's.
+    pub fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
         let cwd = rustix::fs::CWD;
-        let exchanged = self.checkpoint(Operation::Rename).and_then(|()| {
-            match rustix::fs::renameat_with(cwd, one, cwd, other, RenameFlags::EXCHANGE) {
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                    let mut name = other.file_name().unwrap_or_default().to_os_string();
-                    name.push(".old");
-                    let aside = other.with_file_name(name);
-                    std::fs::rename(other, &aside)?;
-                    std::fs::rename(one, other)?;
-                    std::fs::rename(&aside, one)
+        let plainly = || -> io::Result<()> {
+            let is_dir = from.symlink_metadata()?.is_dir();
+            if !is_dir {
+                match std::fs::hard_link(from, to) {
+                    Ok(()) => return std::fs::remove_file(from),
+                    // No second names here: a look beforehand is the next best.
+                    Err(e) if is_lacking(&e) || e.raw_os_error() == Some(libc::EMLINK) => {}
+                    Err(e) => return Err(e),
                 }
-                result => Ok(result?),
             }
-        });
-        exchanged.map_err(|e| classify(other, "put the new array in place", e))
+            match to.symlink_metadata() {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to),
+                Err(e) => Err(e),
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            }
+        };
+        let at_once = self
+            .checkpoint(Operation::Rename)
+            .and_then(|()| Ok(rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE)?));
+        let renamed = match at_once {
+            Err(e) if is_lacking(&e) => self.checkpoint(Operation::Rename).and_then(|()| plainly()),
+            other => other,
+        };
+        renamed.map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+                Error::Exists { path: to.into() }
+            }
+            _ => classify(to, PUT, e),
+        })
+    }
+
+    /// Exchanges two names atomically; `false` where the file system has no such operation, and nothing
+    /// was done.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn exchange(&self, one: &Path, other: &Path) -> Result<bool> {
+        let cwd = rustix::fs::CWD;
+        let exchanged = self
+            .checkpoint(Operation::Rename)
+            .and_then(|()| Ok(rustix::fs::renameat_with(cwd, one, cwd, other, RenameFlags::EXCHANGE)?));
+        match exchanged {
+            Ok(()) => Ok(true),
+            Err(e) if is_lacking(&e) => Ok(false),
+            Err(e) => Err(classify(other, PUT, e)),
+        }
     }
 
     /// Removes a file or a directory with everything in it. Nothing there is no error.

@@ -6,13 +6,13 @@ use super::shards::{Extent, Shards, extents};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
 use crate::frame::{Budget, FRAME_ALIGN, charged};
-use crate::io::disk::DiskFile;
+use crate::io::disk::{DiskFile, LINK, is_link};
 use crate::io::{Access, Cancel};
 use crate::shape::{ArrayBox, Dims, Tuple};
 use crate::store::Mover;
 use crate::store::canvas::Strides;
 use crate::store::claim::still_there;
-use std::io;
+use crate::store::update::{is_missing, open_tile};
 
 /// Why a chunk could not be loaded.
 pub(super) enum Trouble {
@@ -52,26 +52,26 @@ impl ForeignArray {
     }
 
     /// A chunk's file, or `None` where it was never written.
-    fn open_chunk(&self, coords: &[u64]) -> Result<Option<DiskFile>, Trouble> {
+    pub(super) fn open_chunk(&self, coords: &[u64]) -> Result<Option<DiskFile>, Trouble> {
         let key = self.key(coords);
+        let position = self.grid.linear_index(coords);
         let opened = match self.changed(coords) {
-            Some(dir) => self.disk.open_beneath(&self.disk.open_dir(&dir)?, &key, Access::Read),
-            None => self.disk.open_beneath(&self.dir, &key, Access::Read),
+            Some(dir) => self.disk.open_beneath(&dir, &key, Access::Read),
+            None => open_tile(&self.disk, &self.dir, self.decided.as_ref(), position, &key),
         };
         match opened {
             Ok(file) => Ok(Some(file)),
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(error) if is_missing(&error) => {
                 if self.is_replaced() {
                     let what = "the array was replaced while it was read; open it again";
                     return Err(Error::corrupt(&self.info.path, what).into());
                 }
+                if self.decided.as_ref().is_some_and(|decided| decided.has(position)) {
+                    return Err(Trouble::Damaged("is missing, although a change lists it".into()));
+                }
                 Ok(None)
             }
-            Err(Error::Io { source, .. })
-                if matches!(source.raw_os_error(), Some(libc::EXDEV | libc::ELOOP)) =>
-            {
-                Err(Trouble::Damaged("is a link that leads out of the array; refused".into()))
-            }
+            Err(Error::Io { source, .. }) if is_link(&source) => Err(Trouble::Damaged(LINK.into())),
             Err(other) => Err(other.into()),
         }
     }

@@ -5,8 +5,9 @@ use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
 use crate::format::zarr::{self, parse_fill_value, parse_object};
 use crate::format::{FormatError, MAX_METADATA_BYTES};
-use crate::io::disk::Disk;
+use crate::io::disk::{Disk, DiskDir};
 use crate::shape::TileGrid;
+use crate::store::update::is_missing;
 use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
 use std::path::Path;
@@ -35,19 +36,17 @@ pub(super) struct Meta {
 pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// Reads the metadata of the array in a directory.
-pub(super) fn read(disk: &Disk, path: &Path) -> Result<Meta> {
-    let limit = MAX_METADATA_BYTES as u64;
-    let v3_path = path.join(zarr::METADATA_FILE);
-    if v3_path.exists() {
-        return parse_v3(&disk.read_small(&v3_path, limit)?).map_err(|e| e.at(path));
-    }
-    let json = disk.read_small(&path.join(zarr::V2_METADATA_FILE), limit)?;
-    let attributes_path = path.join(V2_ATTRIBUTES_FILE);
-    let attributes = match attributes_path.exists() {
-        true => Some(disk.read_small(&attributes_path, limit)?),
-        false => None,
+pub(super) fn read(disk: &Disk, path: &Path, dir: &DiskDir) -> Result<Meta> {
+    let read = |name: &str| match disk.read_small_beneath(dir, name, MAX_METADATA_BYTES as u64) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(other) => Err(other),
     };
-    parse_v2(&json, attributes.as_deref()).map_err(|e| e.at(path))
+    if let Some(json) = read(zarr::METADATA_FILE)? {
+        return parse_v3(&json).map_err(|e| e.at(path));
+    }
+    let json = disk.read_small_beneath(dir, zarr::V2_METADATA_FILE, MAX_METADATA_BYTES as u64)?;
+    parse_v2(&json, read(V2_ATTRIBUTES_FILE)?.as_deref()).map_err(|e| e.at(path))
 }
 
 /// Parses a `zarr.json`.

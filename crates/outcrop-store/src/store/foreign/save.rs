@@ -14,6 +14,7 @@ use crate::store::canvas::{Canvas, Strides};
 use crate::store::linear::read_only;
 use crate::store::update::Update;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 impl ForeignArray {
     /// Gathers a box that may hang over the array, dense along the axes in `order`, to memory.
@@ -148,16 +149,15 @@ impl ForeignArray {
             State::Creating(..) => None,
             State::Updating(_, changes) => {
                 if changes.is_none() {
-                    let update = Update::begin(&self.disk, &self.info.path)?;
+                    let update = Update::begin(&self.disk, &self.dir)?;
                     *changes = Some(Changes { update, chunks: HashSet::new() });
                 }
-                changes.as_ref().map(|c| c.update.dir().path().to_path_buf())
+                changes.as_ref().map(|c| Arc::clone(c.update.dir()))
             }
             State::Reading => return Err(read_only(&self.info)),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
-        let opened = update.as_ref().map(|dir| self.disk.open_dir(dir)).transpose()?;
-        let dir = opened.as_ref().unwrap_or(&self.dir);
+        let dir = update.as_deref().unwrap_or(&self.dir);
         let position = self.grid.linear_index(coords);
         lock(&self.torn).insert(position);
         let written = self.write_file(mover, dir, &key, place, len);
@@ -165,7 +165,7 @@ impl ForeignArray {
             lock(&self.torn).remove(&position);
         } else {
             // Half a chunk must not be committed, whatever the caller makes of the error.
-            let _ = self.disk.remove(&dir.path().join(&key));
+            let _ = self.disk.remove_beneath(dir, &key);
         }
         if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
             match written {
