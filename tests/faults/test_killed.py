@@ -39,11 +39,24 @@ def npy():
 def update():
     with oc.open("target.zarr", "r+") as array:
         array[...] = oc.open("source.zarr")
+def turn():
+    oc.transpose("source.npy", "target.npy", overwrite=True)
+def itself():
+    oc.transpose("target.npy", "target.npy", overwrite=True)
+def product():
+    A = oc.open("source.zarr")
+    (A @ A.T).save("target.zarr", tile=(100, 130), overwrite=True)
+def cholesky():
+    oc.linalg.cholesky(oc.open("positive.zarr")).save("target.npy", overwrite=True)
+def pair():
+    A = oc.open("source.zarr")
+    oc.save({"target.zarr": A + 1, "second.npy": A.sum(axis=0)}, overwrite=True)
 for line in sys.stdin:
     work, rule = line.split()
     pid = os.fork()
     if pid == 0:
-        oc.config(memory="4MiB")
+        # So little that a file is turned in two passes.
+        oc.config(memory="512KiB" if work in ("turn", "itself") else "4MiB")
         if rule != "none":
             _native.inject_faults(rule)
         os.write(1, b"%d\\n" % os.getpid())
@@ -91,6 +104,9 @@ class Nursery:
 @pytest.fixture
 def nursery(tmp_path: Path) -> Iterator[Nursery]:
     oc.asarray(VALUES).save(tmp_path / "source.zarr", tile=(64, 64))
+    oc.asarray(VALUES).save(tmp_path / "source.npy")
+    positive = VALUES[:300] @ VALUES[:300].T + np.eye(300)
+    oc.asarray(positive).save(tmp_path / "positive.zarr", tile=(64, 64))
     nursery = Nursery(tmp_path)
     yield nursery
     assert nursery.child.stdin is not None
@@ -172,3 +188,84 @@ def test_killed_at_an_operation(
                 assert nursery.run(work) != 0
             assert leftovers(tmp_path) == [], (kind, nth)
             assert check(tmp_path, work, target, True, 0, verify) == "new"
+
+
+# -- computing ---------------------------------------------------------------------------------
+
+COMPUTING = {
+    "turn": ["target.npy"],
+    "itself": ["target.npy"],
+    "product": ["target.zarr"],
+    "cholesky": ["target.npy"],
+    "pair": ["target.zarr", "second.npy"],
+}
+
+
+def put_old(directory: Path, work: str) -> None:
+    for name in COMPUTING[work]:
+        oc.asarray(OLD).save(
+            directory / name, tile=(100, 130) if ".zarr" in name else None, overwrite=True
+        )
+
+
+def sources(directory: Path) -> dict[Path, bytes]:
+    kept = ("source.zarr", "source.npy", "positive.zarr")
+    return {
+        p: p.read_bytes()
+        for name in kept
+        for p in [directory / name, *(directory / name).rglob("*")]
+        if p.is_file()
+    }
+
+
+@pytest.mark.parametrize("work", COMPUTING)
+def test_killed_while_computing(
+    tmp_path: Path, nursery: Nursery, verify: Verify, leftovers: Leftovers, work: str
+) -> None:
+    """At random moments and at steps of a commit: each result is the old or the new one, whole."""
+    chance = random.Random(f"{SEED} {work}")
+    print(f"OUTCROP_SEED={SEED}")
+    put_old(tmp_path, work)
+    if work == "turn":
+        with oc.config(memory="512KiB"):
+            plan = oc.plan(oc.open(tmp_path / "source.npy").T, tmp_path / "planned.npy")
+            assert len(plan._facts["passes"]) == 2
+    assert nursery.run(work) == 0
+    duration = 1.1 * nursery.seconds
+    names = COMPUTING[work]
+    new = {name: oc.open(tmp_path / name).compute() for name in names}
+    if work in ("turn", "itself"):
+        np.testing.assert_array_equal(new["target.npy"], (VALUES if work == "turn" else OLD).T)
+    intact = sources(tmp_path)
+    steps = [
+        f"{kind}:{nth}:kill:once"
+        for kind in ("sync", "rename", "remove")
+        for nth in (1, 2, 3, 4, 6)
+    ]
+    steps += [f"write:{nth}:kill:once" for nth in (1, 5, 30, 60)]
+    outcomes = []
+    for moment in [*steps, *(chance.uniform(0, duration) for _ in range(max(KILLS // 3, 1)))]:
+        put_old(tmp_path, work)
+        if isinstance(moment, str):
+            status = nursery.run(work, moment)
+        else:
+            status = nursery.run(work, kill_after=moment)
+        assert sources(tmp_path) == intact
+        for name in names:
+            assert verify(tmp_path / name) == [], (moment, name)
+            found = oc.open(tmp_path / name).compute()
+            is_new = np.array_equal(found, new[name])
+            assert is_new or np.array_equal(found, OLD), (moment, name, "a mix")
+            assert is_new or status == -signal.SIGKILL
+            outcomes.append("new" if is_new else "old")
+        if chance.random() < 0.3:
+            put_old(tmp_path, work)
+            assert nursery.run(work) == 0
+            assert leftovers(tmp_path) == [], moment
+            for name in names:
+                np.testing.assert_array_equal(oc.open(tmp_path / name).compute(), new[name])
+    print(work, outcomes)
+    assert {"old", "new"} <= set(outcomes)
+    put_old(tmp_path, work)
+    assert nursery.run(work) == 0
+    assert leftovers(tmp_path) == []

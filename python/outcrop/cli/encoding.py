@@ -1,6 +1,8 @@
 """How an existing Zarr array is encoded, so that a copy can be encoded alike."""
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,9 @@ from outcrop.array import Array
 from outcrop.errors import CorruptArrayError
 
 __all__ = ["Encoding", "encoding_of", "is_array"]
+
+_LARGEST = 64 << 20
+"""Bytes of metadata; the compiled core reads no more either."""
 
 
 @dataclass(frozen=True)
@@ -33,23 +38,38 @@ def encoding_of(array: Array) -> Encoding | None:
         return None
     if array.format == "zarr":
         return Encoding(3, None)
-    if (array.path / "zarr.json").exists():
-        return Encoding(3, _read(array.path / "zarr.json").get("codecs"))
-    meta = _read(array.path / ".zarray")
+    if (meta := _read(array.path / "zarr.json")) is not None:
+        return Encoding(3, meta.get("codecs"))
+    meta = _read(array.path / ".zarray") or {}
     compressor = meta.get("compressor")
     return Encoding(2, [*(meta.get("filters") or []), *([compressor] if compressor else [])])
 
 
 def is_array(path: Path) -> bool:
     """Whether a directory is a Zarr array, of whatever kind, and not a group or something else."""
-    if (path / "zarr.json").exists():
-        return _read(path / "zarr.json").get("node_type") != "group"
+    if (meta := _read(path / "zarr.json")) is not None:
+        return meta.get("node_type") != "group"
     return (path / ".zarray").exists()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any] | None:
+    """A metadata file, which nobody vouches for; None where there is none."""
     try:
-        meta = json.loads(path.read_bytes())
+        # No link is followed below an array, and no named pipe waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except OSError as error:
+        what = f"{path}: cannot read the file: {error.strerror}"
+        raise CorruptArrayError(what, errno=error.errno) from None
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise CorruptArrayError(f"{path}: it is not a regular file")
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise CorruptArrayError(f"{path}: more than {_LARGEST} bytes long, which cannot be")
+    try:
+        meta = json.loads(text)
     except ValueError as error:
         raise CorruptArrayError(f"{path}: is not JSON: {error}") from None
     return meta if isinstance(meta, dict) else {}

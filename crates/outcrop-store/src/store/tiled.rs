@@ -700,6 +700,12 @@ impl Store for TiledArray {
                 }
             }
         }
+        // What was opened for reading is changed here all the same, by a writer like any other.
+        let _writer = match &*lock(&self.state) {
+            State::Updating(..) => None,
+            _ => Some(Writer::enter(&self.dir, &self.info.path)?),
+        };
+        Found::look(&self.disk, &self.dir, &self.grid)?.settle(&self.disk, &self.dir, &|i| self.key_at(i))?;
         let mut update = Update::begin(&self.disk, &self.dir)?;
         let (bytes, json) = self.encode_metadata();
         let files = vec![(INDEX_FILE, bytes.unwrap_or_default()), (METADATA_FILE, json)];
