@@ -66,8 +66,15 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
         Err(e) => return Err(Error::io(path, "open", e)),
     };
     match what {
-        As::Found | As::Zarr if found.is_dir() => open_zarr(disk, path, writable, false),
-        As::Accepted if found.is_dir() => open_zarr(disk, path, writable, true),
+        As::Found | As::Zarr | As::Accepted if found.is_dir() => {
+            match open_zarr(disk, path, writable, matches!(what, As::Accepted)) {
+                // Put aside since it was looked for.
+                Err(error) if is_missing(&error) && !path.exists() => {
+                    open_aside(disk, path, what, writable).unwrap_or(Err(error))
+                }
+                other => other,
+            }
+        }
         As::Zarr => Err(Error::unsupported(path, "is a file; a Zarr array is a directory")),
         _ if found.is_dir() => Err(Error::unsupported(path, "is a directory, not a file")),
         As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),

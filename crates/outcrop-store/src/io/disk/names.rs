@@ -74,7 +74,11 @@ impl Disk {
             let is_dir = from.symlink_metadata()?.is_dir();
             if !is_dir {
                 match std::fs::hard_link(from, to) {
-                    Ok(()) => return std::fs::remove_file(from),
+                    Ok(()) => {
+                        return std::fs::remove_file(from).inspect_err(|_| {
+                            let _ = std::fs::remove_file(to);
+                        });
+                    }
                     // No second names here: a look beforehand is the next best.
                     Err(e) if is_lacking(&e) || e.raw_os_error() == Some(libc::EMLINK) => {}
                     Err(e) => return Err(e),
