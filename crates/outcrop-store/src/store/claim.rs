@@ -9,6 +9,7 @@
 //! Publishing is one rename (or one exchange of names, where an old array is replaced), so that a
 //! reader sees the old array or the new one.
 
+use super::group::Renewal;
 use crate::error::{Error, Result};
 use crate::io::disk::{Disk, parent_of, remove_tree};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -128,6 +129,7 @@ impl Claim {
             Kind::Directory => self.path.clone(),
             Kind::File => self.file_path(),
         };
+        let renewal = Renewal::begin(&self.disk, &self.target)?;
         let replaces = self.overwrite && self.target.symlink_metadata().is_ok();
         if replaces {
             if kind == Kind::File {
@@ -147,6 +149,7 @@ impl Claim {
             undone?;
             return Err(error);
         }
+        renewal.finish(&self.target);
         // What was replaced, or the empty directory around a file, goes now; if it cannot, the next
         // run that writes here removes it.
         let _ = self.disk.remove(&self.path);
