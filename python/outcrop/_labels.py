@@ -194,7 +194,7 @@ def _element(given: Any, dtype: np.dtype[Any]) -> np.generic:
         raise InvalidTypeError(f"fill_value must be a number, got {given!r}")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        element = array.astype(dtype)[()]
+        element: Any = array.astype(dtype)[()]
     if dtype.kind in "biu":
         fits = element.item() == array.item()
     else:

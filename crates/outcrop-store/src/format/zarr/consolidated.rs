@@ -148,7 +148,7 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
                 depth -= 1;
                 at += 1;
             }
-            b'}' | b']' | b',' => {
+            b'}' | b']' | b',' if depth == 0 => {
                 return (at > start).then_some(text[start..at].trim_ascii_end().len() + start);
             }
             _ => at += 1,
