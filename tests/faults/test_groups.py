@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import _native
 
 zarr = pytest.importorskip("zarr")
 xr = pytest.importorskip("xarray")
@@ -38,6 +37,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::outcrop.errors.OutcropWarning")
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Consolidated metadata")
+        # What a kill leaves behind until the next run, such as zarr.json.new.
+        warnings.filterwarnings("ignore", message="Object at .* is not recognized")
         warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
         yield
 
@@ -70,7 +71,8 @@ def check(root: Path, array: Path, expected: list[np.ndarray]) -> np.ndarray:
     np.testing.assert_array_equal(found, oc.open(array).compute())
     assert any(found.shape == e.shape and (found == e).all() for e in expected)
     assert group.attrs["title"] == "as it was"
-    opened = xr.open_zarr(root, group=array.parent.relative_to(root).as_posix())
+    inner = None if array.parent == root else array.parent.relative_to(root).as_posix()
+    opened = xr.open_zarr(root, group=inner)
     np.testing.assert_array_equal(opened["a"].values, found)
     np.testing.assert_array_equal(opened["b"].values, OLD)
     return found
@@ -139,7 +141,6 @@ def test_faults(
     tmp_path: Path, version: int, how: str, inject: Inject, outcome: Outcome, leftovers: Leftovers
 ) -> None:
     """Every operation fails in turn."""
-    _native.inject_faults("none:1:eio:once") if False else None
     for operation, error in (("write", "enospc"), ("sync", "eio"), ("rename", "eio"),
                              ("create", "enospc"), ("remove", "eio")):  # fmt: skip
         for n in range(1, 8):
@@ -149,7 +150,8 @@ def test_faults(
                 failed = outcome(lambda array=array: replace(array))
             found = check(root, array, [OLD, NEW])
             assert failed is None or found.shape == OLD.shape, (operation, n)
-            assert leftovers(root) == [] or how == "always"
+            # What cannot be removed is removed by the next run.
+            assert leftovers(root) == [] or operation == "remove"
             replace(array)
             check(root, array, [NEW])
             assert leftovers(root) == []

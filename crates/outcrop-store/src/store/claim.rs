@@ -11,6 +11,7 @@
 
 use super::group::Renewal;
 use crate::error::{Error, Result};
+use crate::format::zarr::consolidated;
 use crate::io::disk::{Disk, parent_of, remove_tree};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -190,13 +191,9 @@ fn take_over(old: &Path, new: &Path) -> Result<()> {
 
 /// Whether a directory is a Zarr array, of any kind that is not a group.
 fn is_array(dir: &Path) -> bool {
-    let node = || -> Option<String> {
-        let text = std::fs::read(dir.join("zarr.json")).ok()?;
-        let document: serde_json::Value = serde_json::from_slice(&text).ok()?;
-        Some(document.get("node_type")?.as_str()?.to_owned())
-    };
     // What cannot be read is no group for certain: metadata that is damaged may be replaced.
-    let v3 = dir.join("zarr.json").is_file() && node().as_deref() != Some("group");
+    let is_group = || std::fs::read(dir.join("zarr.json")).is_ok_and(|json| consolidated::is_group(&json));
+    let v3 = dir.join("zarr.json").is_file() && !is_group();
     v3 || dir.join(".zarray").is_file()
 }
 

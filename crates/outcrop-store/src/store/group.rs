@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The most bytes of consolidated metadata that are read.
 const MOST: u64 = 256 << 20;
 
-/// A group above an array that has consolidated metadata.
+/// A group above an array that has consolidated metadata, or what a run that was killed has left of it.
 struct Group {
     dir: PathBuf,
     /// The array's path in it, with `/` between names.
@@ -74,7 +74,8 @@ fn groups_above(target: &Path) -> Result<Vec<Group>> {
         }
         let v3 = content(&v3)?.filter(|json| removed(json).is_some());
         let v2 = content(&v2)?;
-        if v3.is_some() || v2.is_some() {
+        let is_left = || [METADATA_FILE, CONSOLIDATED_V2].iter().any(|name| left_behind(dir, name).exists());
+        if v3.is_some() || v2.is_some() || is_left() {
             found.push(Group { dir: dir.into(), key: key.clone(), v3, v2 });
         }
         let Some(name) = dir.file_name() else { break };
@@ -82,6 +83,11 @@ fn groups_above(target: &Path) -> Result<Vec<Group>> {
     }
     found.reverse();
     Ok(found)
+}
+
+/// Where a group's file is written before it takes its place.
+fn left_behind(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.new"))
 }
 
 impl Group {
@@ -149,7 +155,7 @@ impl Renewal {
         for group in &renewal.groups {
             // Nobody else is at work: left by a run that was killed.
             for name in [METADATA_FILE, CONSOLIDATED_V2] {
-                disk.remove(&group.dir.join(format!("{name}.new")))?;
+                disk.remove(&left_behind(&group.dir, name))?;
             }
             if let Some(bare) = group.v3.as_deref().and_then(removed) {
                 replace(disk, &group.dir.join(METADATA_FILE), &bare)?;

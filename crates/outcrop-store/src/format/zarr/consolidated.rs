@@ -12,6 +12,12 @@ const MEMBER: &str = "consolidated_metadata";
 /// A copy in consolidated metadata: its key, and the JSON that belongs there, or none.
 pub type Entry<'a> = (String, Option<&'a [u8]>);
 
+/// Whether a `zarr.json` is that of a group.
+pub fn is_group(json: &[u8]) -> bool {
+    let found = members(json, 0).unwrap_or_default().into_iter().find(|m| m.key == "node_type");
+    found.is_some_and(|member| &json[member.value] == b"\"group\"")
+}
+
 /// A group's `zarr.json` without consolidated metadata; `None` where it has none.
 pub fn removed(group_json: &[u8]) -> Option<Vec<u8>> {
     let members = members(group_json, 0)?;
