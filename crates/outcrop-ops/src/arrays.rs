@@ -17,7 +17,7 @@ pub enum Target {
         /// Shape of a tile.
         tile: Option<Dims>,
         /// What goes with its elements.
-        labels: Labels,
+        labels: Box<Labels>,
     },
     /// An array that is there.
     Store(Arc<dyn Store>),

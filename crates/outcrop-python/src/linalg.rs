@@ -237,7 +237,7 @@ impl Wish<'_> {
             Wish::Store(store) => Ok(Target::Store(store.inner(py)?.1)),
             Wish::New(tile, labels) => Ok(Target::New {
                 tile: tile.as_ref().map(|t| t.as_slice().into()),
-                labels: labels_of(py, labels)?,
+                labels: Box::new(labels_of(py, labels)?),
             }),
         }
     }

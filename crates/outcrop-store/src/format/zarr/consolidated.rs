@@ -168,6 +168,7 @@ fn value_end(text: &[u8], start: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     fn parsed(text: &[u8]) -> Value {
@@ -219,6 +220,20 @@ mod tests {
         ] {
             assert_eq!(removed(text.as_bytes()), None, "{text}");
             assert_eq!(renewed(text.as_bytes(), &[("x".into(), Some(b"1"))]), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_texts_never_panic(at in 0usize..200, byte in any::<u8>(), cut in 0usize..200) {
+            let group = json!({ "attributes": { "a": ["}\\\",", -1.5] }, "consolidated_metadata": {
+                "metadata": { "x": { "shape": [1, 2] }, "sub/y": {} } }, "node_type": "group" });
+            let mut text = group.to_string().into_bytes();
+            text.truncate(text.len() - cut.min(text.len() - 1));
+            let at = at % text.len();
+            text[at] = byte;
+            let _ = (is_group(&text), removed(&text), renewed(&text, &[("x".into(), None)]));
+            let _ = renewed_v2(&text, &[("x".into(), Some(b"{}"))]);
         }
     }
 }
