@@ -8,6 +8,7 @@ from typing import Any
 
 from outcrop import _native
 from outcrop._checks import StrPath, check_path
+from outcrop._labels import Labels
 from outcrop._lazy import Progress
 from outcrop._save import create_store, sketch
 from outcrop._store import StoreSource
@@ -37,7 +38,7 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
             source.dtype,
             codecs=None,
             zarr_format=3,
-            attributes=None,
+            labels=Labels(),
             overwrite=False,
             **options,
         )
@@ -46,6 +47,9 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
         copied = StoreSource(store, "r+")
         # They say what the axes are, and what of them holds goes with the result.
         copied._attributes = source._attributes
+        copied.zarr_format = source.zarr_format
+        copied.dimension_names = source.dimension_names
+        copied.fill_value = source.fill_value
         try:
             yield Array(copied, view.of_box())
         finally:
@@ -58,7 +62,7 @@ def bridge_sketch(source: StoreSource, view: View, directory: StrPath) -> _nativ
     """What would be made in the directory, for plans."""
     name, options = _as_it_lies(source)
     path = Path(_directory(directory)) / name
-    return sketch(str(path), view.box[1], source.dtype, **options)
+    return sketch(str(path), view.box[1], source.dtype, labels=Labels(), **options)
 
 
 def _as_it_lies(source: StoreSource) -> tuple[str, dict[str, Any]]:

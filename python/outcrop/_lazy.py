@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Computation", "ComputedSource", "Operand", "Target"]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
-"""A store, or the tile (None: any) and the attributes (JSON) of a Zarr array that will be made."""
+"""A store, or the tile (None: any) and the labels (JSON) of a Zarr array that will be made."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 

@@ -25,6 +25,9 @@ class Store:
     closed: bool
     torn: bool  # whether an assignment ended before it was complete: then it is not to be committed
     attributes: str  # JSON object: Zarr's attributes, what an image's metadata says
+    zarr_format: int | None  # 2 or 3; None of what is no Zarr array, as are the next two
+    dimension_names: list[str | None] | None
+    fill_value: bytes | None  # an element, little-endian
     stored_bytes: int  # bytes of the files
 
     def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
@@ -68,7 +71,7 @@ def create(
     order: str,  # "C" or "F"; npy and raw only
     codecs: str | None,  # zarr only: JSON list of Zarr v3 codecs; None: bytes + crc32c
     zarr_format: int,  # 3, or 2 together with codecs
-    attributes: str,  # JSON object
+    labels: str,  # JSON object: attributes, dimension_names, fill_value
     overwrite: bool,
 ) -> Store: ...
 def open_file(
@@ -337,6 +340,7 @@ def sketch(
     tile: Sequence[int] | None,
     order: str,
     offset: int,  # bytes before the first element
+    labels: str,  # as for create, and where the array will stand: place
 ) -> Store:
     """A target for `plan_copy`, of which nothing is made."""
 

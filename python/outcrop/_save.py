@@ -1,13 +1,13 @@
 """Writing an array of any kind to disk."""
 
 import errno
-import json
 import math
 import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +17,7 @@ from outcrop import _native
 from outcrop._beside import check_replaced
 from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
+from outcrop._labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop._lazy import ComputedSource, Progress
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource, Source, filler, fitting_tile
@@ -26,11 +27,10 @@ from outcrop.errors import (
     ArrayNotFoundError,
     BudgetError,
     InvalidArgumentError,
-    InvalidTypeError,
     OutcropWarning,
     StorageError,
 )
-from outcrop.formats import check_format, family_of, format_of, turned_orientation
+from outcrop.formats import family_of, format_for, turned_orientation
 from outcrop.views import View
 
 __all__ = [
@@ -69,14 +69,17 @@ def create_store(
     format: str | None,
     order: str,
     codecs: Codecs | None,
-    zarr_format: int,
-    attributes: Mapping[str, Any] | None,
+    zarr_format: int | None,
+    labels: Labels,
     overwrite: bool,
 ) -> _native.Store:
-    """Check what belongs to which format, and make a store that is not visible yet."""
+    """Check what belongs to which format, and make a store that is not visible yet.
+
+    `labels` are those of the new array, as `labels_of_new` has them.
+    """
     name = check_path(path)
     check_dtype(dtype)
-    format = check_format(format or format_of(name))
+    format = format_for(name, format)
     family = family_of(format)
     order = check_order(order)
     if order != "C" and (family or format == "zarr"):
@@ -86,17 +89,19 @@ def create_store(
         given: dict[str, object] = {
             "tile": tile,
             "codecs": codecs,
-            "zarr_format": zarr_format != 3,
+            "zarr_format": zarr_format not in (None, 3),
         }
-        given |= {} if family else {"attributes": attributes}
         for option, value in given.items():
             if value:
                 raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
     ensure_configured()
     if family:
         with _naming_target(name):
-            return family.create(name, format, shape, dtype, attributes or {}, bool(overwrite))
-    listed = expand_codecs(codecs, dtype, zarr_format)
+            return family.create(
+                name, format, shape, dtype, labels.attributes or {}, bool(overwrite)
+            )
+    version = zarr_format or 3
+    listed = expand_codecs(codecs, dtype, version)
     tiled = _tile(tile, shape, dtype, format)
     with _naming_target(name):
         return _native.create(
@@ -106,9 +111,9 @@ def create_store(
             dtype.name,
             tiled,
             order,
-            None if listed is None else _json(listed, "codecs"),
-            zarr_format,
-            _json(dict(attributes or {}), "attributes"),
+            None if listed is None else as_json(listed, "codecs"),
+            version,
+            labels.json(),
             bool(overwrite),
         )
 
@@ -134,8 +139,12 @@ def _naming_target(path: str) -> Iterator[None]:
         raise
 
 
-def carried(source: Source, view: View, format: str) -> dict[str, Any]:
-    """Those attributes of a source that go with a view of it that is saved."""
+def carried(source: Source, view: View, format: str) -> Labels:
+    """Those labels of a source that go with a view of it that is saved.
+
+    Names go with their axes; an axis that is new has none. Zero is the fill value of every array
+    of Zarr 3, and says nothing.
+    """
     attributes = source.attributes
     # How to show pixels that lie otherwise now.
     if (orientation := turned_orientation(attributes, view)) is not None:
@@ -144,9 +153,16 @@ def carried(source: Source, view: View, format: str) -> dict[str, Any]:
         attributes.pop("orientation", None)
     family = family_of(format)
     if family is None:
-        return attributes if format == "zarr" else {}
+        if format != "zarr":
+            return Labels()
+        names: tuple[str | None, ...] | None = None
+        if (own := source.dimension_names) is not None:
+            names = tuple(own[axis] if isinstance(axis, int) else None for axis in view.axes)
+        labels = Labels(attributes, names, source.fill_value)
+        plain = labels.fills_with_zeros and source.zarr_format == 3
+        return replace(labels, fill_value=None) if plain else labels
     axes = view.turn and view.turn[0]
-    return family.carried(format, view.shape, source.dtype, attributes, axes=axes)
+    return Labels(family.carried(format, view.shape, source.dtype, attributes, axes=axes))
 
 
 def sketch(
@@ -157,16 +173,18 @@ def sketch(
     tile: ShapeLike | None,
     format: str | None,
     order: str,
-    attributes: Mapping[str, Any] | None = None,
+    labels: Labels,
 ) -> _native.Store:
     """What `create_store` would make, for plans."""
-    format = check_format(format or format_of(path))
+    format = format_for(path, format)
     ensure_configured()
     offset = _NPY_METADATA if format == "npy" else 0
     if family := family_of(format):
-        offset = family.offset(path, format, shape, dtype, attributes or {})
+        offset = family.offset(path, format, shape, dtype, labels.attributes or {})
     tiled = _tile(tile, shape, dtype, format)
-    return _native.sketch(path, format, shape, dtype.name, tiled, check_order(order), offset)
+    return _native.sketch(
+        path, format, shape, dtype.name, tiled, check_order(order), offset, labels.json(path)
+    )
 
 
 def _tile(
@@ -175,13 +193,6 @@ def _tile(
     """The tile that is wanted, or one that fits memory; None where there are no tiles."""
     checked = check_tile(tile, shape)
     return fitting_tile(shape, dtype) if checked is None and format == "zarr" else checked
-
-
-def _json(value: Any, name: str) -> str:
-    try:
-        return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidTypeError(f"{name} cannot be written as JSON: {error}") from None
 
 
 def save(
@@ -194,15 +205,28 @@ def save(
     order: str,
     overwrite: bool,
     codecs: Codecs | None,
-    zarr_format: int,
+    zarr_format: int | None,
     progress: Progress | None,
+    attributes: Mapping[str, Any] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    fill_value: Any = None,
 ) -> StoreSource:
     """Write a view to a new array on disk and open that."""
     source.check_open()
     name = check_path(path)
-    format = check_format(format or format_of(name))
+    format = format_for(name, format)
     source, view = source.narrowed(view)
-    attributes = carried(source, view, format)
+    wishes = checked_labels(
+        name,
+        format,
+        view.shape,
+        source.dtype,
+        attributes=attributes,
+        dimension_names=dimension_names,
+        fill_value=fill_value,
+    )
+    along = carried(source, view, format)
+    version, labels = labels_of_new(name, format, view.shape, zarr_format, wishes, along)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
     base = source.base
@@ -218,7 +242,7 @@ def save(
             computed = source
         planned: _native.Plan | None = None
         if computed is not None and format == "zarr" and order == "C":
-            planned = _plan(computed, check_tile(tile, view.shape))
+            planned = _plan(computed, check_tile(tile, view.shape), labels.json(name))
             # The tiles in which it is computed are those that are stored.
             if tile is None and planned is not None:
                 tile = planned.output_tile
@@ -230,8 +254,8 @@ def save(
             format=format,
             order=order,
             codecs=codecs,
-            zarr_format=zarr_format,
-            attributes=attributes,
+            zarr_format=version if format == "zarr" else zarr_format,
+            labels=labels,
             overwrite=overwrite,
         )
         try:
@@ -241,7 +265,8 @@ def save(
                     source = result if source is base else source
                 move(source, view, target, progress)
             else:
-                _compute(computed, planned if target.format == "zarr" else None, target, progress)
+                own = planned if target.format == "zarr" else None
+                _compute(computed, own, target, progress, labels)
             if not target.committed:
                 target.commit()
         except BaseException:
@@ -295,10 +320,10 @@ def naming_tiles(source: Source, target: _native.Store) -> Iterator[None]:
         ) from None
 
 
-def _plan(source: ComputedSource, tile: tuple[int, ...] | None) -> _native.Plan | None:
+def _plan(source: ComputedSource, tile: tuple[int, ...] | None, labels: str) -> _native.Plan | None:
     """The plan for a new Zarr array; None where its tiles are too large to compute in."""
     try:
-        return source.computation.plan((tile, "{}"))
+        return source.computation.plan((tile, labels))
     except BudgetError:
         if tile is None:
             raise
@@ -310,12 +335,15 @@ def _compute(
     plan: _native.Plan | None,
     target: _native.Store,
     progress: Progress | None,
+    labels: Labels,
 ) -> None:
+    # What is zero and not stored would be read as something else.
+    is_left_out = source.computation.leaves_zeros and not labels.fills_with_zeros
     if plan is None:
         # The target's tiles may be too large to compute in; others need not be.
         with suppress(BudgetError):
             plan = source.computation.plan(target)
-    if plan is not None and not goes_aside(plan.output_tile, target):
+    if plan is not None and not is_left_out and not goes_aside(plan.output_tile, target):
         source.run(plan, target, progress)
         return
     # It is computed in tiles of its own first.
@@ -323,7 +351,7 @@ def _compute(
     try:
         made = source.made(part_of(progress, 0.0, share))
     except BudgetError:
-        if plan is None:
+        if plan is None or is_left_out:
             raise
         source.run(plan, target, progress)
         return

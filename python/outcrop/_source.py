@@ -49,6 +49,9 @@ class Source(ABC):
     path: Path | None = None
     writable: bool = False
     read_only_reason: str = ""
+    zarr_format: int | None = None
+    dimension_names: tuple[str | None, ...] | None = None
+    fill_value: np.generic | None = None
 
     @property
     def base(self) -> "Source":
@@ -292,6 +295,10 @@ class ConjugateSource(Source):
         self.layout = source.layout
         self.format = source.format
         self.path = source.path
+        self.zarr_format = source.zarr_format
+        self.dimension_names = source.dimension_names
+        if source.fill_value is not None:
+            self.fill_value = np.conjugate(source.fill_value)
 
     @property
     def base(self) -> Source:

@@ -59,6 +59,11 @@ class StoreSource(Source):
         self.tile = tuple(store.tile)
         self.layout = store.layout
         self.format = store.format
+        self.zarr_format = store.zarr_format
+        names, fill = store.dimension_names, store.fill_value
+        self.dimension_names = None if names is None else tuple(names)
+        if fill is not None:
+            self.fill_value = np.frombuffer(fill, self.dtype)[0]
         # The compiled core gives names that are no text with other characters in them.
         self.path = Path(store.path if path is None else path)
         self.offset = offset

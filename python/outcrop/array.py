@@ -4,7 +4,7 @@ import html
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -242,6 +242,29 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return self._source.attributes
 
     @property
+    def dimension_names(self) -> tuple[str | None, ...] | None:
+        """The names of the axes, each with its axis; None where there are none.
+
+        Those of a Zarr array, version 2 included, where xarray keeps them as an attribute.
+
+        Examples
+        --------
+        >>> with oc.create("sea.zarr", (2, 3, 4), dimension_names=("time", "y", "x")) as A:
+        ...     A[...] = 1
+        >>> oc.open("sea.zarr")[0, :, None].T.dimension_names
+        ('x', None, 'y')
+        """
+        names = self._source.dimension_names
+        if names is None:
+            return None
+        return tuple(names[a] if isinstance(a, int) else None for a in self._view.axes)
+
+    @property
+    def fill_value(self) -> Any:
+        """What elements are that were never written, where a Zarr array says so, else None."""
+        return self._source.fill_value
+
+    @property
     def writable(self) -> bool:
         """Whether elements can be assigned."""
         return self._source.writable
@@ -381,7 +404,10 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         order: str = "C",
         overwrite: bool = False,
         codecs: Codecs | None = None,
-        zarr_format: int = 3,
+        zarr_format: int | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        dimension_names: Sequence[str | None] | None = None,
+        fill_value: Any = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> "Array":
         """Write the array to disk, where it appears all at once when it is complete.
@@ -405,16 +431,23 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             Zarr only: a short word such as ``"zstd"``, ``"gzip:6"`` or ``"blosc:lz4:5"``, or
             codecs as in ``zarr.json`` (in version 2, a compressor as in ``.zarray``). Default:
             bytes, then crc32c.
-        zarr_format : {3, 2}
-            Zarr only: the version of Zarr.
+        zarr_format : {3, 2}, optional
+            Zarr only: the version of Zarr. Default: that of the group in which the array will
+            stand, else 3.
+        attributes, dimension_names, fill_value : optional
+            As for `outcrop.create`, in place of those that go with the array. Those are, of an
+            array on disk or a view of it: its attributes, its fill value, and the names of its
+            axes, each with its axis. An axis that is new has no name; a name that arrays beside
+            the new one have for another extent gets the array's own in front. What is computed
+            has none of them.
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
 
         Returns
         -------
         Array
-            The result, opened for reading. Zarr's attributes go with it; to images, those that
-            hold for the result.
+            The result, opened for reading. To images, those attributes go that hold for the
+            result; to npy and raw files none.
 
         Raises
         ------
@@ -440,6 +473,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             overwrite=overwrite,
             codecs=codecs,
             zarr_format=zarr_format,
+            attributes=attributes,
+            dimension_names=dimension_names,
+            fill_value=fill_value,
             progress=progress,
         )
         return Array(result)

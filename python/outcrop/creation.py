@@ -1,7 +1,7 @@
 """Where arrays come from."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from outcrop._checks import (
     unmasked,
 )
 from outcrop._codecs import Codecs
+from outcrop._labels import Labels, checked_labels, labels_of_new
 from outcrop._save import create_store
 from outcrop._source import FunctionSource, MemorySource
 from outcrop._store import StoreSource
@@ -34,8 +35,10 @@ from outcrop.errors import (
 from outcrop.formats import (
     check_format,
     family_of,
+    format_for,
     format_of,
     is_self_described,
+    other_format,
     recognised,
     same_format,
 )
@@ -142,6 +145,8 @@ def open(
                 raise InvalidArgumentError(f"{name}: is a {store.format} file, and not {format}")
         elif page:
             raise InvalidArgumentError(f"{name}: page= is for TIFF files")
+        elif format is None and (found := other_format(name)):
+            raise UnsupportedError(f"{name}: {found}")
         else:
             store = _native.open(name, mode, format, None, None, 0, "C")
         return Array(StoreSource(store, mode, path=name, page=int(page)))
@@ -185,8 +190,10 @@ def create(
     format: str | None = None,
     order: str = "C",
     codecs: Codecs | None = None,
-    zarr_format: int = 3,
+    zarr_format: int | None = None,
     attributes: Mapping[str, Any] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    fill_value: Any = None,
     overwrite: bool = False,
 ) -> Array:
     """Make a new array on disk, filled by assignment.
@@ -194,7 +201,7 @@ def create(
     It becomes visible, all at once, when it is closed: by `Array.close`, at the end of its
     ``with``, when nothing refers to it any more, or when the interpreter exits normally. An
     exception inside the ``with``, or one that ends a script, leaves nothing. Elements that were
-    never assigned are zero.
+    never assigned are zero, or `fill_value`.
 
     Parameters
     ----------
@@ -218,8 +225,9 @@ def create(
         Zarr only: a short word such as ``"zstd"``, ``"gzip:6"`` or ``"blosc:lz4:5"``, or codecs
         as in ``zarr.json`` (in version 2, a compressor as in ``.zarray``). Default: bytes, then
         crc32c.
-    zarr_format : {3, 2}
-        Zarr only: the version of Zarr.
+    zarr_format : {3, 2}, optional
+        Zarr only: the version of Zarr. Default: that of the group in which the array will stand,
+        else 3.
     attributes : mapping, optional
         Zarr: what to keep beside the array, as JSON. PGM, PPM, PAM: ``maxval``, and for PAM
         ``tupltype``. TIFF: ``photometric``, ``planarconfig`` (``"separate"`` for an array of
@@ -227,6 +235,12 @@ def create(
         ``resolutionunit`` and ``orientation``, with the names of the package ``tifffile``; and
         the texts ``description``, ``documentname``, ``pagename``, ``make``, ``model``,
         ``datetime``, ``artist``, ``hostcomputer`` and ``copyright``.
+    dimension_names : sequence of str or None, optional
+        Zarr only: a name or None for every axis. Default: in a group, where xarray needs them,
+        names with the array's own in front (``"NAME_dim_0"``); elsewhere none.
+    fill_value : scalar, optional
+        Zarr only: what elements are that were never assigned. Default: zero, which programs that
+        mask fill values do not mask.
     overwrite : bool
         Whether to replace an array that stands there. It stays until the new one is closed.
 
@@ -258,16 +272,29 @@ def create(
            [1., 1.]], dtype=float32)
     """
     kind = check_dtype(dtype)
+    extents = check_shape(shape, kind)
+    name = check_path(path)
+    format = format_for(name, format)
+    wishes = checked_labels(
+        name,
+        format,
+        extents,
+        kind,
+        attributes=attributes,
+        dimension_names=dimension_names,
+        fill_value=fill_value,
+    )
+    version, labels = labels_of_new(name, format, extents, zarr_format, wishes, Labels())
     store = create_store(
         path,
-        check_shape(shape, kind),
+        extents,
         kind,
         tile=tile,
         format=format,
         order=order,
         codecs=codecs,
-        zarr_format=zarr_format,
-        attributes=attributes,
+        zarr_format=version if format == "zarr" else zarr_format,
+        labels=labels,
         overwrite=overwrite,
     )
     return Array(StoreSource(store, "r+"))

@@ -9,6 +9,7 @@ from typing import Any
 from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
+from outcrop._labels import Labels, labels_of_new
 from outcrop._lazy import ComputedSource
 from outcrop._save import carried, naming_tiles, sketch
 from outcrop._sizes import format_bytes, format_shape
@@ -25,7 +26,7 @@ from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.drawing import Edge, Item, drawn
 from outcrop.expressions.run import Planned
 from outcrop.expressions.saving import check_direct, planned, planned_target
-from outcrop.formats import check_format, format_of
+from outcrop.formats import format_for
 from outcrop.views import View
 
 __all__ = ["ExpressionPlan", "MovementPlan", "Plan", "plan"]
@@ -421,7 +422,7 @@ def _movement(
             "planned in this version"
         )
     path = "planned.zarr" if target is None else check_path(target)
-    format = check_format(format or format_of(path))
+    format = format_for(path, format)
     if check_order(order) != "C" and format not in ("npy", "raw"):
         raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
     if tile is not None and format != "zarr":
@@ -433,7 +434,9 @@ def _movement(
         tile=tile,
         format=format,
         order=order,
-        attributes=carried(source, view, format),
+        labels=labels_of_new(
+            path, format, view.shape, None, Labels(), carried(source, view, format)
+        )[1],
     )
     near, seen, bridge = source.store, view, None
     if via is not None:

@@ -13,13 +13,14 @@ from outcrop._beside import check_replaced
 from outcrop._bridge import bridge_sketch, bridged
 from outcrop._checks import ShapeLike, StrPath, check_path
 from outcrop._codecs import Codecs
+from outcrop._labels import Labels, labels_of_new
 from outcrop._lazy import Progress
 from outcrop._save import carried, create_store, naming_tiles, part_of
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.creation import open
 from outcrop.errors import AxisError, InvalidArgumentError, InvalidTypeError
-from outcrop.formats import check_format, format_of, picture_axes
+from outcrop.formats import format_for, picture_axes
 
 __all__ = [
     "deliver",
@@ -452,9 +453,11 @@ def _check_target(
     """Find out what stands in the way of the result before anything is copied to another disk."""
     source, view = turned._source, turned._view
     name = check_path(target)
-    format = check_format(format or format_of(name))
+    format = format_for(name, format)
     if overwrite and isinstance(source, StoreSource):
         check_replaced(source, name)
+    along = carried(source, view, format)
+    version, labels = labels_of_new(name, format, turned.shape, None, Labels(), along)
     store = create_store(
         name,
         turned.shape,
@@ -463,8 +466,8 @@ def _check_target(
         format=format,
         order=order,
         codecs=codecs,
-        zarr_format=3,
-        attributes=carried(source, view, format),
+        zarr_format=version,
+        labels=labels,
         overwrite=overwrite,
     )
     try:
@@ -482,5 +485,5 @@ def target_tile(turned: Array, target: StrPath, format: str | None) -> tuple[int
     None where the default is as good.
     """
     tiled = turned.format in ("zarr", "zarr-foreign")
-    wanted = format or format_of(check_path(target))
+    wanted = format_for(check_path(target), format)
     return turned.tile if tiled and wanted == "zarr" and turned.size else None

@@ -52,7 +52,8 @@ USAGE = [
     (["info", "a.raw:shape=3,4,dtype=f8"], "'4' is not of the form key=value"),
     (["info", "a.raw:shape=9999999999x9999999999,dtype=f8"], "too large"),
     (["copy", "a.zarr", "b.npy"], "'outcrop convert' changes it"),
-    (["convert", "a.zarr", "b.h5"], "does not say which format"),
+    (["convert", "a.zarr", "b.h5"], "stands for HDF5, which is not written"),
+    (["convert", "a.zarr", "b.what"], "does not say which format"),
     (["convert", "a.zarr", "b.npy", "--tile", "3x3"], "--tile is for Zarr arrays"),
     (["convert", "a.zarr", "b", "--order", "F"], "--order is for npy and raw"),
     (["convert", "a.zarr", "b", "--tile", "3x0"], "'3x0' is not a tile"),
@@ -70,7 +71,7 @@ USAGE = [
 FAILURES = [
     (["info", "none.zarr"], "none.zarr: there is no array here"),
     (["info", "."], "neither zarr.json nor .zarray"),
-    (["info", "text"], "has no metadata"),
+    (["info", "text"], "is text, which is not read here"),
     (["info", "text:shape=300,dtype=f8"], "takes 2400 bytes, the file has only 5"),
     (["copy", "a.zarr", "there.zarr"], "there.zarr: exists already"),
     (["copy", "a.zarr", "none/b.zarr"], "none does not exist"),

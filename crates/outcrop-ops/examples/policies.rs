@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A matrix of zeros on disk.
 fn zeros(runtime: &Runtime, path: &Path, shape: &[u64], tile: &[u64]) -> Result<Arc<dyn Store>> {
-    let format = NewFormat::Zarr { tile: Some(tile.into()), attributes: Default::default() };
+    let format = NewFormat::Zarr { tile: Some(tile.into()), labels: Default::default() };
     let store = create(runtime.disk(), path, shape, DType::F64, format, true)?;
     let mut mover = Mover::new(runtime.disk(), runtime.budget(), 1 << 16, &Cancel::default())?;
     let mut values = vec![0f64; shape.iter().product::<u64>() as usize];
@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     let a = Matrix::whole(&zeros(&runtime, &dir.path().join("a"), &[1280, 1280], &[32, 32])?)?;
     let b = Matrix::whole(&zeros(&runtime, &dir.path().join("b"), &[1280, 32], &[32, 32])?)?;
     let speeds = runtime.speeds(dir.path(), 0);
-    let free = Target::New { tile: None, attributes: Default::default() };
+    let free = Target::New { tile: None, labels: Default::default() };
     let jobs = [
         matmul(&runtime, &a, &a, (false, false), &[1280, 1280], &free, speeds)?,
         cholesky(&runtime, &a, Half::Lower, &free, speeds)?,

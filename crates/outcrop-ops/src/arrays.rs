@@ -1,10 +1,11 @@
 //! Stored arrays, results and temporaries as arrays of a program.
 
 use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role, beyond};
+use outcrop_store::format::zarr::Labels;
 use outcrop_store::frame::charged;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::Store;
-use outcrop_store::store::tiled::{Attributes, Prospect};
+use outcrop_store::store::tiled::Prospect;
 use outcrop_store::{ArrayBox, DType, Dims, Result, TileGrid};
 use std::sync::Arc;
 
@@ -15,8 +16,8 @@ pub enum Target {
     New {
         /// Shape of a tile.
         tile: Option<Dims>,
-        /// Zarr's attributes.
-        attributes: Attributes,
+        /// What goes with its elements.
+        labels: Box<Labels>,
     },
     /// An array that is there.
     Store(Arc<dyn Store>),
@@ -128,9 +129,9 @@ impl New<'_> {
             commit,
         };
         match target {
-            Target::New { tile: own, attributes } => {
+            Target::New { tile: own, labels } => {
                 let own = own.clone().unwrap_or_else(|| tile.into());
-                let prospect = Prospect::new(shape, dtype, &own, attributes)?;
+                let prospect = Prospect::new(shape, dtype, &own, labels)?;
                 let exact = own.as_slice() == tile;
                 let (frame, staging) = if exact { (prospect.frame, 0) } else { (0, prospect.frame) };
                 program.array(declaration(frame, staging, 1, prospect.commit), |region| {

@@ -23,7 +23,7 @@ fn canvas(region: ArrayBox, values: &mut [f64]) -> Canvas {
 }
 
 fn stored(runtime: &Runtime, path: &Path, shape: &[u64], tile: &[u64], values: &[f64]) -> Arc<dyn Store> {
-    let format = NewFormat::Zarr { tile: Some(tile.into()), attributes: Default::default() };
+    let format = NewFormat::Zarr { tile: Some(tile.into()), labels: Default::default() };
     let store = create(runtime.disk(), path, shape, DType::F64, format, false).unwrap();
     let mut values = values.to_vec();
     access::write(runtime, &store, &canvas(ArrayBox::whole(shape), &mut values), &mut |_, _| true).unwrap();
@@ -61,12 +61,12 @@ fn positive(n: usize) -> Vec<f64> {
 }
 
 fn fresh() -> Target {
-    Target::New { tile: None, attributes: Default::default() }
+    Target::New { tile: None, labels: Default::default() }
 }
 
 /// Runs the plan, and checks that it moved what it said, inside the budget.
 fn run(runtime: &Runtime, planned: &Planned, path: &Path, shape: &[u64]) -> Result<Vec<f64>, Error> {
-    let format = NewFormat::Zarr { tile: Some(planned.output_tile().into()), attributes: Default::default() };
+    let format = NewFormat::Zarr { tile: Some(planned.output_tile().into()), labels: Default::default() };
     let store = create(runtime.disk(), path, shape, DType::F64, format, true).unwrap();
     let report = planned.run(runtime, &store, None, &mut |_, _| true)?;
     assert_eq!(report.bytes_read, planned.plan.bytes_read(), "read");

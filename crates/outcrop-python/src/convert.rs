@@ -1,7 +1,7 @@
 //! Python values to those of the crates.
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use outcrop_store::store::tiled::Attributes;
+use outcrop_store::format::zarr::Labels;
 use outcrop_store::store::{Canvas, Patch};
 use outcrop_store::{ArrayBox, ByteOrder, DType, Dims, Error};
 use pyo3::prelude::*;
@@ -19,8 +19,13 @@ pub fn dtype_of(py: Python<'_>, text: &str) -> PyResult<(DType, ByteOrder)> {
     )
 }
 
+/// What goes with an array's elements, from JSON.
+pub fn labels_of(py: Python<'_>, text: &str) -> PyResult<Labels> {
+    Labels::parse(text).map_err(|e| crate::errors::to_python(py, Error::invalid(e.to_string())))
+}
+
 /// Attributes from JSON.
-pub fn attributes_of(py: Python<'_>, text: &str) -> PyResult<Attributes> {
+pub fn attributes_of(py: Python<'_>, text: &str) -> PyResult<serde_json::Map<String, serde_json::Value>> {
     match serde_json::from_str(text) {
         Ok(serde_json::Value::Object(attributes)) => Ok(attributes),
         _ => Err(crate::errors::to_python(py, Error::invalid("attributes must be a JSON object"))),

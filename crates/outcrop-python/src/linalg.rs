@@ -1,7 +1,7 @@
 //! Linear algebra: operands, plans, and running them.
 
 use crate::block::array_over;
-use crate::convert::{attributes_of, box_of, dtype_of, tuple};
+use crate::convert::{box_of, dtype_of, labels_of, tuple};
 use crate::errors::{to_python, warn};
 use crate::function::{FunctionArray, Raised};
 use crate::process::runtime;
@@ -224,7 +224,7 @@ pub fn facts_of<'py>(py: Python<'py>, plan: &EnginePlan, runtime: &Runtime) -> P
     Ok(facts)
 }
 
-/// The target of a plan: a store, or the tile (None: free) and attributes (JSON) of a Zarr array to be.
+/// The target of a plan: a store, or the tile (None: free) and labels (JSON) of a Zarr array to be.
 #[derive(FromPyObject)]
 pub enum Wish<'py> {
     Store(PyRef<'py, Store>),
@@ -235,9 +235,9 @@ impl Wish<'_> {
     pub fn target(&self, py: Python<'_>) -> PyResult<Target> {
         match self {
             Wish::Store(store) => Ok(Target::Store(store.inner(py)?.1)),
-            Wish::New(tile, attributes) => Ok(Target::New {
+            Wish::New(tile, labels) => Ok(Target::New {
                 tile: tile.as_ref().map(|t| t.as_slice().into()),
-                attributes: attributes_of(py, attributes)?,
+                labels: Box::new(labels_of(py, labels)?),
             }),
         }
     }

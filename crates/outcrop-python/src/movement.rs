@@ -1,6 +1,6 @@
 //! Moving arrays, and what that will take.
 
-use crate::convert::{box_of, dtype_of};
+use crate::convert::{box_of, dtype_of, labels_of};
 use crate::errors::to_python;
 use crate::store::{Store, run};
 use outcrop_ops::copy;
@@ -88,7 +88,7 @@ pub fn plan_copy<'py>(
 
 /// An array that is only planned: what will be made at a path.
 #[pyfunction]
-#[pyo3(signature = (path, format, shape, dtype, tile, order, offset))]
+#[pyo3(signature = (path, format, shape, dtype, tile, order, offset, labels))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn sketch(
     py: Python<'_>,
@@ -99,8 +99,10 @@ pub fn sketch(
     tile: Option<Vec<u64>>,
     order: &str,
     offset: u64,
+    labels: &str,
 ) -> PyResult<Store> {
     let (dtype, _) = dtype_of(py, dtype)?;
+    let labels = labels_of(py, labels)?;
     let tiled = format == "zarr";
     let tile: Dims = match tile {
         Some(tile) => tile.as_slice().into(),
@@ -121,7 +123,7 @@ pub fn sketch(
         attributes: "{}".into(),
         writable: false,
     };
-    let made = if tiled { Sketch::tiled(info) } else { Ok(Sketch::in_one_file(info, offset)) };
+    let made = if tiled { Sketch::tiled(info, &labels) } else { Ok(Sketch::in_one_file(info, offset)) };
     let inner = Arc::new(made.map_err(|e| to_python(py, e))?);
     let path = inner.info().path.clone();
     Ok(Store::of(inner, &path, None))

@@ -1,7 +1,7 @@
 //! Arrays on disk.
 
 use crate::block::array_over;
-use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, tuple};
+use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, labels_of, tuple};
 use crate::errors::{to_python, warn};
 use crate::function::Raised;
 use crate::process::runtime;
@@ -12,13 +12,14 @@ use outcrop_engine::Runtime;
 use outcrop_ops::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
+use outcrop_store::format::zarr::Labelled;
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
 use outcrop_store::store::{Canvas, Info, Patch};
 use outcrop_store::{ArrayBox, Error, store};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyBytes, PyTuple};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,7 @@ type Inner = Arc<dyn store::Store>;
 pub struct Store {
     inner: Mutex<Option<Inner>>,
     info: Info,
+    labelled: Option<Labelled>,
     /// As the user wrote it.
     path: PathBuf,
     pid: u32,
@@ -49,9 +51,11 @@ impl Store {
 
     pub fn of(inner: Inner, path: &Path, raised: Option<Raised>) -> Store {
         let info = inner.info().clone();
+        let labelled = inner.labelled();
         Store {
             inner: Mutex::new(Some(inner)),
             info,
+            labelled,
             path: path.into(),
             pid: std::process::id(),
             raised,
@@ -131,6 +135,23 @@ impl Store {
     #[getter]
     fn attributes(&self) -> &str {
         &self.info.attributes
+    }
+
+    /// 2 or 3; None of what is no Zarr array.
+    #[getter]
+    fn zarr_format(&self) -> Option<u8> {
+        self.labelled.as_ref().map(|l| l.zarr_format)
+    }
+
+    #[getter]
+    fn dimension_names(&self) -> Option<Vec<Option<String>>> {
+        self.labelled.as_ref()?.dimension_names.clone()
+    }
+
+    /// The bytes of the element.
+    #[getter]
+    fn fill_value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.labelled.as_ref()?.fill_value.as_ref().map(|fill| PyBytes::new(py, fill))
     }
 
     #[getter]
@@ -380,7 +401,7 @@ pub fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, format, shape, dtype, tile, order, codecs, zarr_format, attributes, overwrite))]
+#[pyo3(signature = (path, format, shape, dtype, tile, order, codecs, zarr_format, labels, overwrite))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn create(
     py: Python<'_>,
@@ -392,20 +413,20 @@ pub fn create(
     order: &str,
     codecs: Option<String>,
     zarr_format: u8,
-    attributes: &str,
+    labels: &str,
     overwrite: bool,
 ) -> PyResult<Store> {
     let runtime = runtime(py)?;
     let (dtype, _) = dtype_of(py, dtype)?;
     let column_major = order == "F";
-    let attributes = attributes_of(py, attributes)?;
+    let labels = labels_of(py, labels)?;
     let tile = tile.map(|t| t.as_slice().into());
     let format = match (format, pnm::Kind::from_name(format), codecs) {
         ("npy", ..) => NewFormat::Npy { column_major },
         ("raw", ..) => NewFormat::Raw { column_major },
-        (_, Some(kind), _) => NewFormat::Pnm { kind, attributes },
-        (_, None, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, attributes },
-        (_, None, None) => NewFormat::Zarr { tile, attributes },
+        (_, Some(kind), _) => NewFormat::Pnm { kind, attributes: labels.attributes },
+        (_, None, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, labels },
+        (_, None, None) => NewFormat::Zarr { tile, labels },
     };
     let inner = run(py, &runtime, None, |_| {
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)

@@ -1,6 +1,7 @@
 //! Zarr arrays with codecs of other programs: written, reopened, read in any box, damaged.
 
 use outcrop_store::dtype::swap_words;
+use outcrop_store::format::zarr::Labels;
 use outcrop_store::frame::Budget;
 use outcrop_store::io::Cancel;
 use outcrop_store::io::disk::{Disk, EngineChoice};
@@ -48,7 +49,7 @@ impl Bench {
             zarr_format: version,
             codecs: codecs.into(),
             tile: Some(tile.into()),
-            attributes: serde_json::from_str(r#"{"units":"m"}"#).unwrap(),
+            labels: Labels::parse(r#"{"attributes":{"units":"m"}}"#).unwrap(),
         };
         create(&self.disk, &self.path(name), shape, dtype, format, false)
     }
@@ -476,8 +477,8 @@ fn a_replaced_array_is_noticed() {
     let list = format!("[{ZSTD}]");
     bench.filled("a.zarr", &SHAPE, DType::F64, &TILE, 3, &list);
     let reader = bench.open("a.zarr", false);
-    let attributes = serde_json::Map::new();
-    let format = NewFormat::Foreign { zarr_format: 3, codecs: list, tile: None, attributes };
+    let labels = Labels::default();
+    let format = NewFormat::Foreign { zarr_format: 3, codecs: list, tile: None, labels };
     let new = create(&bench.disk, &bench.path("a.zarr"), &SHAPE, DType::F64, format, true).unwrap();
     new.commit(&mut bench.mover(&*new)).unwrap();
     let error = bench.load(&*reader, &ArrayBox::new([0, 0], [1, 1])).unwrap_err();
@@ -515,12 +516,11 @@ fn staging_is_enough() {
     let bench = Bench::new();
     for list in v3_lists() {
         let dir = tempfile::tempdir_in(bench.dir.path()).unwrap();
-        let attributes = serde_json::Map::new();
         let format = NewFormat::Foreign {
             zarr_format: 3,
             codecs: list.clone(),
             tile: Some(vec![128, 192].into()),
-            attributes,
+            labels: Labels::default(),
         };
         let path = dir.path().join("a.zarr");
         let store = create(&bench.disk, &path, &[128, 192], DType::F64, format, false).unwrap();

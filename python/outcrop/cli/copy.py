@@ -6,11 +6,13 @@ from typing import Any, Literal
 
 import click
 
+from outcrop._groups import group_around
 from outcrop.array import Array
 from outcrop.cli.encoding import encoding_of, is_array
 from outcrop.cli.places import PLACE, Place, page_option
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import (
+    check_suffix,
     check_zarr_only,
     format_of_suffix,
     remark_orientation,
@@ -60,6 +62,7 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
     # As cp does; but a directory that has the name of an array is going to be one.
     if into.is_dir() and format_of_suffix(target.path) is None and not is_array(into):
         target = Place(str(into / source.name))
+    check_suffix(target, "DST", like=source)
     wanted = format_of_suffix(target.path)
     if wanted is not None and not same_format(wanted, format):
         raise click.BadParameter(
@@ -125,7 +128,7 @@ def _plain_format(array: Array) -> str:
     return "zarr" if array.format == "zarr-foreign" else str(array.format)
 
 
-def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
+def _options(array: Array, wishes: _Wishes, target: Place) -> dict[str, Any]:
     """Arguments of `Array.save`."""
     if family_of(wishes.format):
         return {}
@@ -138,7 +141,10 @@ def _options(array: Array, wishes: _Wishes) -> dict[str, Any]:
         # codecs that depend on it.
         tile = array.tile if old.codecs is None else _whole_tile(array)
     codecs: Any = wishes.codecs
-    version = wishes.zarr_format or (old.zarr_format if old else 3)
+    version = wishes.zarr_format
+    if version is None and old is not None:
+        group = group_around(target.path)
+        version = group.zarr_format if group else old.zarr_format
     if codecs is None and old is not None:
         codecs = old.codecs
         if codecs and version != old.zarr_format:
@@ -169,7 +175,7 @@ def _write(
     wishes: _Wishes,
     overwrite: bool,
 ) -> None:
-    options = _options(array, wishes)
+    options = _options(array, wishes, target)
     remark_orientation(source, array, wishes.format)
     with session.work(target.name) as work:
         result = array.save(

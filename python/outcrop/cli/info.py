@@ -56,6 +56,8 @@ def _facts(array: Array) -> dict[str, Any]:
         "codecs": store.codecs,
         "bytes": array.nbytes,
         "stored_bytes": store.stored_bytes,
+        "dimension_names": array.dimension_names,
+        "fill_value": _plain(array.fill_value),
         "attributes": array.attributes,
     }
 
@@ -76,10 +78,22 @@ def _text(place: Place, facts: dict[str, Any]) -> str:
         "bytes": _size(facts["bytes"]),
         "stored": _size(facts["stored_bytes"]),
     }
+    if facts["dimension_names"]:
+        names = facts["dimension_names"]
+        lines["dimensions"] = ", ".join("-" if name is None else name for name in names)
+    if facts["fill_value"]:
+        lines["fill value"] = str(facts["fill_value"])
     if facts["attributes"]:
         lines["attributes"] = json.dumps(facts["attributes"], ensure_ascii=False)
     name = click.style(place.path, bold=True) if sys.stdout.isatty() else place.path
     return f"{name}\n{aligned(lines, '  ')}"
+
+
+def _plain(element: Any) -> Any:
+    """An element as JSON has it, or as text."""
+    plain = None if element is None else element.item()
+    is_number = not isinstance(plain, complex) and (plain is None or math.isfinite(plain))
+    return plain if is_number else str(plain)
 
 
 def _size(nbytes: int) -> str:

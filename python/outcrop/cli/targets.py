@@ -16,9 +16,10 @@ from outcrop.cli.encoding import is_array
 from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
 from outcrop.errors import OutcropError
-from outcrop.formats import FORMATS, format_of
+from outcrop.formats import FORMATS, format_of, other_suffix
 
 __all__ = [
+    "check_suffix",
     "check_zarr_only",
     "format_of_suffix",
     "obstacles",
@@ -52,12 +53,27 @@ def target_format(target: Place, wanted: str | None, name: str) -> str:
     if format is None and not PurePath(target.path).suffix:
         format = "zarr"
     if format is None:
+        check_suffix(target, name)
         raise click.BadParameter(
             f"the suffix of {target.path!r} does not say which format is wanted; "
             f"--format {', '.join(FORMATS[:-1])} or {FORMATS[-1]} does",
             param_hint=name,
         )
     return format
+
+
+def check_suffix(target: Place, name: str, like: Place | None = None) -> None:
+    """Refuse a target whose suffix is that of a format that only other programs write.
+
+    Unless what is copied is called alike.
+    """
+    what = other_suffix(target.path)
+    if what and (like is None or PurePath(like.path).suffix != PurePath(target.path).suffix):
+        raise click.BadParameter(
+            f"{target.path!r}: {what}; 'outcrop convert --format zarr' makes a Zarr directory of "
+            "this name",
+            param_hint=name,
+        )
 
 
 def check_zarr_only(target: Place, format: str, options: dict[str, Any]) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_path, check_tile
+from outcrop._labels import Labels, labels_of_new
 from outcrop._lazy import Progress
 from outcrop._save import (
+    carried,
     create_store,
     goes_aside,
     is_scattered,
@@ -26,7 +28,7 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedEr
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.nodes import Node
 from outcrop.expressions.run import Planned, plan
-from outcrop.formats import check_format, format_of
+from outcrop.formats import format_for
 from outcrop.views import View
 
 __all__ = ["check_direct", "planned", "planned_target", "save"]
@@ -84,14 +86,14 @@ def save(
         with _native.Operation():
             nodes = resolved(nodes)
             targets: list[Any] = []
-            formats = [check_format(format_of(name)) for name in names.values()]
-            for i, (name, node, format) in enumerate(
-                zip(names.values(), nodes, formats, strict=True)
-            ):
-                if format == "zarr":
-                    targets.append((None, "{}"))
+            formats = [format_for(name, None) for name in names.values()]
+            each = zip(names.values(), formats, arrays.values(), strict=True)
+            news = [_New(name, format, array) for name, format, array in each]
+            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
+                if new.is_native:
+                    targets.append((None, new.labels.json(new.name)))
                 else:
-                    made[i] = _create(name, node, None, format, overwrite)
+                    made[i] = new.create(node, None, overwrite)
                     targets.append(made[i])
             found = plan(list(zip(nodes, targets, strict=True)))
             moved: list[int] = []
@@ -102,14 +104,12 @@ def save(
             if moved:
                 found = plan(list(zip(nodes, targets, strict=True)))
                 scratch.append(_native.ScratchDirectory(str(scratch_directory())))
-            for i, (name, node, format) in enumerate(
-                zip(names.values(), nodes, formats, strict=True)
-            ):
-                if format == "zarr":
-                    made[i] = _create(name, node, found.tile(i), format, overwrite)
+            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
+                if new.is_native:
+                    made[i] = new.create(node, found.tile(i), overwrite)
                 elif i in moved:
-                    own = str(Path(scratch[0].path) / f"{i}.zarr")
-                    aside[i] = _create(own, node, found.tile(i), "zarr", False)
+                    own = _New(str(Path(scratch[0].path) / f"{i}.zarr"), "zarr", None)
+                    aside[i] = own.create(node, found.tile(i), False)
             stores = [aside.get(i, made[i]) for i in range(len(nodes))]
             share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
             # That it is apart from all that is read and written was checked above.
@@ -171,10 +171,15 @@ def planned_target(
     path: str, source: Source, tile: ShapeLike | None, format: str | None, order: str
 ) -> Any:
     """What an array would be saved to, for plans."""
-    if check_format(format or format_of(path)) == "zarr":
+    format = format_for(path, format)
+    along = carried(source, View.whole(source.shape), format)
+    _, labels = labels_of_new(path, format, source.shape, None, Labels(), along)
+    if format == "zarr":
         # The tiles that suit the computation, where none are asked for.
-        return check_tile(tile, source.shape), "{}"
-    return sketch(path, source.shape, source.dtype, tile=tile, format=format, order=order)
+        return check_tile(tile, source.shape), labels.json(path)
+    return sketch(
+        path, source.shape, source.dtype, tile=tile, format=format, order=order, labels=labels
+    )
 
 
 def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
@@ -192,18 +197,37 @@ def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
     return names
 
 
-def _create(
-    name: str, node: Any, tile: tuple[int, ...] | None, format: str, overwrite: bool
-) -> _native.Store:
-    return create_store(
-        name,
-        node.shape,
-        node.dtype,
-        tile=tile,
-        format=format,
-        order="C",
-        codecs=None,
-        zarr_format=3,
-        attributes=None,
-        overwrite=overwrite,
-    )
+class _New:
+    """An array that will be made.
+
+    Attributes
+    ----------
+    labels : Labels
+        Those of what is only moved there; what is computed has none.
+    is_native : bool
+        Whether its tiles are stored as we do, and of a shape that suits the computation.
+    """
+
+    def __init__(self, name: str, format: str, array: Array | None) -> None:
+        self.name, self.format = name, format
+        self.version, self.labels = 3, Labels()
+        if array is not None:
+            along = carried(array._source, array._view, format)
+            asked = labels_of_new(name, format, array.shape, None, Labels(), along)
+            self.version, self.labels = asked
+        self.is_native = format == "zarr" and self.version == 3
+
+    def create(self, node: Node, tile: tuple[int, ...] | None, overwrite: bool) -> _native.Store:
+        """Make it, not visible yet."""
+        return create_store(
+            self.name,
+            node.shape,
+            node.dtype,
+            tile=tile,
+            format=self.format,
+            order="C",
+            codecs=None,
+            zarr_format=self.version,
+            labels=self.labels,
+            overwrite=overwrite,
+        )

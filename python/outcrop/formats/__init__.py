@@ -7,8 +7,9 @@
 import os
 from pathlib import PurePath
 
-from outcrop.errors import InvalidArgumentError
+from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats._base import FileFormat
+from outcrop.formats._others import other_format, other_suffix
 from outcrop.formats._pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
 from outcrop.formats.tiff import TIFF
@@ -18,8 +19,11 @@ __all__ = [
     "FileFormat",
     "check_format",
     "family_of",
+    "format_for",
     "format_of",
     "is_self_described",
+    "other_format",
+    "other_suffix",
     "picture_axes",
     "recognised",
     "same_format",
@@ -48,6 +52,24 @@ def check_format(format: str) -> str:
 def format_of(path: str) -> str:
     """The format that the suffix of a path asks for."""
     return _SUFFIXES.get(PurePath(path).suffix.lower(), "zarr")
+
+
+def format_for(path: str, wanted: str | None) -> str:
+    """The format of what is to be written: the one that is wanted, or by suffix.
+
+    Raises
+    ------
+    UnsupportedError
+        The suffix is that of a format that only other programs write.
+    """
+    if wanted is not None:
+        return check_format(wanted)
+    if what := other_suffix(path):
+        raise UnsupportedError(
+            f"{path}: {what}; a name that ends in .zarr, .npy, .raw, .ppm or .tif, or "
+            "format='zarr', says what is wanted"
+        )
+    return format_of(path)
 
 
 def is_self_described(path: str) -> bool:

@@ -65,7 +65,10 @@ class _Pnm(FileFormat):
         overwrite: bool,
     ) -> _native.Store:
         format, text = _checked(path, format, shape, attributes)
-        return _native.create(path, format, shape, dtype.name, None, "C", None, 3, text, overwrite)
+        labels = f'{{"attributes": {text}}}'
+        return _native.create(
+            path, format, shape, dtype.name, None, "C", None, 3, labels, overwrite
+        )
 
     def offset(
         self,

@@ -29,7 +29,7 @@ pub fn solve(
     let own = target.tile();
     let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
     // The tiles of the factor are our own business; those of the solution go with them.
-    let free = Target::New { tile: None, attributes: Default::default() };
+    let free = Target::New { tile: None, labels: Default::default() };
     let side = aligned(square_side(runtime, a, &free), own(axes.rows), a.rows());
     let wide = width(b, own(axes.cols), side);
     let declare = || -> Result<(Builder, Tiles, Tiles)> {

@@ -116,7 +116,7 @@ fn tile(runtime: &Runtime, t: &Matrix, b: &Matrix, shape: &[u64], target: &Targe
     let own = target.tile();
     let axes = super::result_axes(shape, true);
     let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
-    let free = Target::New { tile: None, attributes: Default::default() };
+    let free = Target::New { tile: None, labels: Default::default() };
     let side = aligned(square_side(runtime, t, &free), own(axes.rows), t.rows());
     (side, width(b, own(axes.cols), side))
 }

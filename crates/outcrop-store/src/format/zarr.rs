@@ -16,18 +16,23 @@
 //! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>.
 
 use crate::dtype::DType;
+use crate::format::FormatError;
 use crate::shape::{Dims, TileGrid};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
 
+pub mod consolidated;
 mod fill;
+mod labels;
 mod parse;
 #[cfg(test)]
 mod tests;
 mod v2;
 
 pub(crate) use fill::parse as parse_fill_value;
+pub(crate) use labels::take_names;
+pub use labels::{Labelled, Labels, Names};
 pub(crate) use parse::object as parse_object;
 pub use parse::parse;
 pub use v2::{V2Meta, parse_v2};
@@ -37,6 +42,9 @@ pub const METADATA_FILE: &str = "zarr.json";
 
 /// File name of the metadata of an array of Zarr v2.
 pub const V2_METADATA_FILE: &str = ".zarray";
+
+/// File name of the attributes of an array of Zarr v2.
+pub const V2_ATTRIBUTES_FILE: &str = ".zattrs";
 
 /// The member of `zarr.json` that marks an array of Outcrop's.
 const OURS: &str = "outcrop";
@@ -133,18 +141,22 @@ struct Document<'a> {
 
 impl ArrayMeta {
     /// The metadata of a new array of our own.
-    pub fn of(shape: &[u64], dtype: DType, tile: &[u64], attributes: Map<String, Value>) -> ArrayMeta {
-        ArrayMeta {
+    ///
+    /// # Errors
+    /// `Malformed` where the labels are none for an array of this type and so many axes.
+    pub fn of(shape: &[u64], dtype: DType, tile: &[u64], labels: &Labels) -> Result<ArrayMeta, FormatError> {
+        labels.check(shape.len())?;
+        Ok(ArrayMeta {
             shape: shape.into(),
             dtype,
             tile: tile.into(),
             checksummed: true,
             key_encoding: KeyEncoding::Default { separator: '/' },
-            fill_value: SmallVec::from_elem(0, dtype.size()),
-            attributes,
-            dimension_names: None,
+            fill_value: labels.fill_bytes(dtype)?,
+            attributes: labels.attributes.clone(),
+            dimension_names: labels.dimension_names.clone(),
             ours: None,
-        }
+        })
     }
 
     /// The text of `zarr.json`. The same metadata always gives the same bytes.

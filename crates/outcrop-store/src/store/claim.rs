@@ -23,9 +23,10 @@
 //! step 2, it is removed by the next writer. Since the old array goes where the new one is, there is
 //! never a third name that could be taken for the array later.
 
+use super::group::Renewal;
 use crate::error::{Error, Result};
 use crate::format::MAX_METADATA_BYTES;
-use crate::format::zarr::{METADATA_FILE, V2_METADATA_FILE};
+use crate::format::zarr::{METADATA_FILE, V2_METADATA_FILE, consolidated};
 use crate::io::disk::{Disk, DiskDir, parent_of, remove_tree};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
@@ -166,6 +167,7 @@ impl Claim {
             Kind::Directory => self.path.clone(),
             Kind::File => self.file_path(),
         };
+        let renewal = Renewal::begin(&self.disk, &self.target)?;
         let replaces = self.overwrite && self.target.symlink_metadata().is_ok();
         if replaces && kind == Kind::File {
             take_over(&self.target, &built)?;
@@ -180,6 +182,7 @@ impl Claim {
         } else {
             self.replace_directory()?;
         }
+        renewal.finish(&self.target);
         // What was replaced, or the empty directory around a file, goes now; if it cannot, the next
         // run that writes here removes it.
         let _ = self.disk.remove(&self.path);
@@ -267,13 +270,13 @@ fn is_array(disk: &Disk, dir: &Path) -> bool {
         let found = disk.look_beneath(&dir, name).ok().flatten();
         found.is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile)
     };
-    let node = || -> Option<String> {
-        let text = disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64).ok()?;
-        let document: serde_json::Value = serde_json::from_slice(&text).ok()?;
-        Some(document.get("node_type")?.as_str()?.to_owned())
+    let limit = MAX_METADATA_BYTES as u64;
+    let is_group = || {
+        let json = disk.read_small_beneath(&dir, METADATA_FILE, limit);
+        json.is_ok_and(|json| consolidated::is_group(&json))
     };
     // What cannot be read is no group for certain: metadata that is damaged may be replaced.
-    (is_file(METADATA_FILE) && node().as_deref() != Some("group")) || is_file(V2_METADATA_FILE)
+    (is_file(METADATA_FILE) && !is_group()) || is_file(V2_METADATA_FILE)
 }
 
 /// Where the array of this name was put aside by a writer that is replacing it, or was killed while it

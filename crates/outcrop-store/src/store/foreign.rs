@@ -26,11 +26,13 @@ mod shards;
 
 use super::canvas::Canvas;
 use super::claim::{Claim, Kind as ClaimKind};
+use super::group;
 use super::open::directory_bytes;
 use super::update::{Decided, Found, Update, Writer};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::format::zarr::{Labelled, Labels};
 use crate::frame::charged;
 use crate::io::disk::{Disk, DiskDir};
 use crate::layout::Layout;
@@ -60,6 +62,7 @@ struct Changes {
 /// A Zarr array, version 2 or 3, whose chunks `zarrs` encodes and decodes.
 pub struct ForeignArray {
     info: Info,
+    labelled: Labelled,
     disk: Arc<Disk>,
     grid: TileGrid,
     element: Element,
@@ -118,12 +121,13 @@ impl ForeignArray {
         tile: &[u64],
         codecs: &str,
         zarr_format: u8,
-        attributes: serde_json::Map<String, serde_json::Value>,
+        labels: &Labels,
         overwrite: bool,
     ) -> Result<ForeignArray> {
-        let new = New { shape, dtype, tile, codecs, attributes };
+        let new = New { shape, dtype, tile, codecs, labels };
         let (meta, files) = new.files(zarr_format, path)?;
         let claim = Claim::new(disk, path, ClaimKind::Directory, overwrite)?;
+        group::check(claim.target())?;
         let dir = claim.open_dir()?;
         let target = claim.target().to_path_buf();
         Ok(Self::assemble(disk, &target, dir, meta, true, State::Creating(claim, files)))
@@ -137,6 +141,7 @@ impl ForeignArray {
         writable: bool,
         state: State,
     ) -> Self {
+        let labelled = meta.labelled;
         let info = Info {
             path: path.into(),
             shape: meta.grid.shape.clone(),
@@ -150,6 +155,7 @@ impl ForeignArray {
         };
         ForeignArray {
             info,
+            labelled,
             disk: Arc::clone(disk),
             grid: meta.grid,
             element: meta.element,
@@ -188,6 +194,10 @@ impl ForeignArray {
 impl Store for ForeignArray {
     fn info(&self) -> &Info {
         &self.info
+    }
+
+    fn labelled(&self) -> Option<Labelled> {
+        Some(self.labelled.clone())
     }
 
     /// The most that loading takes, and where the array is writable, storing.
@@ -231,6 +241,17 @@ impl Store for ForeignArray {
             }
         }
         Ok(total)
+    }
+
+    fn bytes_to_commit(&self) -> u64 {
+        match &*lock(&self.state) {
+            State::Creating(claim, files) => {
+                let own: u64 = files.iter().map(|(_, json)| (json.len() as u64).next_multiple_of(4096)).sum();
+                // What cannot be read now will be said when it is to be written.
+                own + group::bytes_to_renew(claim.target(), files).unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

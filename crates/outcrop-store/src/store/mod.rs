@@ -13,6 +13,7 @@ pub mod chunked;
 pub mod claim;
 pub mod edges;
 pub mod foreign;
+mod group;
 pub mod linear;
 pub mod memory;
 pub mod open;
@@ -24,6 +25,7 @@ mod update;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::format::zarr::Labelled;
 use crate::frame::{Budget, Frame, charged};
 use crate::io::disk::LentQueue;
 use crate::io::{Cancel, Disk, IoQueue};
@@ -114,6 +116,11 @@ fn cut_along(info: &Info, tile: &[u64], region: &ArrayBox) -> Vec<ArrayBox> {
 pub trait Store: Send + Sync {
     /// What the array is.
     fn info(&self) -> &Info;
+
+    /// What Zarr says of the array besides its attributes; `None` where it is no Zarr array.
+    fn labelled(&self) -> Option<Labelled> {
+        None
+    }
 
     /// The staging memory needed, where whole tiles are loaded into and stored from exact patches
     /// (`exact`), or any boxes are.

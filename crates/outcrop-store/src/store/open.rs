@@ -9,7 +9,7 @@ use super::tiled::TiledArray;
 use super::update::is_missing;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::zarr::{self, ArrayMeta, METADATA_FILE, Parsed, V2_METADATA_FILE};
+use crate::format::zarr::{self, ArrayMeta, Labels, METADATA_FILE, Parsed, V2_METADATA_FILE};
 use crate::format::{MAX_METADATA_BYTES, npy, pnm};
 use crate::io::disk::{Disk, DiskDir};
 use crate::shape::{Dims, default_tile};
@@ -178,8 +178,8 @@ pub enum NewFormat {
     Zarr {
         /// The tile, or `None` for the default.
         tile: Option<Dims>,
-        /// A JSON object.
-        attributes: serde_json::Map<String, serde_json::Value>,
+        /// What goes with the elements.
+        labels: Labels,
     },
     /// A Zarr array with codecs of the user's choice.
     Foreign {
@@ -189,8 +189,8 @@ pub enum NewFormat {
         codecs: String,
         /// The tile, or `None` for the default.
         tile: Option<Dims>,
-        /// A JSON object.
-        attributes: serde_json::Map<String, serde_json::Value>,
+        /// What goes with the elements.
+        labels: Labels,
     },
     /// A `.npy` file.
     Npy {
@@ -228,11 +228,12 @@ pub fn create(
     crate::shape::checked_nbytes(shape, dtype.size())?;
     let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
     Ok(match format {
-        NewFormat::Zarr { tile, attributes } => {
-            let meta = ArrayMeta::of(shape, dtype, &tile_or_default(tile), attributes);
+        NewFormat::Zarr { tile, labels } => {
+            let meta = ArrayMeta::of(shape, dtype, &tile_or_default(tile), &labels)
+                .map_err(|e| super::tiled::unlabelled(path, e))?;
             Arc::new(TiledArray::create(disk, path, meta, overwrite)?)
         }
-        NewFormat::Foreign { zarr_format, codecs, tile, attributes } => {
+        NewFormat::Foreign { zarr_format, codecs, tile, labels } => {
             let tile = tile_or_default(tile);
             Arc::new(ForeignArray::create(
                 disk,
@@ -242,7 +243,7 @@ pub fn create(
                 &tile,
                 &codecs,
                 zarr_format,
-                attributes,
+                &labels,
                 overwrite,
             )?)
         }

@@ -5,6 +5,7 @@ use super::linear::{Panels, staging, traffic};
 use super::tiled::Prospect;
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
+use crate::format::zarr::Labels;
 use crate::frame::charged;
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::ArrayBox;
@@ -32,9 +33,8 @@ impl Sketch {
     ///
     /// # Errors
     /// [`Error::Invalid`] where there can be no such array.
-    pub fn tiled(info: Info) -> Result<Sketch> {
-        let attributes = serde_json::from_str(&info.attributes).unwrap_or_default();
-        let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, &attributes)?;
+    pub fn tiled(info: Info, labels: &Labels) -> Result<Sketch> {
+        let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, labels)?;
         Ok(Sketch { info, kind: Kind::Tiled(prospect) })
     }
 }

@@ -13,12 +13,13 @@
 
 use super::canvas::{Canvas, dense_strides};
 use super::claim::{Claim, Kind, still_there};
+use super::group;
 use super::update::{self, Decided, Files, Found, Update, Writer, is_missing, open_tile};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::format::index::{self, INDEX_FILE, TileIndex};
-use crate::format::zarr::{self, ArrayMeta, METADATA_FILE, Ours, Parsed};
-use crate::format::{MAX_METADATA_BYTES, crc32c};
+use crate::format::zarr::{self, ArrayMeta, Labelled, Labels, METADATA_FILE, Ours, Parsed};
+use crate::format::{FormatError, MAX_METADATA_BYTES, crc32c};
 use crate::frame::charged;
 use crate::io::disk::{Disk, DiskDir, LINK, is_link, parent_of};
 use crate::io::{Access, Direction, Transfer};
@@ -48,6 +49,7 @@ struct Changes {
 /// A tiled array.
 pub struct TiledArray {
     info: Info,
+    labelled: Labelled,
     disk: Arc<Disk>,
     meta: ArrayMeta,
     grid: TileGrid,
@@ -123,6 +125,7 @@ impl TiledArray {
         checked_nbytes(&meta.tile, itemsize)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
         let claim = Claim::new(disk, path, Kind::Directory, overwrite)?;
+        group::check(claim.target())?;
         let file_bytes = (charged(meta.tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
         disk.require_space(parent_of(claim.target()), grid.tiles().saturating_mul(file_bytes))?;
         let dir = claim.open_dir()?;
@@ -144,6 +147,8 @@ impl TiledArray {
         writable: bool,
         state: State,
     ) -> TiledArray {
+        let mut attributes = meta.attributes.clone();
+        let names = zarr::take_names(&mut attributes, meta.shape.len());
         let info = Info {
             path: path.into(),
             shape: meta.shape.clone(),
@@ -152,12 +157,18 @@ impl TiledArray {
             layout: Layout::Tiled,
             format: "zarr",
             codecs: if meta.checksummed { "bytes, crc32c".into() } else { "bytes".into() },
-            attributes: serde_json::Value::Object(meta.attributes.clone()).to_string(),
+            attributes: serde_json::Value::Object(attributes).to_string(),
             writable,
+        };
+        let labelled = Labelled {
+            zarr_format: 3,
+            dimension_names: meta.dimension_names.clone().or(names),
+            fill_value: Some(meta.fill_value.clone()),
         };
         let index = index.map(RwLock::new);
         TiledArray {
             info,
+            labelled,
             disk: Arc::clone(disk),
             meta,
             grid,
@@ -475,26 +486,31 @@ impl Prospect {
     ///
     /// # Errors
     /// [`Error::Invalid`] where there can be no such array.
-    pub fn new(
-        shape: &[u64],
-        dtype: crate::DType,
-        tile: &[u64],
-        attributes: &Attributes,
-    ) -> Result<Prospect> {
+    pub fn new(shape: &[u64], dtype: crate::DType, tile: &[u64], labels: &Labels) -> Result<Prospect> {
         let grid = TileGrid::new(shape, tile)?;
         checked_nbytes(shape, dtype.size())?;
         let bytes = checked_nbytes(tile, dtype.size())? as usize;
-        let mut meta = ArrayMeta::of(shape, dtype, tile, attributes.clone());
+        let place = labels.place.as_deref().unwrap_or(Path::new("the new array"));
+        let mut meta = ArrayMeta::of(shape, dtype, tile, labels).map_err(|e| unlabelled(place, e))?;
         meta.ours = Some(Ours { format: 1, index_crc32c: u32::MAX });
-        let index = TileIndex::file_size(&grid).map_err(|e| e.at(Path::new("the new array")))?;
-        let commit = index.next_multiple_of(4096) + (meta.encode().len() as u64).next_multiple_of(4096);
+        let index = TileIndex::file_size(&grid).map_err(|e| e.at(place))?;
+        let json = meta.encode();
+        let mut commit = index.next_multiple_of(4096) + (json.len() as u64).next_multiple_of(4096);
+        if labels.place.is_some() {
+            commit += group::bytes_to_renew(place, &[(METADATA_FILE, json)])?;
+        }
         let file = bytes + CHECKSUM;
         Ok(Prospect { grid, frame: charged(file), tile: stored_size(bytes, file), commit })
     }
 }
 
-/// Zarr's attributes.
-pub type Attributes = serde_json::Map<String, serde_json::Value>;
+/// What is wrong with labels is what was asked for, and not what is stored.
+pub(super) fn unlabelled(path: &Path, error: FormatError) -> Error {
+    match error {
+        FormatError::Malformed(what) => Error::invalid(format!("{}: {what}", path.display())),
+        other => other.at(path),
+    }
+}
 
 /// Parses the `zarr.json` of an array of ours.
 fn parse(path: &Path, json: &[u8]) -> Result<ArrayMeta> {
@@ -566,6 +582,10 @@ impl Store for TiledArray {
         &self.info
     }
 
+    fn labelled(&self) -> Option<Labelled> {
+        Some(self.labelled.clone())
+    }
+
     fn staging(&self, exact: bool) -> Staging {
         let whole_tiles =
             (0..self.grid.shape.len()).all(|a| self.grid.shape[a].is_multiple_of(self.grid.tile[a]));
@@ -594,10 +614,18 @@ impl Store for TiledArray {
     fn bytes_to_commit(&self) -> u64 {
         let (index, json) = self.encode_metadata();
         let index = index.map_or(0, |bytes| (bytes.len() as u64).next_multiple_of(4096));
-        // The record of a change takes a block, unless hundreds of places are changed that are not side by
-        // side.
-        let record = if matches!(*lock(&self.state), State::Updating(..)) { 4096 } else { 0 };
-        index + (json.len() as u64).next_multiple_of(4096) + record
+        let own = index + (json.len() as u64).next_multiple_of(4096);
+        let further = match &*lock(&self.state) {
+            // What cannot be read now will be said when it is to be written.
+            State::Creating(claim) => {
+                group::bytes_to_renew(claim.target(), &[(METADATA_FILE, json)]).unwrap_or(0)
+            }
+            // The record of a change takes a block, unless hundreds of places are changed that are not side by
+            // side.
+            State::Updating(..) => 4096,
+            State::Reading | State::Closed => 0,
+        };
+        own + further
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

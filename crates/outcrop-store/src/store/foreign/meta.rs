@@ -3,10 +3,14 @@
 use super::codecs::{Codecs, Element, Sorted, describe, make_codec, refused};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
-use crate::format::zarr::{self, parse_fill_value, parse_object};
+use crate::format::zarr::Names;
+use crate::format::zarr::{
+    self, Labelled, Labels, V2_ATTRIBUTES_FILE, parse_fill_value, parse_object, take_names,
+};
 use crate::format::{FormatError, MAX_METADATA_BYTES};
 use crate::io::disk::{Disk, DiskDir};
 use crate::shape::TileGrid;
+use crate::store::tiled::unlabelled;
 use crate::store::update::is_missing;
 use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
@@ -18,13 +22,12 @@ use zarrs::metadata::ChunkKeySeparator;
 use zarrs::metadata::v2::MetadataV2;
 use zarrs::metadata::v3::MetadataV3;
 
-pub(super) const V2_ATTRIBUTES_FILE: &str = ".zattrs";
-
 /// What an array is.
 pub(super) struct Meta {
     pub(super) grid: TileGrid,
     pub(super) element: Element,
     pub(super) attributes: Map<String, Value>,
+    pub(super) labelled: Labelled,
     pub(super) keys: ChunkKeyEncoding,
     pub(super) codecs: Codecs,
     /// The codecs, for people.
@@ -71,22 +74,32 @@ pub(super) fn parse_v3(json: &[u8]) -> Result<Meta, FormatError> {
     let list: Vec<MetadataV3> = typed(&document, "codecs")?;
     let element = Element::new(dtype, &fill)?;
     let codecs = Codecs::new(&list, &tile, &element, true)?;
-    let attributes = match document.remove("attributes") {
+    let mut attributes = match document.remove("attributes") {
         Some(Value::Object(attributes)) => attributes,
         _ => Map::new(),
     };
+    let names = take_names(&mut attributes, shape.len());
+    let dimension_names = typed::<Option<Names>>(&document, "dimension_names")?.or(names);
+    let labelled = Labelled { zarr_format: 3, dimension_names, fill_value: Some(fill) };
     let grid = TileGrid { shape: shape.into(), tile: tile.into() };
-    Ok(Meta { grid, element, attributes, keys, codecs, description: describe(&list) })
+    Ok(Meta { grid, element, attributes, labelled, keys, codecs, description: describe(&list) })
 }
 
 /// Parses a `.zarray`, and the `.zattrs` beside it.
 pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, FormatError> {
     let known = zarr::parse_v2(json)?;
     let document = parse_object(json, zarr::V2_METADATA_FILE)?;
-    let attributes = attributes.map_or(Ok(Map::new()), |bytes| parse_object(bytes, V2_ATTRIBUTES_FILE))?;
+    let mut attributes =
+        attributes.map_or(Ok(Map::new()), |bytes| parse_object(bytes, V2_ATTRIBUTES_FILE))?;
     let dtype = known.dtype;
     let fill = parse_fill_value(&v2_fill(document.get("fill_value"), dtype), dtype)?;
     let element = Element::new(dtype, &fill)?;
+    let has_fill = document.get("fill_value").is_some_and(|fill| !fill.is_null());
+    let labelled = Labelled {
+        zarr_format: 2,
+        dimension_names: take_names(&mut attributes, known.shape.len()),
+        fill_value: has_fill.then_some(fill),
+    };
     let separator = match document.get("dimension_separator") {
         None | Some(Value::Null) => ChunkKeySeparator::Dot,
         Some(Value::String(s)) if s == "." => ChunkKeySeparator::Dot,
@@ -137,6 +150,7 @@ pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, F
         grid: TileGrid { shape: known.shape, tile: known.tile },
         element,
         attributes,
+        labelled,
         keys: ChunkKeyEncoding::new(V2ChunkKeyEncoding::new(separator)),
         codecs,
         description: describe(&described),
@@ -215,7 +229,7 @@ pub(super) struct New<'a> {
     pub(super) tile: &'a [u64],
     /// A JSON list of Zarr v3 codecs, or in version 2 of numcodecs filters with the compressor last.
     pub(super) codecs: &'a str,
-    pub(super) attributes: Map<String, Value>,
+    pub(super) labels: &'a Labels,
 }
 
 impl New<'_> {
@@ -225,6 +239,7 @@ impl New<'_> {
         crate::shape::checked_nbytes(shape, self.dtype.size())?;
         crate::shape::checked_nbytes(tile, self.dtype.size())?;
         TileGrid::new(shape, tile)?;
+        self.labels.check(shape.len()).map_err(|e| unlabelled(path, e))?;
         let codecs: Value = serde_json::from_str(self.codecs)
             .map_err(|e| Error::invalid(format!("codecs {:?} are not JSON: {e}", self.codecs)))?;
         let list = match codecs {
@@ -238,10 +253,7 @@ impl New<'_> {
             other => return Err(Error::invalid(format!("zarr_format {other}; 2 and 3 can be written"))),
         };
         // What is malformed here is what was asked for, not what is stored.
-        made.map_err(|e| match e {
-            FormatError::Malformed(what) => Error::invalid(format!("{}: {what}", path.display())),
-            other => other.at(path),
-        })
+        made.map_err(|e| unlabelled(path, e))
     }
 
     fn v3(self, mut list: Vec<Value>) -> Result<(Meta, Files), FormatError> {
@@ -257,18 +269,21 @@ impl New<'_> {
         if !core {
             list.insert(arrays, json!({ "name": "bytes", "configuration": { "endian": "little" } }));
         }
-        let document = json!({
+        let mut document = json!({
             "zarr_format": 3,
             "node_type": "array",
             "shape": self.shape,
             "data_type": self.dtype.name(),
             "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": self.tile } },
             "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
-            "fill_value": v2_fill(None, self.dtype),
+            "fill_value": self.labels.fill_json(self.dtype)?,
             "codecs": list,
-            "attributes": self.attributes,
+            "attributes": self.labels.attributes,
             "storage_transformers": [],
         });
+        if let Some(names) = &self.labels.dimension_names {
+            document["dimension_names"] = json!(names);
+        }
         let json = pretty(&document);
         Ok((parse_v3(&json)?, vec![(zarr::METADATA_FILE, json)]))
     }
@@ -282,13 +297,13 @@ impl New<'_> {
             "chunks": self.tile,
             "dtype": format!("{order}{}", self.dtype.typestr()),
             "compressor": compressor,
-            "fill_value": v2_fill(None, self.dtype),
+            "fill_value": self.labels.fill_json_v2(self.dtype)?,
             "order": "C",
             "filters": if list.is_empty() { Value::Null } else { Value::Array(list) },
             "dimension_separator": ".",
         });
         let json = pretty(&document);
-        let attributes = pretty(&Value::Object(self.attributes));
+        let attributes = pretty(&Value::Object(self.labels.attributes_v2()));
         let meta = parse_v2(&json, Some(&attributes))?;
         Ok((meta, vec![(V2_ATTRIBUTES_FILE, attributes), (zarr::V2_METADATA_FILE, json)]))
     }

@@ -1,0 +1,239 @@
+//! Consolidated metadata: copies of the metadata of everything in a group, in the group's own metadata.
+//!
+//! Version 2 has them in a file `.zmetadata`, version 3 in the member `consolidated_metadata` of the group's
+//! `zarr.json`. Texts are spliced, never written anew from what was parsed: whatever else there is stays as it is,
+//! byte for byte, such as numbers of any precision, and the bare words `NaN` and `Infinity` that Python writes.
+
+use std::ops::Range;
+
+/// The member of a group's `zarr.json`.
+const MEMBER: &str = "consolidated_metadata";
+
+/// A copy in consolidated metadata: its key, and the JSON that belongs there, or none.
+pub type Entry<'a> = (String, Option<&'a [u8]>);
+
+/// Whether a `zarr.json` is that of a group.
+pub fn is_group(json: &[u8]) -> bool {
+    let found = members(json, 0).unwrap_or_default().into_iter().find(|m| m.key == "node_type");
+    found.is_some_and(|member| &json[member.value] == b"\"group\"")
+}
+
+/// A group's `zarr.json` without consolidated metadata; `None` where it has none.
+pub fn removed(group_json: &[u8]) -> Option<Vec<u8>> {
+    let members = members(group_json, 0)?;
+    let member = members.iter().find(|m| m.key == MEMBER)?;
+    // Null, where a group says that it has none.
+    (group_json[member.value.start] == b'{').then(|| without(group_json, &members, member))
+}
+
+/// A group's `zarr.json` with entries of its consolidated metadata renewed; `None` where it has none.
+pub fn renewed(group_json: &[u8], entries: &[Entry]) -> Option<Vec<u8>> {
+    renewed_in(group_json, &[MEMBER, "metadata"], entries)
+}
+
+/// The same of a `.zmetadata`.
+pub fn renewed_v2(zmetadata: &[u8], entries: &[Entry]) -> Option<Vec<u8>> {
+    renewed_in(zmetadata, &["metadata"], entries)
+}
+
+/// A member of an object, as places in a text.
+struct Member {
+    key: String,
+    /// From the quote before the key on.
+    start: usize,
+    value: Range<usize>,
+}
+
+fn renewed_in(text: &[u8], path: &[&str], entries: &[Entry]) -> Option<Vec<u8>> {
+    let mut text = text.to_vec();
+    for (key, json) in entries {
+        let mut at = 0;
+        for name in path {
+            at = members(&text, at)?.into_iter().find(|m| m.key == *name)?.value.start;
+        }
+        let members = members(&text, at)?;
+        let found = members.iter().find(|m| m.key == *key);
+        text = match (found, json) {
+            (None, None) => text,
+            (Some(member), None) => without(&text, &members, member),
+            (Some(member), Some(json)) => spliced(&text, member.value.clone(), json.trim_ascii()),
+            (None, Some(json)) => {
+                let open = skip_blank(&text, at) + 1;
+                let mut member = serde_json::to_vec(key).expect("a string is JSON");
+                member.extend_from_slice(b": ");
+                member.extend_from_slice(json.trim_ascii());
+                if !members.is_empty() {
+                    member.extend_from_slice(b", ");
+                }
+                spliced(&text, open..open, &member)
+            }
+        };
+    }
+    Some(text)
+}
+
+fn spliced(text: &[u8], range: Range<usize>, with: &[u8]) -> Vec<u8> {
+    [&text[..range.start], with, &text[range.end..]].concat()
+}
+
+/// The text without a member, and without the comma that set it apart.
+fn without(text: &[u8], members: &[Member], member: &Member) -> Vec<u8> {
+    let at = members.iter().position(|m| m.start == member.start).expect("one of them");
+    let range = match (members.get(at + 1), at) {
+        (Some(next), _) => member.start..next.start,
+        (None, 0) => member.start..member.value.end,
+        (None, _) => members[at - 1].value.end..member.value.end,
+    };
+    spliced(text, range, b"")
+}
+
+fn skip_blank(text: &[u8], mut at: usize) -> usize {
+    while text.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+/// The members of the object that begins at a place; `None` where there is no object.
+fn members(text: &[u8], at: usize) -> Option<Vec<Member>> {
+    let mut at = skip_blank(text, at);
+    if text.get(at) != Some(&b'{') {
+        return None;
+    }
+    let mut members = Vec::new();
+    loop {
+        at = skip_blank(text, at + 1);
+        if text.get(at) == Some(&b'}') && members.is_empty() {
+            return Some(members);
+        }
+        let start = at;
+        let end = string_end(text, start)?;
+        let key = serde_json::from_slice(&text[start..end]).ok()?;
+        at = skip_blank(text, end);
+        if text.get(at) != Some(&b':') {
+            return None;
+        }
+        let value = skip_blank(text, at + 1);
+        let end = value_end(text, value)?;
+        members.push(Member { key, start, value: value..end });
+        at = skip_blank(text, end);
+        match text.get(at)? {
+            b',' => {}
+            b'}' => return Some(members),
+            _ => return None,
+        }
+    }
+}
+
+/// Behind the string that begins at a place.
+fn string_end(text: &[u8], start: usize) -> Option<usize> {
+    if text.get(start) != Some(&b'"') {
+        return None;
+    }
+    let mut at = start + 1;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// Behind the value that begins at a place, of whatever kind.
+fn value_end(text: &[u8], start: usize) -> Option<usize> {
+    let (mut at, mut depth) = (start, 0u32);
+    loop {
+        match text.get(at)? {
+            b'"' => at = string_end(text, at)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' if depth > 0 => {
+                depth -= 1;
+                at += 1;
+            }
+            b'}' | b']' | b',' if depth == 0 => {
+                return (at > start).then_some(text[start..at].trim_ascii_end().len() + start);
+            }
+            _ => at += 1,
+        }
+        if depth == 0 && matches!(text[at - 1], b'}' | b']' | b'"') {
+            return Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn parsed(text: &[u8]) -> Value {
+        serde_json::from_slice(text).unwrap()
+    }
+
+    #[test]
+    fn entries_are_replaced_added_and_removed() {
+        let group = json!({ "attributes": { "a": "}\\\"," }, "consolidated_metadata": { "kind": "inline",
+            "metadata": { "x": { "shape": [1, 2] }, "sub/y": {} } }, "node_type": "group" });
+        for text in [group.to_string(), format!("{group:#}\n")] {
+            let entries = [("x".into(), Some(&b"{\"n\": 1}\n"[..])), ("z\"".into(), Some(&b"[]"[..]))];
+            let mut wanted = group.clone();
+            wanted["consolidated_metadata"]["metadata"] = json!({ "x": { "n": 1 }, "sub/y": {}, "z\"": [] });
+            let renewed = renewed(text.as_bytes(), &entries).unwrap();
+            assert_eq!(parsed(&renewed), wanted);
+            let fewer = renewed_in(
+                &renewed,
+                &["consolidated_metadata", "metadata"],
+                &[("sub/y".into(), None), ("x".into(), None), ("z\"".into(), None), ("never".into(), None)],
+            );
+            wanted["consolidated_metadata"]["metadata"] = json!({});
+            assert_eq!(parsed(&fewer.unwrap()), wanted);
+            wanted.as_object_mut().unwrap().remove("consolidated_metadata");
+            assert_eq!(parsed(&removed(text.as_bytes()).unwrap()), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_ours_stays_byte_for_byte() {
+        let text = br#"{"metadata": {"x/.zarray": {"fill_value": NaN}, "y/.zattrs": {"v": -Infinity, "n": 1e-0400}}}"#;
+        let renewed = renewed_v2(text, &[("x/.zarray".into(), Some(b"{}"))]).unwrap();
+        let wanted = br#"{"metadata": {"x/.zarray": {}, "y/.zattrs": {"v": -Infinity, "n": 1e-0400}}}"#;
+        assert_eq!(renewed, wanted);
+    }
+
+    #[test]
+    fn nothing_is_made_of_what_is_not_there() {
+        for text in [
+            "",
+            "{",
+            "[]",
+            "{}",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":1",
+            r#"{"consolidated_metadata": null}"#,
+            r#"{"consolidated_metadata": }"#,
+        ] {
+            assert_eq!(removed(text.as_bytes()), None, "{text}");
+            assert_eq!(renewed(text.as_bytes(), &[("x".into(), Some(b"1"))]), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_texts_never_panic(at in 0usize..200, byte in any::<u8>(), cut in 0usize..200) {
+            let group = json!({ "attributes": { "a": ["}\\\",", -1.5] }, "consolidated_metadata": {
+                "metadata": { "x": { "shape": [1, 2] }, "sub/y": {} } }, "node_type": "group" });
+            let mut text = group.to_string().into_bytes();
+            text.truncate(text.len() - cut.min(text.len() - 1));
+            let at = at % text.len();
+            text[at] = byte;
+            let _ = (is_group(&text), removed(&text), renewed(&text, &[("x".into(), None)]));
+            let _ = renewed_v2(&text, &[("x".into(), Some(b"{}"))]);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+"""The Zarr group that an array stands in, and what that asks of it."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outcrop.errors import InvalidArgumentError
+
+__all__ = ["Group", "group_around", "version_in"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of Zarr arrays.
+
+    Attributes
+    ----------
+    path : Path
+        Where it is.
+    zarr_format : int
+        2 or 3.
+    """
+
+    path: Path
+    zarr_format: int
+
+    def extents(self, array: str) -> dict[str, int]:
+        """The extents of the dimensions that arrays in the group have, except for one array."""
+        found: dict[str, int] = {}
+        for entry in os.scandir(self.path):
+            if entry.name != array and entry.is_dir():
+                found |= dict(_dimensions(Path(entry.path)))
+        return found
+
+
+def group_around(path: str) -> Group | None:
+    """The group that holds what is, or will be, at a path; None where that is in no group."""
+    parent = Path(os.path.realpath(path)).parent
+    if _read(parent / "zarr.json").get("node_type") == "group":
+        return Group(parent, 3)
+    return Group(parent, 2) if (parent / ".zgroup").is_file() else None
+
+
+def version_in(group: Group | None, path: str, wanted: int | None) -> int:
+    """The version of Zarr of a new array: the one that is wanted, or the group's, or 3.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The group has another version than the one that is wanted, or there is no such version.
+    """
+    if wanted is not None and (type(wanted) is not int or wanted not in (2, 3)):
+        raise InvalidArgumentError(f"zarr_format must be 2 or 3, got {wanted!r}")
+    if group is None:
+        return wanted or 3
+    if wanted not in (None, group.zarr_format):
+        raise InvalidArgumentError(
+            f"{path}: zarr_format={wanted} is wanted, and it is to stand in the group "
+            f"{group.path}, which is of Zarr {group.zarr_format}: no program would see it there"
+        )
+    return group.zarr_format
+
+
+def _dimensions(array: Path) -> Iterator[tuple[str, int]]:
+    meta = _read(array / "zarr.json")
+    names = meta.get("dimension_names")
+    if not meta:
+        meta = _read(array / ".zarray")
+        names = _read(array / ".zattrs").get("_ARRAY_DIMENSIONS") if meta else None
+    shape = meta.get("shape")
+    if isinstance(names, list) and isinstance(shape, list):
+        pairs = zip(names, shape, strict=False)
+        yield from ((n, s) for n, s in pairs if isinstance(n, str) and isinstance(s, int))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Metadata; nothing where there is none, or none that can be made sense of."""
+    try:
+        meta = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return meta if isinstance(meta, dict) else {}

@@ -1,0 +1,243 @@
+"""Consolidated metadata above an array never describes another array than is there."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+zarr = pytest.importorskip("zarr")
+xr = pytest.importorskip("xarray")
+
+Inject = Callable[[str], AbstractContextManager[None]]
+Outcome = Callable[[Callable[[], object]], oc.OutcropError | None]
+Leftovers = Callable[[Path], list[str]]
+
+SEED = int(os.environ.get("OUTCROP_SEED", "0")) or random.SystemRandom().randrange(2**32)
+
+OLD, NEW = np.arange(12.0).reshape(3, 4), -np.arange(30.0).reshape(5, 6)
+
+each_version = pytest.mark.parametrize("version", [2, 3])
+each_depth = pytest.mark.parametrize("inner", ["", "sub", "sub/sub"])
+
+pytestmark = pytest.mark.filterwarnings("ignore::outcrop.errors.OutcropWarning")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Consolidated metadata")
+        # What a kill leaves behind until the next run, such as zarr.json.new.
+        warnings.filterwarnings("ignore", message="Object at .* is not recognized")
+        warnings.filterwarnings("ignore", message="Failed to open Zarr store with consolidated")
+        yield
+
+
+def build(root: Path, version: int, inner: str = "") -> Path:
+    """A consolidated group, in which an array stands, as deep as is asked; gives the array."""
+    zarr.open_group(root, mode="w", zarr_format=version, attributes={"title": "as it was"})
+    group = root
+    for name in filter(None, inner.split("/")):
+        group = group / name
+        zarr.open_group(group, mode="w", zarr_format=version)
+    oc.asarray(OLD).save(group / "a", dimension_names=("y", "x"))
+    oc.asarray(OLD).save(group / "b", dimension_names=("y", "x"))
+    zarr.consolidate_metadata(root)
+    return group / "a"
+
+
+def is_consolidated(root: Path, version: int) -> bool:
+    if version == 2:
+        return (root / ".zmetadata").exists()
+    return "consolidated_metadata" in json.loads((root / "zarr.json").read_bytes())
+
+
+def check(root: Path, array: Path, expected: list[np.ndarray]) -> np.ndarray:
+    """What others see, with consolidated metadata or without, is one of what may be there."""
+    name = array.relative_to(root).as_posix()
+    group = zarr.open_group(root, mode="r")
+    found = np.asarray(group[name][...])
+    np.testing.assert_array_equal(found, np.asarray(zarr.open_array(array, mode="r")[...]))
+    np.testing.assert_array_equal(found, oc.open(array).compute())
+    assert any(found.shape == e.shape and (found == e).all() for e in expected)
+    assert group.attrs["title"] == "as it was"
+    inner = None if array.parent == root else array.parent.relative_to(root).as_posix()
+    opened = xr.open_zarr(root, group=inner)
+    np.testing.assert_array_equal(opened["a"].values, found)
+    np.testing.assert_array_equal(opened["b"].values, OLD)
+    return found
+
+
+def replace(array: Path) -> None:
+    oc.asarray(NEW).save(array, overwrite=True)
+
+
+@each_version
+@each_depth
+def test_it_is_renewed(tmp_path: Path, version: int, inner: str, leftovers: Leftovers) -> None:
+    """Also in groups above the group, and for arrays that are new, by whatever way they come."""
+    root = tmp_path / "g"
+    array = build(root, version, inner)
+    replace(array)
+    check(root, array, [NEW])
+    with oc.create(array.parent / "made", 3) as made:
+        made[...] = 7
+    oc.save({array.parent / "one": oc.asarray(OLD) + 1, array.parent / "two": oc.asarray(OLD).T})
+    assert is_consolidated(root, version)
+    assert zarr.open_group(root, mode="r").metadata.consolidated_metadata is not None
+    group = zarr.open_consolidated(root)
+    for name, expected in {"made": [7, 7, 7], "one": OLD + 1, "two": OLD.T}.items():
+        found = group["/".join(filter(None, [inner, name]))][...]
+        np.testing.assert_array_equal(found, expected)
+    assert leftovers(tmp_path) == []
+
+
+@each_version
+def test_the_command_line_renews_it(tmp_path: Path, version: int) -> None:
+    root = tmp_path / "g"
+    array = build(root, version)
+    np.save(tmp_path / "new.npy", NEW)
+    for words in (["convert", "--overwrite"], ["transpose", "--overwrite"]):
+        command = [sys.executable, "-m", "outcrop", words[0], tmp_path / "new.npy", array]
+        subprocess.run([*map(str, command), words[1]], check=True, capture_output=True)
+        check(root, array, [NEW if words[0] == "convert" else NEW.T])
+        assert is_consolidated(root, version)
+    other = subprocess.run(
+        [sys.executable, "-m", "outcrop", "copy", array, array.with_name("c")], capture_output=True
+    )
+    assert other.returncode == 0, other.stderr
+    assert oc.open(array.with_name("c")).dimension_names is not None
+
+
+@each_version
+def test_plans_count_it(tmp_path: Path, version: int) -> None:
+    root = tmp_path / "g"
+    array = build(root, version)
+    x = oc.asarray(OLD) * 2
+    if version == 3:
+        planned = oc.plan(x, array).bytes_written
+        x.save(array, overwrite=True)
+        assert oc.last_run().bytes_written == planned
+    flat = oc.asarray(NEW).save(tmp_path / "flat.zarr")
+    if version == 3:
+        planned = oc.plan(flat.T, array).bytes_written
+        oc.transpose(flat, array, overwrite=True)
+        assert oc.last_run().bytes_written == planned
+
+
+@each_version
+@pytest.mark.parametrize("how", ["once", "always"])
+def test_faults(
+    tmp_path: Path, version: int, how: str, inject: Inject, outcome: Outcome, leftovers: Leftovers
+) -> None:
+    """Every operation fails in turn."""
+    for operation, error in (("write", "enospc"), ("sync", "eio"), ("rename", "eio"),
+                             ("create", "enospc"), ("remove", "eio")):  # fmt: skip
+        for n in range(1, 8):
+            root = tmp_path / f"{operation}{n}{how}"
+            array = build(root, version)
+            with inject(f"{operation}:{n}:{error}:{how}"):
+                failed = outcome(lambda array=array: replace(array))
+            found = check(root, array, [OLD, NEW])
+            assert failed is None or found.shape == OLD.shape, (operation, n)
+            # What cannot be removed is removed by the next run.
+            assert leftovers(root) == [] or operation == "remove"
+            replace(array)
+            check(root, array, [NEW])
+            assert leftovers(root) == []
+
+
+@each_version
+@pytest.mark.parametrize("inner", ["", "sub"])
+def test_killed(tmp_path: Path, version: int, inner: str, leftovers: Leftovers) -> None:
+    """A kill before any operation on files: metadata that describes what is there, or none."""
+    script = (
+        "import numpy as np, outcrop as oc, sys\nfrom outcrop import _native\n"
+        "oc.config(memory='8MiB')\n_native.inject_faults(sys.argv[2])\n"
+        "oc.asarray(-np.arange(30.0).reshape(5, 6)).save(sys.argv[1], overwrite=True)\n"
+    )
+    seen = set()
+    for operation in ("rename", "sync", "remove"):
+        for n in range(1, 9):
+            root = tmp_path / f"{operation}{n}"
+            array = build(root, version, inner)
+            command = [sys.executable, "-W", "ignore", "-c", script, str(array)]
+            done = subprocess.run([*command, f"{operation}:{n}:kill:once"], capture_output=True)
+            assert done.returncode in (0, -9), done.stderr
+            found = check(root, array, [OLD, NEW])
+            seen.add((done.returncode, found.shape == NEW.shape, is_consolidated(root, version)))
+            replace(array)
+            check(root, array, [NEW])
+            assert leftovers(root) == []
+            if done.returncode == 0:
+                break
+    # Before, with it taken away, and behind.
+    assert {(-9, False, True), (-9, False, False), (-9, True, False), (0, True, True)} <= seen
+
+
+@each_version
+def test_two_writers_of_a_group(tmp_path: Path, version: int) -> None:
+    """Neither brings back what the other one has made stale."""
+    root = tmp_path / "g"
+    build(root, version)
+
+    def work(name: str) -> None:
+        for n in range(1, 12):
+            oc.asarray(np.full((n, 2), n)).save(root / name, overwrite=True)
+
+    threads = [threading.Thread(target=work, args=(f"w{i}",)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert is_consolidated(root, version)
+    found = zarr.open_consolidated(root)
+    for i in range(3):
+        np.testing.assert_array_equal(found[f"w{i}"][...], np.full((11, 2), 11))
+
+
+@each_version
+def test_a_group_keeps_its_version(tmp_path: Path, version: int) -> None:
+    root = tmp_path / "g"
+    array = build(root, version)
+    other = 5 - version
+    for attempt in (
+        lambda: oc.asarray(NEW).save(array, overwrite=True, zarr_format=other),
+        lambda: oc.create(root / "c", 3, zarr_format=other),
+    ):
+        with pytest.raises(oc.InvalidArgumentError, match=rf"zarr_format={other}.*Zarr {version}"):
+            attempt()
+    source = oc.asarray(NEW).save(tmp_path / "s.zarr", zarr_format=other)
+    assert (root / "c").exists() is False
+    source.save(root / "c")
+    (oc.asarray(NEW) + 1).save(array, overwrite=True)
+    file = "zarr.json" if version == 3 else ".zarray"
+    assert (root / "c" / file).exists() and (array / file).exists()
+    check(root, array, [NEW + 1])
+
+
+@each_version
+def test_what_others_wrote_stays_byte_for_byte(tmp_path: Path, version: int) -> None:
+    """Such as the bare NaN that Python puts into attributes."""
+    root = tmp_path / "g"
+    array = build(root, version)
+    path = root / ("zarr.json" if version == 3 else ".zmetadata")
+    text = path.read_text()
+    marked = text.replace('"y"', '"y"', 1)
+    where = '"attributes": {' if version == 3 else '"b/.zattrs": {'
+    marked = text.replace(where, where + '"odd": [NaN, 1e-0400, -Infinity], ', 1)
+    assert marked != text
+    path.write_text(marked)
+    replace(array)
+    assert '"odd": [NaN, 1e-0400, -Infinity], ' in path.read_text()
+    assert array.name in zarr.open_consolidated(root)
