@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outcrop._files import open_file
 from outcrop.array import Array
 from outcrop.errors import CorruptArrayError
 
@@ -49,7 +50,8 @@ def is_array(path: Path) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        meta = json.loads(path.read_bytes())
+        with open_file(str(path)) as file:
+            meta = json.load(file)
     except ValueError as error:
         raise CorruptArrayError(f"{path}: is not JSON: {error}") from None
     return meta if isinstance(meta, dict) else {}

@@ -10,7 +10,7 @@ mod content;
 mod file;
 mod names;
 
-pub use file::{Access, DiskDir, DiskFile};
+pub use file::{Access, DiskDir, DiskFile, open_buffered};
 pub use names::{device_of, free_space, parent_of, remove_tree};
 
 use super::fault::{FaultEngine, Faults, Operation};

@@ -16,11 +16,14 @@
 use super::claim::{holder, try_lock};
 use crate::error::{Error, Result};
 use crate::io::disk::{Disk, DiskDir, remove_tree};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = ".outcrop-update";
 const DECISION: &str = "commit";
+/// The directory that tiles are in, where they are in one.
+const TILES: &str = "c";
 
 /// The right to change an array: a lock on its directory.
 pub(super) struct Writer(#[allow(dead_code, reason = "held for its lock")] OwnedFd);
@@ -38,6 +41,9 @@ impl Writer {
 /// [`Error::Busy`] where another writer has it; the operating system's.
 pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDir, Option<Writer>)> {
     let dir = disk.open_dir(array)?;
+    if writable {
+        check_writable(disk, &dir)?;
+    }
     let update = array.join(DIRECTORY);
     let left_behind = update.symlink_metadata().is_ok();
     if !writable && !left_behind {
@@ -59,6 +65,17 @@ pub(super) fn enter(disk: &Disk, array: &Path, writable: bool) -> Result<(DiskDi
         disk.remove(&update)?;
     }
     Ok((dir, writable.then_some(Writer(fd))))
+}
+
+/// Makes sure that changes can be committed before there are any: tiles are made, and renamed, in the array's
+/// directory and in those below it.
+fn check_writable(disk: &Disk, dir: &DiskDir) -> Result<()> {
+    const ACTION: &str = "change the array (mode=\"r+\")";
+    disk.check_writable(dir, Path::new("."), ACTION)?;
+    match disk.check_writable(dir, Path::new(TILES), ACTION) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(()),
+        checked => checked,
+    }
 }
 
 /// Whether a decided change of the array is being carried out.

@@ -4,6 +4,7 @@ use super::{Disk, DiskFile, Operation, classify, classify_moving, file::open_buf
 use crate::error::{Error, Result};
 use crate::io::Direction;
 use crate::io::queue::{Cancel, IoQueue, MAX_AGAIN, MAX_RETRIES, Transfer};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
@@ -76,7 +77,7 @@ impl Disk {
         self.check_process()?;
         let read = patiently(|| {
             self.checkpoint(Operation::Open)?;
-            let file = open_buffered(path)?;
+            let file = open_buffered(path, OpenOptions::new().read(true))?;
             let mut bytes = Vec::new();
             self.checkpoint(Operation::Read)?;
             file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -106,7 +107,7 @@ impl Disk {
         let read = patiently(|| {
             self.checkpoint(Operation::Read)?;
             let mut bytes = Vec::new();
-            let mut file = open_buffered(path)?;
+            let mut file = open_buffered(path, OpenOptions::new().read(true))?;
             file.seek(SeekFrom::Start(offset))?;
             file.take(len as u64).read_to_end(&mut bytes)?;
             Ok(bytes)
