@@ -20,6 +20,7 @@ from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
 from outcrop.plan import Plan
+from outcrop.plan import plan as planning
 from outcrop.report import last_run
 
 __all__ = ["cholesky", "matmul", "plan", "solve"]
@@ -145,7 +146,7 @@ def plan() -> None:
     """Say what a computation will cost, and compute nothing.
 
     What it moves is exact, for the memory budget of this command and a Zarr result; the time is
-    predicted. Of verbs that only move elements, such as transpose, the option --plan says this.
+    predicted. The option --plan of verbs such as cholesky and transpose says this of their target.
     """
 
 
@@ -195,7 +196,7 @@ def _compute(
     job = prepare()
     wanted = check_tile(None if tile == "default" else tile, job.result.shape)
     if only_plan:
-        _tell(job.planned(wanted))
+        click.echo(planning(job.result, target.path, tile=wanted, format=format).explain())
         return
     scale: Scale = Steps()
     # What fails here fails below as well, or only a Zarr array would need more memory.

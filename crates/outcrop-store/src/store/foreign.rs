@@ -32,7 +32,7 @@ use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::frame::charged;
-use crate::io::disk::{Disk, DiskDir};
+use crate::io::disk::{Disk, DiskDir, parent_of};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, TileGrid, Tuple};
 use codecs::{Codecs, Element, Kind};
@@ -50,6 +50,8 @@ enum State {
     /// Open for changes; `None` until the first.
     Updating(Writer, Option<Changes>),
     Creating(Claim, Files),
+    /// It is not there, and will not be; with the files that its metadata would be.
+    Planned(Files),
     Closed,
 }
 
@@ -116,6 +118,27 @@ impl ForeignArray {
         let dir = disk.open_dir(claim.path())?;
         let target = claim.target().to_path_buf();
         Ok(Self::assemble(disk, &target, dir, meta, true, State::Creating(claim, files)))
+    }
+
+    /// An array that is not made: it tells what moving its chunks will take, for plans, and moves nothing.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    #[allow(clippy::too_many_arguments, reason = "a description and two places")]
+    pub fn sketch(
+        disk: &Arc<Disk>,
+        path: &Path,
+        shape: &[u64],
+        dtype: DType,
+        tile: &[u64],
+        codecs: &str,
+        zarr_format: u8,
+        attributes: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<ForeignArray> {
+        let new = New { shape, dtype, tile, codecs, attributes };
+        let (meta, files) = new.files(zarr_format, path)?;
+        let dir = disk.open_dir(parent_of(path))?;
+        Ok(Self::assemble(disk, path, dir, meta, true, State::Planned(files)))
     }
 
     fn assemble(
@@ -207,14 +230,24 @@ impl Store for ForeignArray {
         Staging { least: needed, wanted: needed }
     }
 
-    /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
-    /// that are read.
     /// Codecs seldom make chunks larger; by how much they do is unknown.
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
-        let chunk = self.info.box_bytes(&self.info.tile).next_multiple_of(4096) + 4096;
+        let most = self.info.box_bytes(&self.info.tile).max(self.codecs.most_encoded() as u64);
+        let chunk = most.next_multiple_of(4096) + 4096;
         Ok(self.grid.tiles_of(region).count() as u64 * chunk)
     }
 
+    fn bytes_to_commit(&self) -> u64 {
+        match &*lock(&self.state) {
+            State::Creating(_, files) | State::Planned(files) => {
+                files.iter().map(|(_, bytes)| (bytes.len() as u64).next_multiple_of(4096)).sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
+    /// that are read.
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let mut total = 0;
         for coords in self.grid.tiles_of(region) {

@@ -49,6 +49,7 @@ impl ForeignArray {
         match &*lock(&self.state) {
             State::Creating(..) | State::Updating(..) => {}
             State::Reading => return Err(read_only(&self.info)),
+            State::Planned(_) => return Err(Error::invalid("the array is only planned")),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
         let failed = |what| Error::invalid(format!("{} cannot be encoded: {what}", self.chunk_name(coords)));
@@ -154,6 +155,7 @@ impl ForeignArray {
                 changes.as_ref().map(|c| c.update.dir().path().to_path_buf())
             }
             State::Reading => return Err(read_only(&self.info)),
+            State::Planned(_) => return Err(Error::invalid("the array is only planned")),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
         let opened = update.as_ref().map(|dir| self.disk.open_dir(dir)).transpose()?;
