@@ -23,7 +23,7 @@ __all__ = [
     "Route",
     "check_in_memory",
     "composed",
-    "goes_aside",
+    "is_moved",
     "moved_from_scratch",
     "route",
     "share_of_computing",
@@ -165,7 +165,7 @@ def route(source: ComputedSource, plan: Any | None, target: _native.Store) -> Ro
         except BudgetError as caught:
             error = caught
             forget_frames(error)
-    if plan is not None and not goes_aside(plan.output_tile, target):
+    if plan is not None and not goes_aside(plan, target):
         return Route(plan, told(plan.facts, [(plan.output_tile, target)]))
     try:
         return _aside(source, target)
@@ -240,14 +240,16 @@ def told(
 ) -> dict[str, Any]:
     """Facts of a plan for these targets, with how exact they are."""
     told = {"exact": True, **facts}
+    told["arrays"] = [dict(array) for array in facts["arrays"]]
+    output = next(array for array in told["arrays"] if array["role"] == "output")
     for tile, target in results:
         if target.format == "zarr-foreign":
             told["exact"] = False
-        # Blocks in which pieces begin and end are written, and read, once more where too many wait.
-        if (ends := 2 * _short_of_blocks(tile, target)) > _WAITING:
+        if again := _blocks_again(facts, tile, target) * _BLOCK:
             told["exact"] = False
-            for key in ("bytes_read", "bytes_written"):
-                told[key] += ends * _BLOCK
+            for where in (told, output):
+                where["bytes_read"] += again
+                where["bytes_written"] += again
     return told
 
 
@@ -297,7 +299,17 @@ def composed(
     return facts
 
 
-def goes_aside(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -> bool:
+def goes_aside(plan: Any, target: _native.Store) -> bool:
+    """Whether what is planned is computed to tiles first, and then moved.
+
+    That is so where it would be written in many small pieces; and where tiles are stored, loaded
+    and stored again that share blocks of the file: how often these are moved, nobody could say.
+    """
+    tile = plan.output_tile
+    return is_moved(tile, target) or _times_stored(plan.facts, tile, target) > 0
+
+
+def is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -> bool:
     """Whether a result in such tiles is computed in the scratch directory first, and then moved.
 
     Warns where it should be, and there is no room.
@@ -324,11 +336,17 @@ def share_of_computing(seconds: float | None, moved: Sequence[_native.Store]) ->
     return computing / max(computing + writing, 1e-9)
 
 
-def _pieces(tile: Sequence[int], target: _native.Store) -> tuple[int, int] | None:
-    """Bytes of the pieces of its file that tiles are, and how many these are.
+@dataclass(frozen=True)
+class _Pieces:
+    """The pieces of a file that tiles are: bytes of each, how many, and whether tiles follow."""
 
-    None where each tile is one, and they follow one another.
-    """
+    nbytes: int
+    count: int
+    follow: bool
+
+
+def _pieces(tile: Sequence[int], target: _native.Store) -> _Pieces | None:
+    """None where there is one tile, or the target has tiles itself."""
     if target.layout == "tiled":
         return None
     shape, run = target.shape, np.dtype(target.dtype).itemsize
@@ -339,21 +357,45 @@ def _pieces(tile: Sequence[int], target: _native.Store) -> tuple[int, int] | Non
         run *= tile[axis]
         if tile[axis] < shape[axis]:
             slower = math.prod(shape[slow] for slow in axes[i + 1 :])
-            return None if slower == 1 else (run, slower * -(-shape[axis] // tile[axis]))
+            return _Pieces(run, slower * -(-shape[axis] // tile[axis]), slower == 1)
     return None
 
 
 def _is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
     """Whether tiles would be written to many short pieces of a file."""
     pieces = _pieces(tile, target)
-    return pieces is not None and pieces[0] < _LONG_RUN
+    return pieces is not None and not pieces.follow and pieces.nbytes < _LONG_RUN
 
 
-def _short_of_blocks(tile: Sequence[int], target: _native.Store) -> int:
-    """The pieces of a file that tiles are which do not consist of whole blocks."""
+def _times_stored(facts: Mapping[str, Any], tile: Sequence[int], target: _native.Store) -> int:
+    """How often tiles of a result are stored that is loaded again, and shares blocks of its file.
+
+    0 where it is stored once, or each of its tiles has blocks of its own.
+    """
     pieces = _pieces(tile, target)
-    if pieces is None:
+    found = [a for a in facts["arrays"] if a["role"] == "output" and a["bytes_read"]]
+    if pieces is None or not found or not _share_blocks(pieces, target):
         return 0
+    nbytes = max(math.prod(target.shape) * np.dtype(target.dtype).itemsize, 1)
+    return max(-(-int(a["bytes_written"]) // nbytes) for a in found) + 1
+
+
+def _share_blocks(pieces: _Pieces, target: _native.Store) -> bool:
+    """Whether pieces begin and end inside blocks."""
     fastest = 0 if target.layout == "column-major" else -1
     row = target.shape[fastest] * np.dtype(target.dtype).itemsize
-    return 0 if pieces[0] % _BLOCK == 0 == row % _BLOCK else pieces[1]
+    return bool(pieces.nbytes % _BLOCK or (not pieces.follow and row % _BLOCK))
+
+
+def _blocks_again(facts: Mapping[str, Any], tile: Sequence[int], target: _native.Store) -> int:
+    """Blocks that are read and written again, at most.
+
+    Pieces of the file end in them, and too many wait, or what they wait for is stored once more.
+    """
+    pieces = _pieces(tile, target)
+    if pieces is None or not _share_blocks(pieces, target):
+        return 0
+    ends = 2 * pieces.count
+    if times := _times_stored(facts, tile, target):
+        return ends * times
+    return ends if ends > _WAITING and not pieces.follow else 0

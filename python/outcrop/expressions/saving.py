@@ -11,7 +11,7 @@ from outcrop._checks import StrPath, check_path
 from outcrop._lazy import Progress
 from outcrop._route import (
     composed,
-    goes_aside,
+    is_moved,
     moved_from_scratch,
     share_of_computing,
     told,
@@ -166,7 +166,7 @@ def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], d
     """The plan for several results; which of them are moved afterwards; and all facts."""
     found = plan(wanted)
     targets = {i: t for i, (_, t) in enumerate(wanted) if isinstance(t, _native.Store)}
-    moved = [i for i, target in targets.items() if goes_aside(found.tile(i), target, stacklevel=4)]
+    moved = [i for i, target in targets.items() if is_moved(found.tile(i), target, stacklevel=4)]
     if moved:
         aside = [(n, (None, "{}") if i in moved else t) for i, (n, t) in enumerate(wanted)]
         place = str(scratch_directory() / "result.zarr")

@@ -131,12 +131,16 @@ impl Disk {
         Ok(DiskDir { fd, path: path.into() })
     }
 
-    /// Makes sure that this process may make, rename and remove entries of a directory, which it else would
-    /// find out when it commits. `action` is what it wants to do.
+    /// Makes sure that this process may make, rename and remove entries of a directory below another one, if it is
+    /// there, which it else would find out when it commits. `action` is what it wants to do.
     ///
     /// # Errors
     /// The operating system's: no permission, a file system that is mounted for reading.
     pub fn check_writable(&self, dir: &DiskDir, below: &Path, action: &str) -> Result<()> {
+        let stat = rustix::fs::statat(&dir.fd, below, AtFlags::SYMLINK_NOFOLLOW);
+        if !stat.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory) {
+            return Ok(());
+        }
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         // By the rights that files are opened with.
         match rustix::fs::accessat(&dir.fd, below, access, AtFlags::EACCESS) {
