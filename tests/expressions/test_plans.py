@@ -233,7 +233,8 @@ def test_more_steps_than_there_is_memory_for(desk: Any) -> None:
     with oc.config(memory=caught.value.needed):
         started = time.process_time()
         assert oc.plan(chain @ np.sqrt(chain)).bytes_read > 0
-        assert refusing < 5 * (time.process_time() - started)
+        # What is named is found by planning some ten times.
+        assert refusing < 20 * (time.process_time() - started)
 
 
 def test_what_is_not_planned(desk: Any) -> None:
