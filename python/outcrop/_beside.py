@@ -5,6 +5,7 @@ import os
 import struct
 from pathlib import Path
 
+from outcrop._files import open_file
 from outcrop._store import StoreSource
 from outcrop.errors import UnsupportedError
 from outcrop.formats import family_of
@@ -55,7 +56,7 @@ def _bytes(number: int) -> str:
 
 
 def _npy_offset(path: str) -> int:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         start = file.read(12)
     # The first version has two bytes for the header's length, later ones have four.
     form, begin = ("<H", 10) if start[6] == 1 else ("<I", 12)

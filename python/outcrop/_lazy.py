@@ -20,13 +20,13 @@ from outcrop._source import (
 )
 from outcrop._store import StoreSource
 from outcrop.config import memory_budget, piece_limit, scratch_directory, timeline_path
-from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.errors import BudgetError, InvalidArgumentError, UnsupportedError, forget_frames
 from outcrop.views import NewAxis, View
 
 if TYPE_CHECKING:
     from outcrop.array import Array
 
-__all__ = ["Computation", "ComputedSource", "Operand", "Target"]
+__all__ = ["Computation", "ComputedSource", "Operand", "Target", "brought_to_disk"]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
 """A store, or the tile (None: any) and the labels (JSON) of a Zarr array that will be made."""
@@ -82,7 +82,7 @@ class Operand:
             return
         if isinstance(source, StoreSource):
             # Every other row, or backwards: brought in order first.
-            source = _brought_to_disk(source, view)
+            source = brought_to_disk(source, view)
             view = View.whole(source.shape)
             self._store = source.store
         else:
@@ -153,11 +153,6 @@ class ComputedSource(Source):
             array._source.same_elements(other) for array in self.computation.operands
         )
 
-    def plan(self) -> _native.Plan:
-        """The plan for a new Zarr array."""
-        self.check_planned()
-        return self.computation.plan((None, "{}"))
-
     def check_planned(self) -> None:
         """Raise where planning would have to compute something first."""
         for array in self.computation.operands:
@@ -182,10 +177,23 @@ class ComputedSource(Source):
         with _native.Operation():
             # Before memory is taken for the result.
             self.computation.prepare()
-            result = _native.Output(self.shape, storable(self.dtype), self.computation.leaves_zeros)
-            store = result.store()
-            self.run(self.computation.plan(store), store, progress)
-            return result.array().view(self.dtype)
+            # Imported late, as that imports this.
+            from outcrop._route import check_in_memory
+
+            try:
+                return self._computed(progress)
+            except BudgetError as error:
+                # What was tried is not all that may be. The frames have the memory that it took.
+                forget_frames(error)
+                check_in_memory(self)
+                raise
+
+    def _computed(self, progress: Progress | None) -> NDArray[Any]:
+        dtype, zeros = storable(self.dtype), self.computation.leaves_zeros
+        result = _native.Output(self.shape, dtype, zeros)
+        store = result.store()
+        self.run(self.computation.plan(store), store, progress)
+        return result.array().view(self.dtype)
 
     def materialized(self) -> Source:
         """The result: computed at the first call, and kept as long as this lives."""
@@ -201,7 +209,7 @@ class ComputedSource(Source):
         nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
         if nbytes <= piece_limit():
             return MemorySource(self.compute(progress))
-        return _brought_to_disk(self, View.whole(self.shape), progress)
+        return brought_to_disk(self, View.whole(self.shape), progress)
 
     def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
         """Compute it to the store that the plan is for, and commit that."""
@@ -272,8 +280,13 @@ def _small_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]
     return tuple(tile)
 
 
-def _brought_to_disk(source: Source, view: View, progress: Progress | None = None) -> StoreSource:
-    """A copy in the scratch directory, which goes when it is not referred to any more."""
+def brought_to_disk(
+    source: Source, view: View, progress: Progress | None = None, *, plan: Any | None = None
+) -> StoreSource:
+    """A copy in the scratch directory, which goes when it is not referred to any more.
+
+    `plan` is that of what is computed, for a new Zarr array, if known.
+    """
     # Imported late: saving computes what is not computed yet.
     from outcrop._save import save
 
@@ -293,6 +306,7 @@ def _brought_to_disk(source: Source, view: View, progress: Progress | None = Non
             codecs=None,
             zarr_format=3,
             progress=progress,
+            plan=plan,
         )
     except BaseException:
         directory.remove()

@@ -162,6 +162,9 @@ class Plan:
     facts: dict[str, Any]
     output_tile: tuple[int, ...]
 
+    def sketch(self, path: str) -> Store:
+        """The result as a Zarr array at a path, for plans: nothing is made."""
+
     def run(self, output: Store, progress: Progress | None, timeline: str | None) -> None:
         """Computes to `output` and commits it; aborts it where something fails."""
 
@@ -331,6 +334,24 @@ def plan_copy(
     target: Store,
 ) -> dict[str, Any]:
     """passes (each: remark, bytes_read, bytes_written, seconds), bytes_read, bytes_written, scratch_bytes, peak_bytes, seconds, budget, measured, others (remark, seconds)."""
+
+def plan_fill(target: Store) -> dict[str, Any]: ...
+def suppose(limit: int | None, elsewhere: int) -> tuple[int | None, int]:
+    """Suppose memory for plans of this thread; gives what was supposed before."""
+
+def sketch_in_memory(shape: tuple[int, ...], dtype: str) -> Store:
+    """A result in memory, of which nothing is made."""
+
+def sketch_encoded(
+    path: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    tile: tuple[int, ...] | None,
+    codecs: str,
+    zarr_format: int,
+    attributes: str,
+) -> Store:
+    """A Zarr array with other codecs, of which nothing is made."""
 
 def sketch(
     path: str,

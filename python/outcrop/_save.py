@@ -3,8 +3,6 @@
 import errno
 import math
 import os
-import shutil
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -19,15 +17,14 @@ from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop._lazy import ComputedSource, Progress
-from outcrop._sizes import format_bytes
+from outcrop._route import Route, route, share_of_computing, told, with_the_least
 from outcrop._source import MemorySource, Source, filler, fitting_tile
 from outcrop._store import StoreSource
-from outcrop.config import ensure_configured, scratch_directory
+from outcrop.config import ensure_configured
 from outcrop.errors import (
     ArrayNotFoundError,
     BudgetError,
     InvalidArgumentError,
-    OutcropWarning,
     StorageError,
 )
 from outcrop.formats import family_of, format_for, turned_orientation
@@ -36,28 +33,23 @@ from outcrop.views import View
 __all__ = [
     "carried",
     "create_store",
-    "goes_aside",
-    "is_scattered",
     "move",
     "naming_tiles",
     "part_of",
+    "planned_save",
     "reopened",
     "save",
-    "share_of_computing",
     "sketch",
 ]
-
-_LONG_RUN = 64 << 10
-"""Bytes that are written to a new file in one go without much loss."""
 
 _NPY_METADATA = 4096
 """Bytes in front of the elements of a .npy file: they begin at a block's edge."""
 
+_LABELS = ("attributes", "dimension_names", "fill_value")
+"""The options of labels."""
+
 _STAGED = ".outcrop-new"
 """In the name under which a new array is built."""
-
-_WRITING = 0.5e9
-"""Bytes in a second, for sharing out a progress bar."""
 
 
 def create_store(
@@ -82,18 +74,12 @@ def create_store(
     format = format_for(name, format)
     family = family_of(format)
     order = check_order(order)
-    if order != "C" and (family or format == "zarr"):
-        what = f"{format} files" if family else "tiles of a Zarr array"
-        raise InvalidArgumentError(f"order='F' is for npy and raw files; {what} are in order 'C'")
-    if format != "zarr":
-        given: dict[str, object] = {
-            "tile": tile,
-            "codecs": codecs,
-            "zarr_format": zarr_format not in (None, 3),
-        }
-        for option, value in given.items():
-            if value:
-                raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+    given: dict[str, object] = {
+        "tile": tile,
+        "codecs": codecs,
+        "zarr_format": zarr_format not in (None, 3),
+    }
+    _check_order_and_options(name, format, order, given)
     ensure_configured()
     if family:
         with _naming_target(name):
@@ -116,6 +102,20 @@ def create_store(
             labels.json(),
             bool(overwrite),
         )
+
+
+def _check_order_and_options(
+    name: str, format: str, order: str, given: Mapping[str, object]
+) -> None:
+    """Refuse an order that the format does not have, and options that are for Zarr arrays."""
+    family = family_of(format)
+    if check_order(order) != "C" and (family or format == "zarr"):
+        what = f"{format} files" if family else "tiles of a Zarr array"
+        raise InvalidArgumentError(f"order='F' is for npy and raw files; {what} are in order 'C'")
+    if format != "zarr":
+        for option, value in given.items():
+            if value:
+                raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
 
 
 @contextmanager
@@ -174,17 +174,25 @@ def sketch(
     format: str | None,
     order: str,
     labels: Labels,
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
 ) -> _native.Store:
     """What `create_store` would make, for plans."""
     format = format_for(path, format)
+    given = {"tile": tile, "codecs": codecs, "zarr_format": zarr_format not in (None, 3)}
+    _check_order_and_options(path, format, order, given)
     ensure_configured()
     offset = _NPY_METADATA if format == "npy" else 0
     if family := family_of(format):
         offset = family.offset(path, format, shape, dtype, labels.attributes or {})
     tiled = _tile(tile, shape, dtype, format)
-    return _native.sketch(
-        path, format, shape, dtype.name, tiled, check_order(order), offset, labels.json(path)
-    )
+    version, own = zarr_format or 3, labels.json(path)
+    listed = expand_codecs(codecs, dtype, version)
+    if listed is not None:
+        text = as_json(listed, "codecs")
+        with _naming_target(path):
+            return _native.sketch_encoded(path, shape, dtype.name, tiled, text, version, own)
+    return _native.sketch(path, format, shape, dtype.name, tiled, check_order(order), offset, own)
 
 
 def _tile(
@@ -200,6 +208,82 @@ def save(
     view: View,
     path: StrPath,
     *,
+    overwrite: bool,
+    progress: Progress | None,
+    plan: Any | None = None,
+    **options: Any,
+) -> StoreSource:
+    """Write a view to a new array on disk and open that.
+
+    `plan` is that of a whole that is not computed yet, for a new Zarr array, if known. `options`
+    are `tile`, `format`, `order`, `codecs` and `zarr_format`; and `attributes`, `dimension_names`
+    and `fill_value`, where these are asked for.
+    """
+    try:
+        return _save(
+            source, view, path, overwrite=overwrite, progress=progress, plan=plan, **options
+        )
+    except BudgetError:
+        # What was tried is not all that may be.
+        _check_budget(source, view, check_path(path), options)
+        raise
+
+
+def _check_budget(source: Source, view: View, path: str, options: dict[str, Any]) -> None:
+    """Raise the error that names the least budget, where planning alone finds it too small."""
+    source, view = source.narrowed(view)
+    # What labels take is not worth telling.
+    options = {k: v for k, v in options.items() if k not in _LABELS}
+    if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
+        planned_save(source, path, **options)
+    elif isinstance(source, StoreSource) and view.turn is not None:
+        planned_move(source, view, source.store, view, path, options)
+
+
+def planned_move(
+    source: StoreSource,
+    view: View,
+    near: _native.Store,
+    seen: View,
+    path: str,
+    options: dict[str, Any],
+) -> tuple[dict[str, Any], _native.Store]:
+    """What moving a view to a path will take, and what will be made there.
+
+    It is moved from `near`, of which it is the view `seen`.
+
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small; names the least that works.
+    """
+    version, labels = _planned_labels(source, view, path, options["format"], options["zarr_format"])
+    options = {**options, "zarr_format": version, "labels": labels}
+
+    def plan() -> tuple[dict[str, Any], _native.Store]:
+        # Tiles that nobody asks for are made to fit the budget.
+        store = sketch(path, view.shape, source.dtype, **options)
+        with naming_tiles(source, store):
+            return _native.plan_copy(near, *seen.box, seen.turn, store), store
+
+    return with_the_least(plan)
+
+
+def _planned_labels(
+    source: Source, view: View, path: str, format: str | None, zarr_format: int | None
+) -> tuple[int | None, Labels]:
+    """The version of Zarr and the labels of what a view would be saved to, for plans."""
+    format = format_for(path, format)
+    along = carried(source, view, format)
+    version, labels = labels_of_new(path, format, view.shape, zarr_format, Labels(), along)
+    return version if format == "zarr" else zarr_format, labels
+
+
+def _save(
+    source: Source,
+    view: View,
+    path: StrPath,
+    *,
     tile: ShapeLike | None,
     format: str | None,
     order: str,
@@ -207,11 +291,11 @@ def save(
     codecs: Codecs | None,
     zarr_format: int | None,
     progress: Progress | None,
+    plan: Any | None,
     attributes: Mapping[str, Any] | None = None,
     dimension_names: Sequence[str | None] | None = None,
     fill_value: Any = None,
 ) -> StoreSource:
-    """Write a view to a new array on disk and open that."""
     source.check_open()
     name = check_path(path)
     format = format_for(name, format)
@@ -240,9 +324,9 @@ def save(
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source
-        planned: _native.Plan | None = None
+        planned: Any | None = plan
         if computed is not None and format == "zarr" and order == "C":
-            planned = _plan(computed, check_tile(tile, view.shape), labels.json(name))
+            planned = plan or _plan(computed, check_tile(tile, view.shape), labels.json(name))
             # The tiles in which it is computed are those that are stored.
             if tile is None and planned is not None:
                 tile = planned.output_tile
@@ -332,74 +416,69 @@ def _plan(source: ComputedSource, tile: tuple[int, ...] | None, labels: str) -> 
 
 def _compute(
     source: ComputedSource,
-    plan: _native.Plan | None,
+    plan: Any | None,
     target: _native.Store,
     progress: Progress | None,
     labels: Labels,
 ) -> None:
     # What is zero and not stored would be read as something else.
-    is_left_out = source.computation.leaves_zeros and not labels.fills_with_zeros
-    if plan is None:
-        # The target's tiles may be too large to compute in; others need not be.
-        with suppress(BudgetError):
-            plan = source.computation.plan(target)
-    if plan is not None and not is_left_out and not goes_aside(plan.output_tile, target):
-        source.run(plan, target, progress)
+    is_whole = source.computation.leaves_zeros and not labels.fills_with_zeros
+    way = route(source, plan, target, is_whole=is_whole)
+    if not way.goes_aside:
+        source.run(way.plan, target, progress)
         return
-    # It is computed in tiles of its own first.
-    share = share_of_computing(plan.facts["seconds"] if plan else None, [target])
-    try:
-        made = source.made(part_of(progress, 0.0, share))
-    except BudgetError:
-        if plan is None or is_left_out:
-            raise
-        source.run(plan, target, progress)
-        return
+    share = share_of_computing(way.plan.facts["seconds"], [target])
+    made = way.made(source, part_of(progress, 0.0, share))
     move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
 
 
-def goes_aside(tile: tuple[int, ...], target: _native.Store, stacklevel: int = 5) -> bool:
-    """Whether a result in such tiles is computed in the scratch directory first, and then moved.
+def planned_save(
+    source: ComputedSource,
+    path: str,
+    *,
+    tile: ShapeLike | None = None,
+    format: str | None = None,
+    order: str = "C",
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
+) -> Route:
+    """How `save` would compute an array that is not computed yet.
 
-    Warns where it should be, and there is no room.
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small.
+    InvalidArgumentError
+        There is no such target.
     """
-    if not is_scattered(tile, target):
-        return False
-    nbytes = math.prod(target.shape) * np.dtype(target.dtype).itemsize
-    if nbytes <= shutil.disk_usage(scratch_directory()).free:
-        return True
-    warnings.warn(
-        f"{target.path}: written in many small pieces, which is slow, because the scratch "
-        f"directory is too full for {format_bytes(nbytes)}",
-        OutcropWarning,
-        stacklevel=stacklevel,
-    )
-    return False
+    format = format_for(path, format)
+    wanted = check_tile(tile, source.shape)
+    order = check_order(order)
+    whole = View.whole(source.shape)
+    version, labels = _planned_labels(source, whole, path, format, zarr_format)
 
+    def plan() -> Route:
+        own = wanted
+        if format == "zarr" and order == "C":
+            planned = _plan(source, wanted, labels.json(path))
+            if codecs is None and version == 3 and planned is not None:
+                return Route(planned, told(planned.facts, []))
+            if wanted is None and planned is not None:
+                own = planned.output_tile
+        target = sketch(
+            path,
+            source.shape,
+            source.dtype,
+            tile=own,
+            format=format,
+            order=order,
+            codecs=codecs,
+            zarr_format=version,
+            labels=labels,
+        )
+        return route(source, None, target)
 
-def share_of_computing(seconds: float | None, moved: Sequence[_native.Store]) -> float:
-    """What part of the time computing takes, where these results are moved afterwards."""
-    nbytes = sum(math.prod(store.shape) * np.dtype(store.dtype).itemsize for store in moved)
-    writing = nbytes / _WRITING
-    computing = writing if seconds is None else seconds
-    return computing / max(computing + writing, 1e-9)
-
-
-def is_scattered(tile: tuple[int, ...], target: _native.Store) -> bool:
-    """Whether tiles would be written to many short pieces of a file."""
-    if target.layout == "tiled":
-        return False
-    run = np.dtype(target.dtype).itemsize
-    axes = list(range(len(tile)))
-    if target.layout != "column-major":
-        axes.reverse()
-    for i, axis in enumerate(axes):
-        run *= tile[axis]
-        if tile[axis] < target.shape[axis]:
-            # Tiles that follow each other are pieces that do.
-            follow = all(target.shape[slower] == 1 for slower in axes[i + 1 :])
-            return run < _LONG_RUN and not follow
-    return False
+    return with_the_least(plan, lambda way: int(way.facts["steps"]))
 
 
 def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, StorageError, StoragePermissionError
 
 __all__ = ["GROUPS", "Lane", "Timeline", "read_timeline"]
@@ -166,7 +167,7 @@ def read_timeline(path: str, progress: Callable[[int, int], None] | None = None)
     """
     recorder = _Recorder()
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             total = os.fstat(file.fileno()).st_size
             blocks = _blocks(file, path)
             head = next(blocks, "")
@@ -184,6 +185,8 @@ def read_timeline(path: str, progress: Callable[[int, int], None] | None = None)
                 done += len(block)
                 if progress is not None and total:
                     progress(min(done, total), total)
+    except StorageError:
+        raise
     except PermissionError as error:
         raise StoragePermissionError(f"{path}: {error.strerror}", errno=error.errno) from None
     except OSError as error:

@@ -9,9 +9,11 @@ from typing import Any
 from outcrop import _native
 from outcrop._bridge import bridge_sketch
 from outcrop._checks import ShapeLike, StrPath, check_order, check_path
-from outcrop._labels import Labels, labels_of_new
+from outcrop._codecs import Codecs
+from outcrop._files import replace_file
 from outcrop._lazy import ComputedSource
-from outcrop._save import carried, naming_tiles, sketch
+from outcrop._route import Route
+from outcrop._save import planned_move, planned_save
 from outcrop._sizes import format_bytes, format_shape
 from outcrop._store import StoreSource
 from outcrop.array import Array
@@ -25,7 +27,7 @@ from outcrop.errors import (
 from outcrop.expressions.arrays import ExpressionSource, node_of
 from outcrop.expressions.drawing import Edge, Item, drawn
 from outcrop.expressions.run import Planned
-from outcrop.expressions.saving import check_direct, planned, planned_target
+from outcrop.expressions.saving import planned
 from outcrop.formats import format_for
 from outcrop.views import View
 
@@ -55,6 +57,9 @@ class Plan:
     lower_bound : int or None
         Bytes that any schedule reads with this budget that has nothing in memory at first, where a
         bound is known.
+    is_exact : bool
+        Whether exactly these bytes are moved. Otherwise they are an upper bound: how long what is
+        compressed will be is known when it is written.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class Plan:
         self.io_seconds: float = facts["io_seconds"]
         self.compute_seconds: float = facts["compute_seconds"]
         self.lower_bound: int | None = facts["lower_bound"]
+        self.is_exact: bool = facts.get("exact", True)
 
     def explain(self) -> str:
         """Say how it will be computed, what it moves, and why.
@@ -98,9 +104,10 @@ class Plan:
                 f", {ratio:.2f} times the least that any schedule reads with so much memory, "
                 f"{format_bytes(self.lower_bound)} ({facts['lower_bound_source']})"
             )
-        lines.append(f"  reads {format_bytes(self.bytes_read)}{bound}")
+        most = "" if self.is_exact else "at most "
+        lines.append(f"  reads {most}{format_bytes(self.bytes_read)}{bound}")
         lines.append(
-            f"  writes {format_bytes(self.bytes_written)}, "
+            f"  writes {most}{format_bytes(self.bytes_written)}, "
             f"{format_bytes(facts['commit_bytes'])} of them metadata"
         )
         if self.scratch_bytes:
@@ -142,7 +149,9 @@ class Plan:
             raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
         picture = self._picture()
         try:
-            file.write_text(picture, encoding="utf-8")
+            replace_file(str(file), picture.encode())
+        except StorageError:
+            raise
         except OSError as error:
             kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
             raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
@@ -178,8 +187,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, "
-            f"writes {format_bytes(self.bytes_written)}, "
+            f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, writes "
+            f"{'' if self.is_exact else 'at most '}{format_bytes(self.bytes_written)}, "
             f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
 
@@ -203,8 +212,8 @@ class ExpressionPlan(Plan):
     expression: ...
     """
 
-    def __init__(self, planned: Planned) -> None:
-        super().__init__(planned.facts)
+    def __init__(self, planned: Planned, facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(planned.facts if facts is None else facts)
         self._planned = planned
 
     def explain(self) -> str:
@@ -236,6 +245,9 @@ class ExpressionPlan(Plan):
         return "\n".join((*lines, *rest))
 
     def _picture(self) -> str:
+        if self._facts["remark"] != self._planned.facts["remark"]:
+            # It is moved afterwards.
+            return super()._picture()
         return self._planned.picture()
 
 
@@ -303,7 +315,8 @@ class MovementPlan(Plan):
                 f"about {_seconds(bridge['seconds'])}"
             )
         lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
-        lines.append(f"  writes {format_bytes(self.bytes_written)}")
+        most = "" if self.is_exact else "at most "
+        lines.append(f"  writes {most}{format_bytes(self.bytes_written)}")
         lines.append(
             f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}"
         )
@@ -322,6 +335,8 @@ def plan(
     tile: ShapeLike | None = None,
     format: str | None = None,
     target_order: str = "C",
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
     via: StrPath | None = None,
 ) -> Plan:
     """Plan what `Array.save` would run, or `save` of several arrays.
@@ -335,10 +350,12 @@ def plan(
         it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
         would be saved, are expressions that are computed together.
     target : str or os.PathLike, optional
-        Where it would be saved. Default: a new Zarr array in the current directory. Operations of
-        `linalg` are planned as Zarr arrays.
-    tile
-        As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned.
+        Where it would be saved. Default: a new Zarr array in the current directory. A result whose
+        tiles would be many small pieces of its file is computed to tiles first, and moved; both
+        are planned.
+    tile, codecs, zarr_format
+        As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned. How
+        long what is compressed will be is not known: the plan is an upper bound then, and says so.
     format, target_order, via
         As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
         planned to lie as `x` does.
@@ -372,26 +389,29 @@ def plan(
     if isinstance(x, Mapping):
         if not x:
             raise UnsupportedError("there is nothing to compute")
-        if (target, tile, format, via) != (None,) * 4 or check_order(target_order) != "C":
+        given = (target, tile, format, codecs, zarr_format, via)
+        if given != (None,) * 6 or check_order(target_order) != "C":
             raise InvalidArgumentError(
                 "of several arrays, the paths say where they are saved; there are no other options"
             )
-        return ExpressionPlan(planned(x))
+        return ExpressionPlan(*planned(x))
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
+    options: dict[str, Any] = {
+        "tile": tile,
+        "format": format,
+        "order": target_order,
+        "codecs": codecs,
+        "zarr_format": zarr_format,
+    }
     if isinstance(source, ExpressionSource) and source.result is None:
         if not x._view.is_whole:
             source = ExpressionSource(node_of(x))
-        if via is not None:
-            raise InvalidArgumentError("via= is for what is on disk; this is computed")
-        name = "planned.zarr" if target is None else check_path(target)
-        wanted = planned_target(name, source, tile, format, target_order)
-        found = source.planned(wanted)
-        check_direct(name, found.tile(0), wanted)
-        return ExpressionPlan(found)
+        found = _computed(source, target, options, via)
+        return ExpressionPlan(found.plan.planned, found.facts)
     if isinstance(source, StoreSource):
-        return _movement(source, x, target, tile, format, target_order, via)
+        return _movement(source, x, target, options, via)
     viewed = source is not source.base or not x._view.is_whole
     if isinstance(source.base, ComputedSource) and viewed:
         raise UnsupportedError(
@@ -403,16 +423,23 @@ def plan(
             "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
             f"this one is {source.describe('')}"
         )
-    return Plan(source.plan().facts)
+    return Plan(_computed(source, target, options, via).facts)
+
+
+def _computed(
+    source: ComputedSource, target: StrPath | None, options: dict[str, Any], via: StrPath | None
+) -> Route:
+    if via is not None:
+        raise InvalidArgumentError("via= is for what is on disk; this is computed")
+    source.check_planned()
+    return planned_save(source, "planned.zarr" if target is None else check_path(target), **options)
 
 
 def _movement(
     source: StoreSource,
     x: Array,
     target: StrPath | None,
-    tile: ShapeLike | None,
-    format: str | None,
-    order: str,
+    options: dict[str, Any],
     via: StrPath | None,
 ) -> MovementPlan:
     view = x._view
@@ -422,27 +449,13 @@ def _movement(
             "planned in this version"
         )
     path = "planned.zarr" if target is None else check_path(target)
-    format = format_for(path, format)
-    if check_order(order) != "C" and format not in ("npy", "raw"):
+    format = format_for(path, options["format"])
+    if check_order(options["order"]) != "C" and format not in ("npy", "raw"):
         raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
-    if tile is not None and format != "zarr":
-        raise InvalidArgumentError(f"tile= is for Zarr arrays, {path!r} is {format}")
-    store = sketch(
-        path,
-        view.shape,
-        source.dtype,
-        tile=tile,
-        format=format,
-        order=order,
-        labels=labels_of_new(
-            path, format, view.shape, None, Labels(), carried(source, view, format)
-        )[1],
-    )
     near, seen, bridge = source.store, view, None
     if via is not None:
         near, seen = bridge_sketch(source, view, via), view.of_box()
-    with naming_tiles(source, store):
-        facts = _native.plan_copy(near, *seen.box, seen.turn, store)
+    facts, store = planned_move(source, view, near, seen, path, options)
     if via is not None:
         bridge = _native.plan_copy(source.store, *view.box, None, near)
         for key in ("bytes_read", "bytes_written", "seconds"):
@@ -450,6 +463,7 @@ def _movement(
         facts["peak_bytes"] = max(facts["peak_bytes"], bridge["peak_bytes"])
         facts["measured"] = facts["measured"] and bridge["measured"]
     facts |= {
+        "exact": store.format != "zarr-foreign",
         "operation": "copy" if view.is_box else "transpose",
         "movement": _movement_name(view),
         "nbytes": x.nbytes,

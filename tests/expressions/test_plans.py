@@ -142,12 +142,11 @@ def test_plans_of_nothing(desk: Any) -> None:
 
 
 def test_results_that_would_be_many_small_pieces_of_their_files(desk: Any) -> None:
-    """They go to the scratch directory first: what is planned is what is read, or nothing is."""
+    """They go to the scratch directory first, and both ways are planned."""
     plain = np.random.default_rng(5).random((900, 1100))
     X = desk.put(plain, "npy")
     turned, sums = desk.path / "turned.npy", desk.path / "sums.npy"
-    with pytest.raises(oc.UnsupportedError, match=r"turned\.npy: .* is not planned"):
-        oc.plan({turned: (X + 1).T, sums: X.sum(axis=1)})
+    plan = oc.plan({turned: (X + 1).T, sums: X.sum(axis=1)})
     seen: list[int] = []
     saved = oc.save(
         {turned: (X + 1).T, sums: X.sum(axis=1)}, progress=lambda done, _: seen.append(done)
@@ -155,6 +154,10 @@ def test_results_that_would_be_many_small_pieces_of_their_files(desk: Any) -> No
     run = oc.last_run()
     assert run is not None
     assert run.bytes_read < 5 * X.nbytes and run.bytes_written < 5 * X.nbytes
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    assert plan.scratch_bytes >= X.nbytes and "moved to turned.npy" in plan.explain()
+    plan.show(desk.path / "plan.svg")
+    assert "turned.npy" in (desk.path / "plan.svg").read_text()
     assert seen == sorted(seen)
     desk.check(saved[turned], (plain + 1).T)
     desk.check(saved[sums], plain.sum(axis=1))
@@ -230,13 +233,16 @@ def test_more_steps_than_there_is_memory_for(desk: Any) -> None:
     with oc.config(memory=caught.value.needed):
         started = time.process_time()
         assert oc.plan(chain @ np.sqrt(chain)).bytes_read > 0
-        assert refusing < 5 * (time.process_time() - started)
+        # What is named is found by planning some ten times.
+        assert refusing < 20 * (time.process_time() - started)
 
 
 def test_what_is_not_planned(desk: Any) -> None:
     X = desk.put(np.ones((700, 1500)))
-    with pytest.raises(oc.UnsupportedError, match=r"x\.npy: .* is not planned"):
-        oc.plan(np.exp(X), desk.path / "x.npy", target_order="F")
+    with pytest.raises(oc.InvalidArgumentError, match="order='F' is for"):
+        oc.plan(np.exp(X), desk.path / "x.zarr", target_order="F")
+    with pytest.raises(oc.InvalidArgumentError, match="codecs= is for Zarr"):
+        oc.plan(np.exp(X), desk.path / "x.npy", codecs="zstd")
     with pytest.raises(oc.UnsupportedError, match="nothing to compute"):
         oc.plan({})
     with pytest.raises(oc.InvalidArgumentError, match="no other options"):

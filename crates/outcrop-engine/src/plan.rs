@@ -169,7 +169,7 @@ pub fn choose(
 /// The error of a budget that is too small for `what`.
 fn too_little(runtime: &Runtime, what: &str, needed: u64) -> Error {
     let purpose = beside_arrays(what, available(runtime).1);
-    Error::Budget { purpose, needed, budget: runtime.budget().limit() as u64 }
+    Error::Budget { purpose, needed, budget: runtime.limit() as u64 }
 }
 
 /// Bytes for the tiles of a program's schedule, those that run ahead not counted; 0 where there is no
@@ -226,7 +226,7 @@ pub fn check_steps(
 /// Bytes of the budget that a run may have, and those that others have.
 fn available(runtime: &Runtime) -> (usize, usize) {
     let elsewhere = runtime.used_elsewhere();
-    (runtime.budget().limit().saturating_sub(elsewhere), elsewhere)
+    (runtime.limit().saturating_sub(elsewhere), elsewhere)
 }
 
 /// Plans one program.
@@ -269,7 +269,7 @@ fn with_staging(program: &Program, needed: usize) -> usize {
     }
 }
 
-/// Steps of programs whose least budget is found to within a hundredth or so. Of longer ones, what the program itself
+/// Steps of programs whose least budget is found to within half a hundredth. Of longer ones, what the program itself
 /// takes makes up nearly all of it, and every schedule on the way takes its time.
 const SHORT: usize = 10_000;
 
@@ -282,7 +282,7 @@ fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn 
     if program.calls_back {
         enough += enough.div_ceil(RESERVED - 1);
     }
-    while program.len() <= SHORT && enough - too_little > (enough / 64).max(4096) {
+    while program.len() <= SHORT && enough - too_little > (enough / 256).max(4096) {
         let middle = (enough + too_little) / 2;
         match fit(program, middle, speeds, least, &[], watch)? {
             Some(_) => enough = middle,

@@ -23,6 +23,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+/// Memory as a thread supposes it to be while it plans what would run with more or less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supposed {
+    /// The budget in bytes, if not as it is.
+    pub limit: Option<usize>,
+    /// Bytes that others have besides those that they have.
+    pub elsewhere: usize,
+}
+
+thread_local! {
+    static SUPPOSED: Cell<Supposed> = const { Cell::new(Supposed { limit: None, elsewhere: 0 }) };
+}
+
+/// Supposes what this thread plans with; gives what it did before. Nothing may run meanwhile.
+pub fn suppose(supposed: Supposed) -> Supposed {
+    SUPPOSED.replace(supposed)
+}
+
 /// What a user may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -442,7 +460,13 @@ impl Runtime {
     /// Bytes of the budget that a run of this thread cannot have, such as arrays that the user holds.
     /// What another thread's run has will come back before it begins, and what is resident makes room.
     pub fn used_elsewhere(&self) -> usize {
-        self.turns.before_another(&self.budget).unwrap_or_else(|| self.used_now())
+        let used = self.turns.before_another(&self.budget).unwrap_or_else(|| self.used_now());
+        used + SUPPOSED.get().elsewhere
+    }
+
+    /// The budget in bytes, for plans.
+    pub fn limit(&self) -> usize {
+        SUPPOSED.get().limit.unwrap_or_else(|| self.budget.limit())
     }
 
     fn used_now(&self) -> usize {

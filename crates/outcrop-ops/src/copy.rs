@@ -374,7 +374,7 @@ fn task<'a>(
         origin,
         target: Arc::clone(target),
         again: false,
-        limit: runtime.budget().limit().saturating_sub(elsewhere),
+        limit: runtime.limit().saturating_sub(elsewhere),
         elsewhere,
         used: 0,
     }

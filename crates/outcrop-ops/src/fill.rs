@@ -4,8 +4,8 @@ use crate::access::canvas_on;
 use crate::movement::{NONE, threads, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::report::Report;
-use outcrop_engine::stream::{self, Frames, Job, Loaders, Watch};
-use outcrop_store::frame::Frame;
+use outcrop_engine::stream::{self, Frames, Job, Loaders, Threads, Watch};
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::store::{Mover, Store};
 use outcrop_store::{ArrayBox, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,17 +70,55 @@ pub fn fill(
     watch: &mut dyn Watch,
 ) -> Result<Report> {
     let _turn = runtime.turn(watch)?;
-    let whole = ArrayBox::whole(&target.info().shape);
-    runtime.resident().forget(target, &whole);
+    runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
     runtime.tune(&target.info().path, target.info().nbytes());
-    // Several at once must fit, and what the function makes beside them.
-    let part = PART.min(runtime.budget().limit() as u64 / 8);
-    let boxes = units(target.as_ref(), &whole, part);
-    let mut threads = threads(runtime, NONE, Some(target.staging(true)));
-    threads.loaders = Loaders::Caller;
-    threads.room = (runtime.budget().limit() / 2).saturating_sub(threads.staging());
+    let (boxes, threads) = division(runtime, target.as_ref());
     // SAFETY: only the lifetime of the trait object changes; the job ends before `produce` does.
     let produce: &mut Produce<'_> = unsafe { std::mem::transmute(produce) };
     let job = Fill { target: target.as_ref(), boxes, produce: Mutex::new(produce) };
     stream::run(runtime, &job, threads, watch)
+}
+
+/// The boxes in which an array is filled, and by whom.
+fn division(runtime: &Runtime, target: &dyn Store) -> (Vec<ArrayBox>, Threads) {
+    // Several at once must fit, and what the function makes beside them.
+    let part = PART.min(runtime.limit() as u64 / 8);
+    let boxes = units(target, &ArrayBox::whole(&target.info().shape), part);
+    let mut threads = threads(runtime, NONE, Some(target.staging(true)));
+    threads.loaders = Loaders::Caller;
+    threads.room = (runtime.limit() / 2).saturating_sub(threads.staging());
+    (boxes, threads)
+}
+
+/// What filling an array takes, whatever with.
+pub struct Expected {
+    /// Bytes written, with what makes the array visible.
+    pub bytes_written: u64,
+    /// Bytes of the budget without which it cannot be filled.
+    pub least_bytes: usize,
+    /// Bytes of the budget in use at once, at most.
+    pub peak_bytes: usize,
+    /// How long writing takes.
+    pub seconds: f64,
+}
+
+/// What [`fill`] would take. The target may be a [`Sketch`](outcrop_store::store::sketch::Sketch).
+///
+/// # Errors
+/// Those of the store.
+pub fn plan(runtime: &Runtime, target: &Arc<dyn Store>) -> Result<Expected> {
+    let (boxes, threads) = division(runtime, target.as_ref());
+    let frames = |b: &ArrayBox| charged(crate::access::frame_bytes(target.as_ref(), b));
+    let (all, largest) = boxes.iter().map(frames).fold((0usize, 0), |(sum, most), n| (sum + n, most.max(n)));
+    let mut bytes_written = target.bytes_to_commit();
+    for part in &boxes {
+        bytes_written += target.bytes_to_store(part)?;
+    }
+    let device = runtime.device(&target.info().path, target.info().nbytes());
+    Ok(Expected {
+        bytes_written,
+        least_bytes: threads.staging() + largest,
+        peak_bytes: threads.staging() + all.min(threads.room.max(largest)),
+        seconds: device.write(bytes_written / boxes.len().max(1) as u64, boxes.len() as u64, false),
+    })
 }

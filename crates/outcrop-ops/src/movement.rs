@@ -15,7 +15,7 @@ pub(crate) const NONE: Staging = Staging { least: 0, wanted: 0 };
 /// Threads for loads and stores with these needs: as many as leave three quarters of the budget for
 /// frames, at least one each.
 pub(crate) fn threads(runtime: &Runtime, load: Staging, store: Option<Staging>) -> Threads {
-    threads_beside(runtime.budget().limit(), 0, load, store)
+    threads_beside(runtime.limit(), 0, load, store)
 }
 
 /// The same for `limit` bytes of memory, also leaving at least so many bytes for frames. What the least budget

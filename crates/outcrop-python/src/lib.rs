@@ -24,7 +24,9 @@ mod _native {
         Operand, Output, Plan, function_store, plan_cholesky, plan_matmul, plan_solve, plan_solve_triangular,
     };
     #[pymodule_export]
-    use super::movement::{copy_box, plan_copy, sketch};
+    use super::movement::{
+        copy_box, plan_copy, plan_fill, sketch, sketch_encoded, sketch_in_memory, suppose,
+    };
     #[pymodule_export]
     use super::process::{
         Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,

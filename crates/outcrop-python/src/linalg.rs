@@ -137,6 +137,13 @@ impl Plan {
         self.planned.output_tile().to_vec()
     }
 
+    /// The result as a Zarr array at a path, for plans: nothing is made.
+    fn sketch(&self, py: Python<'_>, path: PathBuf) -> PyResult<Store> {
+        let path = std::path::absolute(&path)?;
+        let made = self.planned.sketch(&path).map_err(|e| to_python(py, e))?;
+        Ok(Store::of(Arc::new(made), &path, None))
+    }
+
     #[pyo3(signature = (output, progress, timeline))]
     fn run(
         &self,
@@ -194,7 +201,7 @@ pub fn facts_of<'py>(py: Python<'py>, plan: &EnginePlan, runtime: &Runtime) -> P
     facts.set_item("compute_seconds", plan.prediction.compute)?;
     facts.set_item("lower_bound", program.lower_bound.map(|(bytes, _)| bytes as u64))?;
     facts.set_item("lower_bound_source", program.lower_bound.map(|(_, source)| source))?;
-    facts.set_item("budget", runtime.budget().limit())?;
+    facts.set_item("budget", runtime.limit())?;
     facts.set_item("steps", program.len())?;
     facts.set_item("resident_bytes", schedule.adopted.iter().map(|&t| program.frame(t)).sum::<usize>())?;
     facts.set_item("threads", plan.crew.threads)?;

@@ -2,17 +2,20 @@
 
 use crate::convert::{box_of, dtype_of, labels_of};
 use crate::errors::to_python;
+use crate::process;
 use crate::store::{Store, run};
-use outcrop_ops::copy;
+use outcrop_engine::runtime::{self, Supposed};
+use outcrop_ops::{copy, fill};
 use outcrop_store::Dims;
 use outcrop_store::layout::Layout;
 use outcrop_store::shape::default_tile;
+use outcrop_store::store::foreign::ForeignArray;
 use outcrop_store::store::oriented::Orientation;
 use outcrop_store::store::sketch::Sketch;
 use outcrop_store::store::{Info, Store as _};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Axes, and which of them run backwards.
@@ -67,6 +70,7 @@ pub fn plan_copy<'py>(
     facts.set_item("bytes_read", found.iter().map(|p| p.bytes_read).sum::<u64>())?;
     let written: u64 = found.iter().map(|p| p.bytes_written).sum();
     facts.set_item("bytes_written", written + plan.commit_bytes())?;
+    facts.set_item("commit_bytes", plan.commit_bytes())?;
     let mut passes = Vec::new();
     for pass in found {
         let one = PyDict::new(py);
@@ -80,10 +84,67 @@ pub fn plan_copy<'py>(
     facts.set_item("scratch_bytes", plan.scratch_bytes())?;
     facts.set_item("peak_bytes", plan.peak_bytes())?;
     facts.set_item("seconds", plan.seconds())?;
-    facts.set_item("budget", runtime.budget().limit())?;
+    facts.set_item("budget", runtime.limit())?;
     facts.set_item("measured", plan.is_measured())?;
     facts.set_item("others", plan.others().to_vec())?;
     Ok(facts)
+}
+
+/// An array in memory that is only planned.
+#[pyfunction]
+pub fn sketch_in_memory(py: Python<'_>, shape: Vec<u64>, dtype: &str) -> PyResult<Store> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    Ok(Store::of(Arc::new(Sketch::in_memory(&shape, dtype)), Path::new("memory"), None))
+}
+
+/// Supposes, for what this thread plans, a budget of so many bytes, and that others have so many more of it than they
+/// have; gives what was supposed before.
+#[pyfunction]
+#[pyo3(signature = (limit, elsewhere))]
+pub fn suppose(limit: Option<usize>, elsewhere: usize) -> (Option<usize>, usize) {
+    let before = runtime::suppose(Supposed { limit, elsewhere });
+    (before.limit, before.elsewhere)
+}
+
+/// What filling an array takes that is only planned.
+#[pyfunction]
+pub fn plan_fill<'py>(py: Python<'py>, target: &Store) -> PyResult<Bound<'py, PyDict>> {
+    let (runtime, to) = target.inner(py)?;
+    let found = run(py, &runtime, None, |_| fill::plan(&runtime, &to))?;
+    let facts = PyDict::new(py);
+    facts.set_item("bytes_written", found.bytes_written)?;
+    facts.set_item("commit_bytes", to.bytes_to_commit())?;
+    facts.set_item("least_bytes", found.least_bytes)?;
+    facts.set_item("peak_bytes", found.peak_bytes)?;
+    facts.set_item("seconds", found.seconds)?;
+    Ok(facts)
+}
+
+/// An array that is only planned, with codecs of the user's choice.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn sketch_encoded(
+    py: Python<'_>,
+    path: PathBuf,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Option<Vec<u64>>,
+    codecs: &str,
+    zarr_format: u8,
+    labels: &str,
+) -> PyResult<Store> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let tile: Dims = match tile {
+        Some(tile) => tile.as_slice().into(),
+        None => default_tile(&shape, dtype.size()),
+    };
+    let labels = labels_of(py, labels)?;
+    let runtime = process::runtime(py)?;
+    let path = std::path::absolute(&path)?;
+    let made = run(py, &runtime, None, |_| {
+        ForeignArray::sketch(runtime.disk(), &path, &shape, dtype, &tile, codecs, zarr_format, &labels)
+    })?;
+    Ok(Store::of(Arc::new(made), &path, None))
 }
 
 /// An array that is only planned: what will be made at a path.

@@ -99,7 +99,7 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let runtime = runtime(py)?;
     let (budget, settings) = (runtime.budget(), runtime.settings());
     let status = PyDict::new(py);
-    status.set_item("memory", budget.limit())?;
+    status.set_item("memory", runtime.limit())?;
     status.set_item("used", budget.used())?;
     status.set_item("peak", budget.peak())?;
     status.set_item("threads", settings.threads)?;

@@ -108,7 +108,7 @@ impl Draft {
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let kept = Arc::clone(&inner);
-        let room = runtime(py)?.budget().limit() / STAGING_PART;
+        let room = runtime(py)?.limit() / STAGING_PART;
         self.declare(py, Some(inner), store.raised(), |program| {
             arrays::input(program, name, &kept, &region, &tile, &overlap, room)
         })

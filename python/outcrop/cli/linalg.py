@@ -20,6 +20,7 @@ from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
 from outcrop.plan import Plan
+from outcrop.plan import plan as planning
 from outcrop.report import last_run
 
 __all__ = ["cholesky", "matmul", "plan", "solve"]
@@ -145,7 +146,7 @@ def plan() -> None:
     """Say what a computation will cost, and compute nothing.
 
     What it moves is exact, for the memory budget of this command and a Zarr result; the time is
-    predicted. Of verbs that only move elements, such as transpose, the option --plan says this.
+    predicted. The option --plan of verbs such as cholesky and transpose says this of their target.
     """
 
 
@@ -156,26 +157,25 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the facts as
 @_together(_array("a"), _array("b"), _trans_a, _trans_b, _json)
 def _plan_matmul(a: Place, b: Place, trans_a: bool, trans_b: bool, as_json: bool) -> None:
     """Plan a product of matrices, A B."""
-    _tell(_matmul(a, b, trans_a, trans_b).planned(), as_json)
+    _tell(planning(_matmul(a, b, trans_a, trans_b).result), as_json)
 
 
 @plan.command("cholesky")
 @_together(_array("a"), _upper, _json)
 def _plan_cholesky(a: Place, upper: bool, as_json: bool) -> None:
     """Plan the factorization of a Hermitian, positive definite matrix A."""
-    _tell(_cholesky(a, upper).planned(), as_json)
+    _tell(planning(_cholesky(a, upper).result), as_json)
 
 
 @plan.command("solve")
 @_together(_array("a"), _array("b"), _assume, _json)
 def _plan_solve(a: Place, b: Place, assume: str, as_json: bool) -> None:
     """Plan the solution of a system of equations, A X = B."""
-    _tell(_solve(a, b, assume).planned(), as_json)
+    _tell(planning(_solve(a, b, assume).result), as_json)
 
 
-def _tell(planned: _native.Plan, as_json: bool = False) -> None:
-    facts = planned.facts
-    click.echo(json.dumps(facts, indent=2) if as_json else Plan(facts).explain())
+def _tell(planned: Plan, as_json: bool = False) -> None:
+    click.echo(json.dumps(planned._facts, indent=2) if as_json else planned.explain())
 
 
 def _compute(
@@ -195,7 +195,7 @@ def _compute(
     job = prepare()
     wanted = check_tile(None if tile == "default" else tile, job.result.shape)
     if only_plan:
-        _tell(job.planned(wanted))
+        _tell(planning(job.result, target.path, tile=wanted, format=format))
         return
     scale: Scale = Steps()
     # What fails here fails below as well, or only a Zarr array would need more memory.

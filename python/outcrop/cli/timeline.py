@@ -8,13 +8,14 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._files import replace_file
 from outcrop._sizes import format_bytes
 from outcrop._timeline import GROUPS, Lane, Timeline, read_timeline
 from outcrop.cli.results import count
@@ -78,7 +79,9 @@ def _need_matplotlib() -> None:
 
 def _write(target: str, picture: bytes) -> None:
     try:
-        Path(target).write_bytes(picture)
+        replace_file(target, picture)
+    except StorageError:
+        raise
     except OSError as error:
         kind: type[StorageError | StorageFullError] = StorageError
         if isinstance(error, PermissionError):

@@ -82,6 +82,10 @@ class _One:
     def output_tile(self) -> tuple[int, ...]:
         return self._planned.tile(0)
 
+    def sketch(self, path: str) -> _native.Store:
+        """The result as a Zarr array at a path, for plans."""
+        return self._planned.sketch(0, path)
+
     def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
         self._planned.run([output], progress, timeline)
 
@@ -104,11 +108,6 @@ class ExpressionSource(ComputedSource):
         if self.result is None and not view.is_whole and self._is_cheap():
             return ExpressionSource(viewed(self.node, view)).compute(None)
         return super().read(view)
-
-    def planned(self, target: Target = (None, "{}")) -> Planned:
-        """The plan for a target, by default a new Zarr array."""
-        self.check_planned()
-        return self.computation.plan_with((), target).planned
 
     def narrowed(self, view: View) -> tuple[Source, View]:
         """An expression of the view, where this one is not computed yet."""

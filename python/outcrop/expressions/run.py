@@ -84,6 +84,15 @@ class Planned:
         want = self._lowered.wanted[i]
         return self._lowered.tiling.tile(want.node)
 
+    def sketch(self, i: int, path: str) -> _native.Store:
+        """A result as a Zarr array at a path, for plans: nothing is made."""
+        node = self._lowered.wanted[i].node
+        return _native.sketch(path, "zarr", node.shape, node.dtype.name, self.tile(i), "C", 0, "{}")
+
+    def number(self, i: int) -> int:
+        """The number of a result among the arrays of the program."""
+        return self._lowered.outputs[i]
+
     def run(
         self,
         outputs: Sequence[_native.Store],

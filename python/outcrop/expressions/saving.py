@@ -1,37 +1,34 @@
 """Several results of one plan."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from outcrop import _native
-from outcrop._checks import ShapeLike, StrPath, check_path, check_tile
+from outcrop._checks import StrPath, check_path
 from outcrop._labels import Labels, labels_of_new
 from outcrop._lazy import Progress
-from outcrop._save import (
-    carried,
-    create_store,
-    goes_aside,
-    is_scattered,
-    move,
-    part_of,
-    reopened,
+from outcrop._route import (
+    composed,
+    is_moved,
+    moved_from_scratch,
     share_of_computing,
-    sketch,
+    told,
+    with_the_least,
 )
-from outcrop._source import Source
+from outcrop._save import carried, create_store, move, part_of, reopened, sketch
 from outcrop.array import Array
 from outcrop.config import scratch_directory, timeline_path
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
 from outcrop.expressions.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.nodes import Node
 from outcrop.expressions.run import Planned, plan
 from outcrop.formats import format_for
 from outcrop.views import View
 
-__all__ = ["check_direct", "planned", "planned_target", "save"]
+__all__ = ["planned", "save"]
 
 
 def save(
@@ -95,14 +92,9 @@ def save(
                 else:
                     made[i] = new.create(node, None, overwrite)
                     targets.append(made[i])
-            found = plan(list(zip(nodes, targets, strict=True)))
-            moved: list[int] = []
-            for i, store in made.items():
-                if goes_aside(found.tile(i), store, stacklevel=3):
-                    moved.append(i)
-                    targets[i] = (None, "{}")
+            wanted = list(zip(nodes, targets, strict=True))
+            found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
             if moved:
-                found = plan(list(zip(nodes, targets, strict=True)))
                 scratch.append(_native.ScratchDirectory(str(scratch_directory())))
             for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
                 if new.is_native:
@@ -143,43 +135,65 @@ def save(
     }
 
 
-def planned(arrays: Mapping[StrPath, Array]) -> Planned:
-    """What `save` would run."""
+def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
+    """What `save` would run, and everything there is to say about it."""
     names = _checked(arrays)
     wanted: list[tuple[Node, Any]] = []
     for name, array in zip(names.values(), arrays.values(), strict=True):
         source = ExpressionSource(node_of(array))
         source.check_planned()
-        wanted.append((source.node, planned_target(name, source, None, None, "C")))
-    found = plan(wanted)
-    for i, (name, (_, target)) in enumerate(zip(names.values(), wanted, strict=True)):
-        check_direct(name, found.tile(i), target)
-    return found
+        wanted.append((source.node, _planned_target(name, array)))
+    found, _, facts = with_the_least(lambda: _together(wanted), _steps)
+    return found, facts
 
 
-def check_direct(name: str, tile: tuple[int, ...], target: Any) -> None:
-    """Raise where a result in such tiles would be computed in the scratch directory, and moved."""
-    if isinstance(target, _native.Store) and is_scattered(tile, target):
-        raise UnsupportedError(
-            f"{name}: tiles of the result would be many small pieces of such a file, so it is "
-            "computed in the scratch directory first, and moved, which is not planned in this "
-            "version; plan it as a Zarr array"
-        )
+def _steps(planned: tuple[Planned, list[int], dict[str, Any]]) -> int:
+    return int(planned[2]["steps"])
 
 
-def planned_target(
-    path: str, source: Source, tile: ShapeLike | None, format: str | None, order: str
-) -> Any:
+def _planned_target(path: str, array: Array) -> Any:
     """What an array would be saved to, for plans."""
-    format = format_for(path, format)
-    along = carried(source, View.whole(source.shape), format)
-    _, labels = labels_of_new(path, format, source.shape, None, Labels(), along)
-    if format == "zarr":
-        # The tiles that suit the computation, where none are asked for.
-        return check_tile(tile, source.shape), labels.json(path)
+    new = _New(path, format_for(path, None), array)
+    if new.is_native:
+        # The tiles that suit the computation.
+        return None, new.labels.json(path)
     return sketch(
-        path, source.shape, source.dtype, tile=tile, format=format, order=order, labels=labels
+        path,
+        array.shape,
+        array.dtype,
+        tile=None,
+        format=new.format,
+        order="C",
+        zarr_format=new.version,
+        labels=new.labels,
     )
+
+
+def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], dict[str, Any]]:
+    """The plan for several results; which of them are moved afterwards; and all facts."""
+    found = plan(wanted)
+    targets = {i: t for i, (_, t) in enumerate(wanted) if isinstance(t, _native.Store)}
+    moved = [i for i, target in targets.items() if is_moved(found.tile(i), target, stacklevel=4)]
+    if moved:
+        aside = [(n, (None, "{}") if i in moved else t) for i, (n, t) in enumerate(wanted)]
+        place = str(scratch_directory() / "result.zarr")
+        try:
+            other = plan(aside)
+            moves = {
+                other.number(i): (
+                    Path(targets[i].path).name,
+                    moved_from_scratch(other.sketch(i, place), targets[i]),
+                    targets[i],
+                )
+                for i in moved
+            }
+        except BudgetError as error:
+            # In many small pieces it takes less memory.
+            forget_frames(error)
+        else:
+            straight = [(other.tile(i), t) for i, t in targets.items() if i not in moved]
+            return other, moved, composed(told(other.facts, straight), moves)
+    return found, [], told(found.facts, [(found.tile(i), t) for i, t in targets.items()])
 
 
 def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:

@@ -7,6 +7,7 @@
 import os
 from pathlib import PurePath
 
+from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats._base import FileFormat
 from outcrop.formats._others import other_format, other_suffix
@@ -94,7 +95,7 @@ def recognised(path: str) -> str | None:
     if by_suffix != "zarr":
         return by_suffix if family_of(by_suffix) else None
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             start = file.read(_MAGIC_BYTES)
     except OSError:
         # Opening it will say why.

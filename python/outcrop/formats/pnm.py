@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from outcrop import _native
+from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.formats._base import FileFormat
 
@@ -82,7 +83,7 @@ class _Pnm(FileFormat):
         return _native.pnm_offset(path, format, shape, dtype.name, text)
 
     def beside(self, path: str, page: int, nbytes: int) -> str | None:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             header = _HEADER.match(file.read(_HEADER_BYTES))
             if header is None:
                 return None

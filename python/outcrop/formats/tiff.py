@@ -19,6 +19,7 @@ import numpy as np
 
 from outcrop import _native
 from outcrop._checks import check_dtype
+from outcrop._files import open_file
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,
@@ -227,8 +228,8 @@ class _Found:
 def _read(path: str, page: int) -> _Found:
     package = _package(path)
     if os.path.exists(path) and not os.path.isfile(path):
-        # A named pipe would be waited for.
-        raise StorageError(f"{path}: cannot open the file: it is not a file")
+        # A named pipe would be waited for: says what it is.
+        open_file(path).close()
     try:
         with _quiet(), package.TiffFile(path) as file:
             if not len(file.pages):

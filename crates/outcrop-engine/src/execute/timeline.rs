@@ -1,10 +1,11 @@
 //! A record of a run, in the trace format of Chrome's and Perfetto's viewers.
 
 use crate::program::{Program, TileId};
+use outcrop_store::io::disk::open_buffered;
 use outcrop_store::shape::Tuple;
 use outcrop_store::{Error, Result};
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -38,15 +39,22 @@ impl Timeline {
     /// # Errors
     /// The file cannot be made; [`Error::Invalid`] where something stands there that is no record.
     pub fn new(path: &Path) -> Result<Timeline> {
+        let failed = |error| Error::io(path, "make the timeline", error);
         let mut beginning = Vec::new();
-        let _ = File::open(path).and_then(|f| f.take(HEAD.len() as u64).read_to_end(&mut beginning));
+        match open_buffered(path, File::options().read(true)) {
+            Ok(file) => drop(file.take(HEAD.len() as u64).read_to_end(&mut beginning)),
+            // What may only be written shows below whether it may.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
+            Err(error) => return Err(failed(error)),
+        }
         if !beginning.is_empty() && beginning != HEAD.as_bytes() {
             return Err(Error::invalid(format!(
                 "{}: is no timeline, and is not replaced by one; record the timeline elsewhere",
                 path.display()
             )));
         }
-        let file = File::create(path).map_err(|e| Error::io(path, "make the timeline", e))?;
+        let mut anew = File::options();
+        let file = open_buffered(path, anew.write(true).create(true).truncate(true)).map_err(failed)?;
         let mut out = Out { file: BufWriter::new(file), error: None };
         out.write(HEAD);
         for (lane, name) in LANES.iter().enumerate() {

@@ -8,7 +8,7 @@ use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
-use outcrop_store::store::{Cuts, Extents, Store};
+use outcrop_store::store::{Cuts, Extents, Store, WAITING_BLOCKS, WAITING_BYTES};
 use outcrop_store::{ArrayBox, Dims, Error, Result};
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ impl Task<'_> {
         Error::Budget {
             purpose: "moving elements between these tiles".into(),
             needed: (self.elsewhere + needed) as u64,
-            budget: self.runtime.budget().limit() as u64,
+            budget: self.runtime.limit() as u64,
         }
     }
 
@@ -138,7 +138,14 @@ impl Task<'_> {
             let (load, store) = (self.source.staging(exact), self.target.staging(true));
             let first =
                 if groups.pieces() > 0 { self.bare(groups.clone()).memory(&largest(groups)) } else { 0 };
-            return threads_beside(self.limit, first, load, Some(store));
+            let limit = self.limit.saturating_sub(self.waiting_bytes(groups, 1));
+            let mut threads = threads_beside(limit, first, load, Some(store));
+            // Those who store have more wait.
+            let takes = |t: &Threads| t.staging() + first + self.waiting_bytes(groups, t.storers);
+            while threads.storers > 1 && takes(&threads) > self.limit {
+                threads.storers -= 1;
+            }
+            return threads;
         };
         // As much as a unit takes, and a store unit not more than is wanted.
         let load = self.source.extents(&self.in_source(&blocks.load));
@@ -194,9 +201,32 @@ impl Task<'_> {
                 store_staging: 0,
                 room: 0,
             },
+            waiting: 0,
             beside: None,
             recent: Recent::default(),
         }
+    }
+
+    /// Blocks of the target that wait to be whole at once, at most, where these are more than may without memory for
+    /// them; 0 where they are not. Of groups that come tile by tile, those beside one another in the target share a
+    /// block in every row: of a group that is stored, and those that so many threads store meanwhile, these wait at
+    /// the rows' beginnings, and where each group ends.
+    fn waiting(&self, groups: &Groups, storers: usize) -> usize {
+        if groups.pieces() == 0 || groups.cut != Cut::Source || self.target.file_axes().is_none() {
+            return 0;
+        }
+        let group = largest(groups);
+        let runs = self.target.extents(&group);
+        if self.are_aligned(&group.shape, runs.bytes) {
+            return 0;
+        }
+        let blocks = groups.waiting(runs.count) as usize * (2 + storers);
+        if blocks > WAITING_BLOCKS { blocks } else { 0 }
+    }
+
+    /// Bytes of the memory that these blocks take beside what every file has.
+    fn waiting_bytes(&self, groups: &Groups, storers: usize) -> usize {
+        self.waiting(groups, storers).saturating_sub(WAITING_BLOCKS) * WAITING_BYTES
     }
 
     /// Memory that a pass by these groups takes, roughly: at least, and with the heads of rows where they are kept, too.
@@ -210,7 +240,8 @@ impl Task<'_> {
         // Of a block, one half is kept.
         let runs = self.source.extents(&self.in_source(&group.shape)).count as usize;
         let half = |kept: u64| if kept > 0 { runs * 4096 / 2 / 16 * 17 } else { 0 };
-        let least = threads.staging() + frames + half(cuts.rests);
+        let waiting = self.waiting_bytes(groups, threads.storers);
+        let least = threads.staging() + frames + waiting + half(cuts.rests);
         (least, least + half(cuts.heads))
     }
 
@@ -238,7 +269,7 @@ impl Task<'_> {
         }
         let heads = with_heads <= self.limit;
         let memory = if heads { with_heads } else { memory };
-        let staging = threads.staging();
+        let staging = threads.staging() + self.waiting_bytes(&groups, threads.storers);
         let (_, used) = self.room(&groups, memory - staging, staging);
         Ok(Some((memory, self.seconds(&groups, heads).score + self.first_use(staging + used))))
     }
@@ -389,7 +420,9 @@ impl Task<'_> {
         let threads = self.threads(&groups);
         let heads = self.memory(&groups, &threads).1 <= self.limit;
         let (moving, times_read) = (self.seconds(&groups, heads), self.times_read(&groups, heads));
-        let mut pass = Pass { threads, ..self.bare(groups) };
+        let waiting = self.waiting(&groups, threads.storers);
+        let reserved = threads.staging() + self.waiting_bytes(&groups, threads.storers);
+        let mut pass = Pass { threads, waiting, ..self.bare(groups) };
         if pass.groups.are_beside() {
             pass.beside = pass.edges();
         }
@@ -398,12 +431,12 @@ impl Task<'_> {
             _ => pass.memory(&largest(&pass.groups)),
         };
         // They were only estimated.
-        let fits = |beside: &Beside| threads.staging() + beside.memory() + frames <= self.limit;
+        let fits = |beside: &Beside| reserved + beside.memory() + frames <= self.limit;
         if pass.beside.as_ref().is_some_and(|beside| !fits(beside)) {
             pass.beside = pass.beside.map(Beside::without_heads).filter(fits);
         }
         let edges = pass.beside.as_ref().map_or(0, Beside::memory);
-        let beside = threads.staging() + edges;
+        let beside = reserved + edges;
         let (room, used) = self.room(&pass.groups, frames, beside);
         pass.threads.room = room;
         let peak = beside + used;

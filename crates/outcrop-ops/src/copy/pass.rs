@@ -6,7 +6,7 @@ use crate::movement::{self, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{Frames, Job, Threads};
 use outcrop_store::frame::{charged, fitted};
-use outcrop_store::store::{Canvas, Edges, Mover, Patch, Store};
+use outcrop_store::store::{Canvas, Edges, Mover, Patch, Store, WAITING_BLOCKS, WAITING_BYTES};
 use outcrop_store::{ArrayBox, Dims, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -29,6 +29,8 @@ pub(super) struct Pass {
     pub origin: Dims,
     pub groups: Groups,
     pub threads: Threads,
+    /// Blocks of the target that wait to be whole at once, where these are more than may by themselves.
+    pub waiting: usize,
     /// Where groups follow one another along the source's fastest axis: what they leave of the blocks that they
     /// cut, by load unit.
     pub beside: Option<Beside>,
@@ -129,6 +131,9 @@ impl Pass {
         if let Some(beside) = &self.beside {
             beside.prepare(runtime, self.operation)?;
         }
+        let more = self.waiting.saturating_sub(WAITING_BLOCKS) * WAITING_BYTES;
+        let _memory = (more > 0).then(|| runtime.charge(more, self.operation)).transpose()?;
+        self.target.let_wait(self.waiting);
         let done = outcrop_engine::stream::run(runtime, self, self.threads, watch);
         self.beside.as_ref().inspect(|beside| beside.finish());
         done

@@ -57,7 +57,7 @@ pub(super) fn square_side(runtime: &Runtime, a: &Matrix, target: &Target) -> u64
     let large = rows.max(cols);
     let wanted = if !a.is_tiled() {
         side(runtime, size)
-    } else if large * large * size * 16 <= runtime.budget().limit() as u64 {
+    } else if large * large * size * 16 <= runtime.limit() as u64 {
         large
     } else {
         rows.min(cols)
@@ -190,7 +190,7 @@ fn update(builder: &mut Builder, l: Tiles, (i, j, k): (u64, u64, u64)) {
 /// matrix once.
 pub(super) fn lower_bound(runtime: &Runtime, a: &Matrix) -> (f64, &'static str) {
     let size = a.dtype().size() as f64;
-    let memory = (runtime.budget().limit() as f64 / size).max(1.0);
+    let memory = (runtime.limit() as f64 / size).max(1.0);
     let n = a.rows() as f64;
     let (moved, once) = (n.powi(3) / (3.0 * (2.0 * memory).sqrt()), n * (n + 1.0) / 2.0);
     if moved > once {

@@ -196,7 +196,7 @@ impl Product<'_> {
 /// the factors once.
 fn lower_bound(runtime: &Runtime, dtype: DType, m: u64, n: u64, k: u64) -> (f64, &'static str) {
     let size = dtype.size() as f64;
-    let memory = (runtime.budget().limit() as f64 / size).max(1.0);
+    let memory = (runtime.limit() as f64 / size).max(1.0);
     let (m, n, k) = (m as f64, n as f64, k as f64);
     let (moved, once) = (2.0 * m * n * k / memory.sqrt() - 2.0 * memory, m * k + k * n);
     if moved > once {

@@ -20,10 +20,15 @@ use outcrop_engine::execute::Timeline;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{ArrayId, Role};
+use outcrop_engine::schedule::Action;
 use outcrop_engine::{Report, Runtime, Watch};
-use outcrop_store::store::Store;
-use outcrop_store::{Dims, Error, Failure, Result};
+use outcrop_store::format::zarr::Labels;
+use outcrop_store::layout::Layout;
+use outcrop_store::store::sketch::Sketch;
+use outcrop_store::store::{Info, Store};
+use outcrop_store::{ArrayBox, Dims, Error, Failure, Result};
 pub use solve::solve;
+use std::path::Path;
 use std::sync::Arc;
 use steps::{Builder, LinearKernels};
 pub use triangular::{Triangle, solve_triangular};
@@ -77,6 +82,35 @@ impl Planned {
     /// The shape of the result's tiles.
     pub fn output_tile(&self) -> &[u64] {
         &self.plan.program.array_at(self.output).grid.tile
+    }
+
+    /// The result as a Zarr array at a path, of which nothing is made: what moving it will take, once it is there.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where there can be no such array.
+    pub fn sketch(&self, path: &Path) -> Result<Sketch> {
+        let (program, array) = (&self.plan.program, self.plan.program.array_at(self.output));
+        let stored = self.plan.schedule.actions().filter_map(|action| match action {
+            Action::Store(tile) if program.array_of(tile) == self.output => Some(program.region(tile)),
+            _ => None,
+        });
+        let number = |tile: ArrayBox| {
+            let coords: Dims = tile.start.iter().zip(&array.grid.tile).map(|(s, t)| s / t).collect();
+            array.grid.linear_index(&coords)
+        };
+        let numbers = stored.map(number).collect();
+        let info = Info {
+            path: path.into(),
+            shape: array.shape(),
+            dtype: array.dtype,
+            tile: array.grid.tile.clone(),
+            layout: Layout::Tiled,
+            format: "zarr",
+            codecs: String::new(),
+            attributes: "{}".into(),
+            writable: false,
+        };
+        Ok(Sketch::tiled(info, &Labels::default())?.of_some(numbers))
     }
 
     /// Computes the result into `output`, and commits that.
@@ -135,7 +169,7 @@ fn with_the_least(
     step: usize,
     steps: u64,
 ) -> Vec<(u64, u64)> {
-    let tight = capacity < 4 * step || capacity < runtime.budget().limit() / 2 || steps < 50_000;
+    let tight = capacity < 4 * step || capacity < runtime.limit() / 2 || steps < 50_000;
     let mut found: Vec<_> = blocks.collect();
     if (tight || found.is_empty()) && !found.contains(&(1, 1)) {
         found.push((1, 1));
@@ -152,7 +186,7 @@ fn candidates(steps: u64) -> usize {
 /// The side of square tiles where nothing else says how to cut: of 2 MiB, larger ones where the budget
 /// is large, so that programs stay short; smaller ones where it would hold less than some dozens.
 fn side(runtime: &Runtime, itemsize: u64) -> u64 {
-    let limit = runtime.budget().limit() as u64;
+    let limit = runtime.limit() as u64;
     let bytes = (limit / 128).clamp(2 << 20, 32 << 20).min(limit / 48);
     let side = ((bytes / itemsize) as f64).sqrt() as u64;
     if side >= 64 { side / 64 * 64 } else { side.max(8) / 8 * 8 }

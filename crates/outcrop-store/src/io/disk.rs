@@ -12,7 +12,7 @@ mod file;
 mod names;
 
 pub use beneath::{LINK, is_link};
-pub use file::{Access, DiskDir, DiskFile};
+pub use file::{Access, DiskDir, DiskFile, open_buffered};
 pub use names::{device_of, free_space, parent_of, remove_tree};
 
 use super::fault::{FaultEngine, Faults, Operation, Step};

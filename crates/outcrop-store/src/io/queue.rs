@@ -8,8 +8,8 @@
 //! - `EINTR` and `EAGAIN` mean that nothing happened: resubmitted, as often as `MAX_AGAIN` times.
 //! - `EIO` of a read or write of the same place may pass: retried `MAX_RETRIES` times.
 //!   (A failed sync is another matter and never retried; see [`super::disk`].)
-//! - A read of 0 bytes before `need` is the end of a file that should be longer; a write of 0 bytes
-//!   would repeat for ever. Both are errors at once.
+//! - A read that was short is an error at once where the file has no more: what has been cut off does
+//!   not come by asking again. A write of 0 bytes would repeat for ever, and is an error, too.
 //! - After the first error nothing new starts, and what is in flight is waited for, so that no
 //!   memory is handed back while the kernel may still write into it.
 
@@ -18,7 +18,7 @@ use super::{Completion, Direction, IoEngine, Request};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_ALIGN;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -229,17 +229,20 @@ impl IoQueue {
         let t = slot.transfer;
         match result {
             Ok(0) => {
-                let kind = match t.direction {
-                    Direction::Read => io::ErrorKind::UnexpectedEof,
-                    Direction::Write => io::ErrorKind::WriteZero,
+                let source = match t.direction {
+                    Direction::Read => cut_off(&t).unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()),
+                    Direction::Write => io::ErrorKind::WriteZero.into(),
                 };
-                Err(failed(slot, kind.into()))
+                Err(failed(slot, source))
             }
             Ok(moved) => {
                 self.counters.add(t.direction, u64::from(moved));
                 let reached = slot.done + moved as usize;
                 if reached >= t.need {
                     return Ok(true);
+                }
+                if let (Direction::Read, Some(source)) = (t.direction, cut_off(&t)) {
+                    return Err(failed(slot, source));
                 }
                 let whole = reached / t.block * t.block;
                 if whole == slot.done {
@@ -296,6 +299,16 @@ fn cut(t: Transfer, request: usize) -> impl Iterator<Item = Transfer> {
         let need = t.need.saturating_sub(from).min(len);
         Transfer { offset: t.offset + from as u64, memory: t.memory.wrapping_add(from), len, need, ..t }
     })
+}
+
+/// Why a read that was short cannot be completed: the file ends before what it has to have; `None` where
+/// it does not, or nobody knows.
+fn cut_off(t: &Transfer) -> Option<io::Error> {
+    // SAFETY: the file is open until the transfer is complete, as the caller of `run` has promised.
+    let file = unsafe { BorrowedFd::borrow_raw(t.fd) };
+    let (len, end) = (rustix::fs::fstat(file).ok()?.st_size as u64, t.offset + t.need as u64);
+    let what = || format!("the file is cut off: it has {len} bytes, and {end} are needed");
+    (len < end).then(|| io::Error::new(io::ErrorKind::UnexpectedEof, what()))
 }
 
 fn failed(slot: &Slot, source: io::Error) -> TransferError {

@@ -34,7 +34,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::zarr::{Labelled, Labels};
 use crate::frame::charged;
-use crate::io::disk::{Disk, DiskDir};
+use crate::io::disk::{Disk, DiskDir, parent_of};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, TileGrid, Tuple};
 use codecs::{Codecs, Element, Kind};
@@ -51,6 +51,8 @@ enum State {
     /// Open for changes; `None` until the first.
     Updating(Writer, Option<Changes>),
     Creating(Claim, Files),
+    /// It is not there, and will not be; with the files that its metadata would be.
+    Planned(Files),
     Closed,
 }
 
@@ -87,7 +89,7 @@ impl ForeignArray {
     /// # Errors
     /// [`Error::Unsupported`], [`Error::Corrupt`], [`Error::Busy`], the operating system's.
     pub fn open(disk: &Arc<Disk>, path: &Path, dir: DiskDir, writable: bool) -> Result<ForeignArray> {
-        let writer = if writable { Some(Writer::enter(&dir, path)?) } else { None };
+        let writer = if writable { Some(Writer::enter(disk, &dir, path)?) } else { None };
         let meta = meta::read(disk, path, &dir)?;
         let found = Found::look(disk, &dir, &meta.grid)?;
         let decided = if writable {
@@ -131,6 +133,27 @@ impl ForeignArray {
         let dir = claim.open_dir()?;
         let target = claim.target().to_path_buf();
         Ok(Self::assemble(disk, &target, dir, meta, true, State::Creating(claim, files)))
+    }
+
+    /// An array that is not made: it tells what moving its chunks will take, for plans, and moves nothing.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    #[allow(clippy::too_many_arguments, reason = "a description and two places")]
+    pub fn sketch(
+        disk: &Arc<Disk>,
+        path: &Path,
+        shape: &[u64],
+        dtype: DType,
+        tile: &[u64],
+        codecs: &str,
+        zarr_format: u8,
+        labels: &Labels,
+    ) -> Result<ForeignArray> {
+        let new = New { shape, dtype, tile, codecs, labels };
+        let (meta, files) = new.files(zarr_format, path)?;
+        let dir = disk.open_dir(parent_of(path))?;
+        Ok(Self::assemble(disk, path, dir, meta, true, State::Planned(files)))
     }
 
     fn assemble(
@@ -221,14 +244,15 @@ impl Store for ForeignArray {
         Staging { least: needed, wanted: needed }
     }
 
-    /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
-    /// that are read.
     /// Codecs seldom make chunks larger; by how much they do is unknown.
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
-        let chunk = self.info.box_bytes(&self.info.tile).next_multiple_of(4096) + 4096;
+        let most = self.info.box_bytes(&self.info.tile).max(self.codecs.most_encoded() as u64);
+        let chunk = most.next_multiple_of(4096) + 4096;
         Ok(self.grid.tiles_of(region).count() as u64 * chunk)
     }
 
+    /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts
+    /// that are read.
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         let mut total = 0;
         for coords in self.grid.tiles_of(region) {
@@ -244,14 +268,15 @@ impl Store for ForeignArray {
     }
 
     fn bytes_to_commit(&self) -> u64 {
-        match &*lock(&self.state) {
-            State::Creating(claim, files) => {
-                let own: u64 = files.iter().map(|(_, json)| (json.len() as u64).next_multiple_of(4096)).sum();
-                // What cannot be read now will be said when it is to be written.
-                own + group::bytes_to_renew(claim.target(), files).unwrap_or(0)
-            }
-            _ => 0,
-        }
+        let state = lock(&self.state);
+        let (target, files) = match &*state {
+            State::Creating(claim, files) => (claim.target(), files),
+            State::Planned(files) => (self.info.path.as_path(), files),
+            _ => return 0,
+        };
+        let own: u64 = files.iter().map(|(_, json)| (json.len() as u64).next_multiple_of(4096)).sum();
+        // What cannot be read now will be said when it is to be written.
+        own + group::bytes_to_renew(target, files).unwrap_or(0)
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

@@ -26,7 +26,7 @@ use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 const LEAST_STAGING: usize = 64 << 10;
@@ -60,6 +60,8 @@ struct Shared {
     swap: usize,
     file: DiskFile,
     seams: Mutex<Seams>,
+    /// How many blocks may wait there.
+    may_wait: AtomicUsize,
     /// Of a new file, what stands before the first element in its block.
     before: Vec<u8>,
     /// Whether a box was stored in part only.
@@ -134,6 +136,7 @@ impl LinearArray {
             swap,
             file,
             seams: Mutex::default(),
+            may_wait: AtomicUsize::new(Seams::MOST),
             before: Vec::new(),
             torn: AtomicBool::new(false),
             flushing: RwLock::default(),
@@ -273,6 +276,10 @@ impl Store for LinearArray {
         let (tile, own) = (slab(&layout), Layout::RowMajor);
         let info = Info { shape: shape.into(), tile, layout: own, ..self.info.clone() };
         Some(Arc::new(LinearArray { info, layout, shared: Arc::clone(&self.shared) }))
+    }
+
+    fn let_wait(&self, blocks: usize) {
+        self.shared.may_wait.fetch_max(blocks, Ordering::Relaxed);
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

@@ -242,6 +242,10 @@ pub trait Store: Send + Sync {
         self.load(mover, canvas)
     }
 
+    /// Lets so many blocks wait to be whole before they are written in parts, where that is more than do by
+    /// themselves: whoever moves boxes in such an order that as many wait has memory for them.
+    fn let_wait(&self, _blocks: usize) {}
+
     /// Writes what waits to be written together with what is stored next, so that everything can be loaded.
     ///
     /// # Errors
@@ -315,6 +319,11 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 }
+
+/// Blocks of a file that wait to be whole without anybody's having memory for them.
+pub const WAITING_BLOCKS: usize = seams::Seams::MOST;
+/// Bytes that each further one takes: an aligned block, with what is lost beside it.
+pub const WAITING_BYTES: usize = 2 * seams::BLOCK;
 
 /// What one thread needs to move boxes: a queue, staging memory, and the flag that stops it.
 pub struct Mover<'a> {

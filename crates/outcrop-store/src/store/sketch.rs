@@ -4,11 +4,13 @@ use super::canvas::Canvas;
 use super::linear::{Panels, staging, traffic};
 use super::tiled::Prospect;
 use super::{Finding, Info, Mover, Staging, Store};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::zarr::Labels;
 use crate::frame::charged;
 use crate::layout::{Layout, LinearLayout};
-use crate::shape::ArrayBox;
+use crate::shape::{ArrayBox, Dims, default_tile};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// An array that does not exist yet: it tells what moving its boxes will take, for plans, and moves nothing.
@@ -18,8 +20,10 @@ pub struct Sketch {
 }
 
 enum Kind {
+    InMemory,
     InOneFile(LinearLayout),
-    Tiled(Prospect),
+    /// With the numbers of the tiles that will be stored, where some are not: those hold zeros, and cost nothing.
+    Tiled(Prospect, Option<HashSet<u64>>),
 }
 
 impl Sketch {
@@ -29,13 +33,39 @@ impl Sketch {
         Sketch { info, kind: Kind::InOneFile(layout) }
     }
 
+    /// An array in memory.
+    pub fn in_memory(shape: &[u64], dtype: DType) -> Sketch {
+        let info = Info {
+            path: "memory".into(),
+            shape: shape.into(),
+            dtype,
+            tile: default_tile(shape, dtype.size()),
+            layout: Layout::RowMajor,
+            format: "memory",
+            codecs: "none".into(),
+            attributes: "{}".into(),
+            writable: false,
+        };
+        Sketch { info, kind: Kind::InMemory }
+    }
+
     /// A Zarr array of our own that will be as `info` says.
     ///
     /// # Errors
     /// [`Error::Invalid`] where there can be no such array.
     pub fn tiled(info: Info, labels: &Labels) -> Result<Sketch> {
         let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, labels)?;
-        Ok(Sketch { info, kind: Kind::Tiled(prospect) })
+        Ok(Sketch { info, kind: Kind::Tiled(prospect, None) })
+    }
+}
+
+impl Sketch {
+    /// The same array where, of its tiles, only those with these numbers will be stored.
+    pub fn of_some(mut self, numbers: HashSet<u64>) -> Sketch {
+        if let Kind::Tiled(_, stored) = &mut self.kind {
+            *stored = Some(numbers);
+        }
+        self
     }
 }
 
@@ -51,8 +81,9 @@ impl Store for Sketch {
     fn staging(&self, exact: bool) -> Staging {
         let tile = |least| Staging { least, wanted: least };
         match &self.kind {
+            Kind::InMemory => tile(0),
             Kind::InOneFile(_) => staging(),
-            Kind::Tiled(prospect) => {
+            Kind::Tiled(prospect, _) => {
                 let grid = &prospect.grid;
                 let whole = grid.shape.iter().zip(&grid.tile).all(|(n, t)| n.is_multiple_of(*t));
                 tile(if exact && whole { 0 } else { prospect.frame })
@@ -62,36 +93,43 @@ impl Store for Sketch {
 
     fn tile_frame(&self) -> usize {
         match &self.kind {
-            Kind::InOneFile(_) => charged(self.info.box_bytes(&self.info.tile) as usize),
-            Kind::Tiled(prospect) => prospect.frame,
+            Kind::InMemory | Kind::InOneFile(_) => charged(self.info.box_bytes(&self.info.tile) as usize),
+            Kind::Tiled(prospect, _) => prospect.frame,
         }
     }
 
     fn phase(&self, region: &ArrayBox) -> usize {
         match &self.kind {
             Kind::InOneFile(layout) => traffic::phase(layout, region),
-            Kind::Tiled(_) => 0,
+            Kind::InMemory | Kind::Tiled(..) => 0,
         }
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
         Ok(match &self.kind {
+            Kind::InMemory => 0,
             Kind::InOneFile(layout) => traffic::to_load(layout, layout.end(), region, usize::MAX >> 1),
-            Kind::Tiled(prospect) => prospect.grid.tiles_of(region).count() as u64 * prospect.tile,
+            Kind::Tiled(Prospect { grid, tile, .. }, stored) => {
+                let is_stored = |coords: &Dims| {
+                    stored.as_ref().is_none_or(|stored| stored.contains(&grid.linear_index(coords)))
+                };
+                grid.tiles_of(region).filter(is_stored).count() as u64 * tile
+            }
         })
     }
 
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
         Ok(match &self.kind {
+            Kind::InMemory => 0,
             Kind::InOneFile(layout) => traffic::to_store(layout, layout.end(), region),
-            Kind::Tiled(prospect) => prospect.grid.tiles_of(region).count() as u64 * prospect.tile,
+            Kind::Tiled(prospect, _) => prospect.grid.tiles_of(region).count() as u64 * prospect.tile,
         })
     }
 
     fn bytes_to_commit(&self) -> u64 {
         match &self.kind {
-            Kind::InOneFile(_) => 0,
-            Kind::Tiled(prospect) => prospect.commit,
+            Kind::InMemory | Kind::InOneFile(_) => 0,
+            Kind::Tiled(prospect, _) => prospect.commit,
         }
     }
 

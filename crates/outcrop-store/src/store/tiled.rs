@@ -99,7 +99,7 @@ impl TiledArray {
         writable: bool,
         accept: bool,
     ) -> Result<TiledArray> {
-        let writer = if writable { Some(Writer::enter(&dir, path)?) } else { None };
+        let writer = if writable { Some(Writer::enter(disk, &dir, path)?) } else { None };
         if writable {
             let meta =
                 parse(path, &disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64)?)?;
@@ -731,7 +731,7 @@ impl Store for TiledArray {
         // What was opened for reading is changed here all the same, by a writer like any other.
         let _writer = match &*lock(&self.state) {
             State::Updating(..) => None,
-            _ => Some(Writer::enter(&self.dir, &self.info.path)?),
+            _ => Some(Writer::enter(&self.disk, &self.dir, &self.info.path)?),
         };
         Found::look(&self.disk, &self.dir, &self.grid)?.settle(&self.disk, &self.dir, &|i| self.key_at(i))?;
         let mut update = Update::begin(&self.disk, &self.dir)?;

@@ -38,6 +38,8 @@ use std::sync::Arc;
 
 const DIRECTORY: &str = ".outcrop-update";
 const DECISION: &str = "commit";
+/// The directory that tiles are in, where they are in one.
+const TILES: &str = "c";
 
 /// The right to change an array: a lock on its directory.
 pub(super) struct Writer(#[allow(dead_code, reason = "held for its lock")] OwnedFd);
@@ -52,7 +54,8 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Busy`] where another writer has it; the operating system's.
-    pub(super) fn enter(dir: &DiskDir, array: &Path) -> Result<Writer> {
+    pub(super) fn enter(disk: &Disk, dir: &DiskDir, array: &Path) -> Result<Writer> {
+        check_writable(disk, dir)?;
         // A lock of its own: that of `dir` would be shared with whoever duplicates it.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(dir, ".", flags, Mode::empty())
@@ -222,6 +225,15 @@ pub(super) fn open_tile(
         Some(decided) => decided.open(disk, array, position, key),
         None => disk.open_beneath(array, key, Access::Read),
     }
+}
+
+/// Makes sure that changes can be committed before there are any: tiles are made, and renamed, in the array's
+/// directory and in those below it.
+fn check_writable(disk: &Disk, dir: &DiskDir) -> Result<()> {
+    const ACTION: &str = "change the array (mode=\"r+\")";
+    disk.check_writable(dir, Path::new("."), ACTION)?;
+    // Of an array without axes, this is its only tile.
+    disk.check_writable(dir, Path::new(TILES), ACTION)
 }
 
 /// Whether a decided change of the array is being carried out.

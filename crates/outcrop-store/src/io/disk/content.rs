@@ -5,6 +5,7 @@ use super::{Disk, DiskFile, Operation, classify, classify_moving};
 use crate::error::Result;
 use crate::io::Direction;
 use crate::io::queue::{Cancel, IoQueue, MAX_AGAIN, MAX_RETRIES, Transfer};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
@@ -85,7 +86,7 @@ impl Disk {
         let read = patiently(|| {
             self.checkpoint(Operation::Read)?;
             let mut bytes = Vec::new();
-            let mut file = open_buffered(path)?;
+            let mut file = open_buffered(path, OpenOptions::new().read(true))?;
             file.seek(SeekFrom::Start(offset))?;
             file.take(len as u64).read_to_end(&mut bytes)?;
             Ok(bytes)

@@ -5,9 +5,12 @@ use super::{Disk, Operation, classify, classify_moving};
 use crate::error::{Error, Result};
 use crate::frame::FRAME_ALIGN;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{OnceLock, PoisonError};
@@ -140,6 +143,25 @@ impl Disk {
         Ok(DiskDir::new(opened.map_err(|e| classify(path, "open the directory", e))?, path.into()))
     }
 
+    /// Makes sure that this process may make, rename and remove entries of a directory below another one, if it is
+    /// there, which it else would find out when it commits. `action` is what it wants to do.
+    ///
+    /// # Errors
+    /// The operating system's: no permission, a file system that is mounted for reading.
+    pub fn check_writable(&self, dir: &DiskDir, below: &Path, action: &str) -> Result<()> {
+        let stat = rustix::fs::statat(&dir.fd, below, AtFlags::SYMLINK_NOFOLLOW);
+        if !stat.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory) {
+            return Ok(());
+        }
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        // By the rights that files are opened with.
+        match rustix::fs::accessat(&dir.fd, below, access, AtFlags::EACCESS) {
+            // Of a kernel that does not know, it is found out later.
+            Ok(()) | Err(Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            Err(e) => Err(classify(&dir.path.join(below), action, e.into())),
+        }
+    }
+
     /// Opens a file anywhere.
     ///
     /// # Errors
@@ -198,7 +220,7 @@ impl Disk {
         }
         let allocated = self.checkpoint(Operation::Allocate).and_then(|()| {
             match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len) {
-                Err(rustix::io::Errno::OPNOTSUPP) => Ok(rustix::fs::ftruncate(&file.fd, len)?),
+                Err(Errno::OPNOTSUPP) => Ok(rustix::fs::ftruncate(&file.fd, len)?),
                 other => Ok(other?),
             }
         });
@@ -220,9 +242,15 @@ impl Disk {
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => open(flags).map(|fd| (fd, false)),
             other => other.map(|fd| (fd, true)),
         });
-        let check = if dir.is_some() { check_regular } else { check_kind };
-        let opened = opened.and_then(|(fd, flagged)| check(&fd).map(|()| (fd, flagged)));
-        let (fd, flagged) = opened.map_err(|e| classify(&path, "open the file", e))?;
+        let opened = opened.and_then(|(fd, flagged)| {
+            if dir.is_some() { check_regular(&fd) } else { check_kind(&fd) }.map(|()| (fd, flagged))
+        });
+        let (fd, flagged) = opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::ENXIO) => {
+                Error::io(&path, "open the file", no_file("a named pipe, a socket or a device"))
+            }
+            _ => classify(&path, "open the file", e),
+        })?;
         let block = if flagged { self.direct_block(&fd) } else { None };
         if block.is_none() {
             if flagged {
@@ -246,21 +274,37 @@ impl Disk {
     }
 }
 
-/// A file for reading through the page cache, found without waiting, as what stands there may be a named pipe.
-pub(super) fn open_buffered(path: &Path) -> io::Result<std::fs::File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
-    check_kind(&fd)?;
-    Ok(fd.into())
+/// A file for I/O through the page cache, opened without waiting, as what stands there may be a named pipe.
+///
+/// # Errors
+/// The operating system's; also where it is no file.
+pub fn open_buffered(path: &Path, options: &mut OpenOptions) -> io::Result<std::fs::File> {
+    let file = options.custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| {
+        // Of a named pipe that nobody reads, the kernel says that there is no such device.
+        match error.raw_os_error() {
+            Some(libc::ENXIO) => no_file("a named pipe, a socket or a device"),
+            _ => error,
+        }
+    })?;
+    check_kind(&file)?;
+    Ok(file)
 }
 
 /// Refuses what is no file.
-fn check_kind(fd: &OwnedFd) -> io::Result<()> {
-    match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
-        FileType::RegularFile | FileType::BlockDevice => Ok(()),
-        FileType::Directory => Err(io::ErrorKind::IsADirectory.into()),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")),
-    }
+fn check_kind(fd: impl AsFd) -> io::Result<()> {
+    let kind = match FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "something else",
+    };
+    Err(no_file(kind))
+}
+
+fn no_file(kind: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is {kind}, not a file"))
 }
 
 fn flags_of(access: Access) -> OFlags {

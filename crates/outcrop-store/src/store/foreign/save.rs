@@ -50,6 +50,7 @@ impl ForeignArray {
         match &*lock(&self.state) {
             State::Creating(..) | State::Updating(..) => {}
             State::Reading => return Err(read_only(&self.info)),
+            State::Planned(_) => return Err(Error::invalid("the array is only planned")),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
         let failed = |what| Error::invalid(format!("{} cannot be encoded: {what}", self.chunk_name(coords)));
@@ -155,6 +156,7 @@ impl ForeignArray {
                 changes.as_ref().map(|c| Arc::clone(c.update.dir()))
             }
             State::Reading => return Err(read_only(&self.info)),
+            State::Planned(_) => return Err(Error::invalid("the array is only planned")),
             State::Closed => return Err(Error::invalid("the array is closed")),
         };
         let dir = update.as_deref().unwrap_or(&self.dir);

@@ -10,6 +10,7 @@ use crate::store::canvas::Canvas;
 use crate::store::seams::{BLOCK, Seam, Seams};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// Where the runs of a part lie in memory: at equal distances in each row of them.
 struct Source {
@@ -288,7 +289,7 @@ impl LinearArray {
         }
         drop(together);
         (batch.used, batch.waiting) = (0, 0);
-        if lock(&self.shared.seams).len() > Seams::MOST {
+        if lock(&self.shared.seams).len() > self.shared.may_wait.load(Ordering::Relaxed) {
             self.flush_seams(mover)?;
         }
         Ok(())

@@ -1,0 +1,65 @@
+"""Files that users name, which are files."""
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+from outcrop.errors import StorageError
+
+__all__ = ["open_file", "replace_file"]
+
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISDIR, "a directory"),
+)
+
+
+def open_file(path: str) -> BinaryIO:
+    """Open a file for reading.
+
+    Raises
+    ------
+    StorageError
+        What stands there is no file: a named pipe, which would be waited for, a socket, a device.
+    OSError
+        The operating system refuses.
+    """
+    return _opened(path, "rb")
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Write a file, in the place of one that stands there.
+
+    Raises
+    ------
+    StorageError, OSError
+        As for `open_file`.
+    """
+    with _opened(path, "wb") as file:
+        file.write(content)
+
+
+def _opened(path: str, mode: str) -> BinaryIO:
+    def opener(name: str, flags: int) -> int:
+        try:
+            descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            # Of a named pipe that nobody reads, the kernel says that there is no such device.
+            if error.errno == errno.ENXIO:
+                raise _no_file(path, "a named pipe, a socket or a device") from None
+            raise
+        kind = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(kind):
+            os.close(descriptor)
+            found = next((name for matches, name in _KINDS if matches(kind)), "a device")
+            raise _no_file(path, found)
+        return descriptor
+
+    return cast(BinaryIO, open(path, mode, opener=opener))
+
+
+def _no_file(path: str, kind: str) -> StorageError:
+    return StorageError(f"{path}: cannot open the file: it is {kind}, not a file")
