@@ -354,7 +354,7 @@ def configure(memory: int, threads: int, scratch: str | None, engine: str | None
     """Replaces the process's runtime. engine: None (chosen), "uring" or "threads"."""
 
 def status() -> dict[str, Any]:
-    """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
+    """memory, used, peak, threads, scratch, scratch_directory, scratch_held, engine, engine_reasons (list[str])."""
 
 @final
 class ScratchDirectory:

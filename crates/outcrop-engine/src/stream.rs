@@ -235,6 +235,14 @@ struct Run<'a> {
 /// The first error of a unit; [`Error::Budget`] where staging memory and one piece do not fit;
 /// [`Error::Interrupted`].
 pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
+    let result = perform(runtime, job, threads, watch);
+    if result.is_err() {
+        runtime.let_scratch_go();
+    }
+    result
+}
+
+fn perform(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
     let pieces = job.pieces();
     let total: u64 = (0..pieces).map(|p| job.loaded(p) + job.progress(p)).sum();
     let largest: usize = (0..pieces)

@@ -105,6 +105,7 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status.set_item("threads", settings.threads)?;
     status.set_item("scratch", settings.scratch.as_ref())?;
     status.set_item("scratch_directory", runtime.scratch_dir())?;
+    status.set_item("scratch_held", runtime.scratch_held())?;
     status.set_item("engine", runtime.disk().engine())?;
     status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
     Ok(status)

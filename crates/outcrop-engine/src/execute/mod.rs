@@ -162,6 +162,7 @@ pub fn run(
 ) -> Result<Report> {
     let result = perform(runtime, work, crew, timeline, watch);
     if result.is_err() {
+        runtime.let_scratch_go();
         outputs(work).for_each(|store| store.abort());
     }
     result
@@ -261,7 +262,9 @@ fn perform(
     if !watch.tick(1_000_000_000, 1_000_000_000) {
         return Err(Error::Interrupted);
     }
-    drop(scratch);
+    if let Some(scratch) = scratch {
+        scratch.keep();
+    }
     let kept: Vec<(TileId, Frame)> = std::mem::take(&mut state.resources)
         .into_iter()
         .filter_map(|(_, r)| if let Memory::Frame(frame) = r.memory { Some((r.tile, frame)) } else { None })

@@ -47,7 +47,7 @@ impl<'a> Bench<'a> {
         // There are two of them for a while.
         let len = len.min(free / 20) / PART * PART;
         if len == 0 {
-            return Err(Error::NoSpace { path: dir.into(), needed: 20 * PART, free });
+            return Err(Error::NoSpace { path: dir.into(), needed: 20 * PART, free, beside: vec![] });
         }
         let queues = [disk.queue()?, disk.queue()?];
         let mut memory = Budget::new(MEMORY).frame(MEMORY, "measuring a device")?;
