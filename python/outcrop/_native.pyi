@@ -350,6 +350,9 @@ def fill(
 ) -> None:
     """Calls function(start, out) for each tile in turn, writes behind. Does not commit."""
 
+def end() -> None:
+    """Stop what other threads compute, and keep them: the interpreter ends."""
+
 def configure(memory: int, threads: int, scratch: str | None, engine: str | None) -> None:
     """Replaces the process's runtime. engine: None (chosen), "uring" or "threads"."""
 

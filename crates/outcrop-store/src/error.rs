@@ -10,6 +10,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A fault of this library.
+    #[error("a fault in outcrop itself, which is to be reported: {0}")]
+    Internal(String),
     /// The operating system refused an operation on a file.
     #[error("{path}: cannot {action}: {source}", path = path.display())]
     Io {

@@ -355,7 +355,7 @@ impl<'a> Run<'a> {
             let begin = state.account(|s| s.active[lane] += 1);
             drop(state);
             let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
-                Err(Error::invalid(format!("a step panicked: {}", message(&*panic))))
+                Err(Error::Internal(format!("a step panicked: {}", message(&*panic))))
             });
             state = self.lock();
             let end = state.account(|s| s.active[lane] -= 1);

@@ -304,7 +304,10 @@ impl Store for ForeignArray {
         let name = || self.chunk_name(&coords);
         match self.visit(mover, &coords, &self.grid.tile_box(&coords), &mut |_, _| {}) {
             Ok(()) => Ok(Finding::Sound),
-            Err(Trouble::Damaged(what)) => Ok(Finding::Damaged(format!("{} {what}", name()))),
+            Err(Trouble::Damaged(what)) => match bounded::refused() {
+                Some(error) => Err(error),
+                None => Ok(Finding::Damaged(format!("{} {what}", name()))),
+            },
             Err(Trouble::Failed(Error::Io { source, .. })) => {
                 Ok(Finding::Damaged(format!("{} cannot be read: {source}", name())))
             }

@@ -9,6 +9,7 @@
 //! zeros may lie between), bz2 and Zstandard, and counts; for zlib and Blosc it is not looked at. Anything else
 //! is an error for gzip and Zstandard, and not looked at for bz2.
 
+use crate::error::Error;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -45,6 +46,8 @@ struct Bounded {
 }
 
 thread_local! {
+    /// Bytes that the system refused.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
     /// What [`within`] says of the codecs that are being made.
     static MOST: Cell<u64> = const { Cell::new(u64::MAX) };
 }
@@ -127,10 +130,21 @@ fn too_much(most: usize) -> String {
 }
 
 /// Memory for as much as can come out. It is charged, and what is not written to is not taken.
-fn room(most: usize) -> Result<Vec<u8>, String> {
+pub(super) fn room(most: usize) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    out.try_reserve_exact(most).map_err(|_| format!("the system has no {most} bytes of memory"))?;
+    out.try_reserve_exact(most).map_err(|_| {
+        REFUSED.set(most);
+        format!("the system has no {most} bytes of memory")
+    })?;
     Ok(out)
+}
+
+/// What the system refused to the codecs that ran last on this thread: then nothing is wrong with the bytes.
+pub(super) fn refused() -> Option<Error> {
+    match REFUSED.take() {
+        0 => None,
+        bytes => Some(Error::OutOfMemory { bytes: bytes as u64, source: io::ErrorKind::OutOfMemory.into() }),
+    }
 }
 
 fn decode_gzip(encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {

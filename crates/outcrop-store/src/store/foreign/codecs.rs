@@ -287,6 +287,8 @@ impl Codecs {
     /// with them. Not for shards.
     pub(super) fn decode<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
         let Kind::Whole(stages) = &self.kind else { return Err("is a shard".into()) };
+        bounded::refused();
+        bounded::room(self.decode_heap())?;
         let decode = || {
             let mut bytes = Cow::Borrowed(encoded);
             for (stage, size) in stages.stages.iter().zip(&stages.sizes).rev() {
@@ -311,6 +313,8 @@ impl Codecs {
     /// Not for shards.
     pub(super) fn encode<'a>(&self, elements: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
         let Kind::Whole(stages) = &self.kind else { return Err("is a shard".into()) };
+        bounded::refused();
+        bounded::room(self.encode_heap())?;
         let encode = || {
             let Element { data_type, fill_value, .. } = &self.element;
             let elements = ArrayBytes::new_flen(elements);

@@ -1,5 +1,6 @@
 //! Reading: from a chunk's file to the pieces of a box.
 
+use super::bounded;
 use super::codecs::Kind;
 use super::memory::{Place, blocks, read_range};
 use super::shards::{Extent, Shards, extents};
@@ -280,9 +281,9 @@ impl ForeignArray {
     /// The error of a chunk that could not be loaded.
     pub(super) fn failed(&self, coords: &[u64], trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Damaged(what) => {
+            Trouble::Damaged(what) => bounded::refused().unwrap_or_else(|| {
                 Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
-            }
+            }),
             Trouble::Failed(error) => error,
         }
     }
