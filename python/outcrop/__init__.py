@@ -11,12 +11,12 @@ Examples
 array([0., 1., 1., 1., 2.])
 """
 
-from importlib import metadata as _metadata
-
 # First of all: loading the others takes the time in which a person may press Ctrl-C.
 from outcrop import _starting  # noqa: F401
 
 # isort: split
+from importlib import metadata as _metadata
+
 from outcrop import (
     along,
     arrangement,

@@ -7,12 +7,12 @@ whether one went off, and a limit on its address space keeps that from hurting t
 import bz2
 import gzip
 import json
-import os
 import struct
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,8 @@ oc.asarray(np.ones(100000)).save("warm.zarr", codecs="zstd")
 oc.open("warm.zarr").compute()
 before = peak()
 resource.setrlimit(resource.RLIMIT_AS, (mapped() + (1 << 29), resource.RLIM_INFINITY))
-for path in sorted(p.parent for p in Path(sys.argv[1]).rglob("*") if p.name in (".zarray", "zarr.json")):
+names = (".zarray", "zarr.json")
+for path in sorted(p.parent for p in Path(sys.argv[1]).rglob("*") if p.name in names):
     for read in (
         lambda: oc.open(path).compute(),
         lambda: oc.open(path)[3:5, 1:2].compute(),
@@ -263,7 +264,7 @@ def test_frames_behind_one_another_are_read_as_numcodecs_reads_them(
     encode, theirs = WHOLE[codec]
     elements = GOOD.tobytes()[: NBYTES + min(short, 0)] + b"\1" * max(short, 0)
     edges = [0, *sorted(cuts), len(elements)]
-    frames = [encode(elements[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    frames = [encode(elements[a:b]) for a, b in pairwise(edges)]
     chunk = b"".join(frames) + end
     path = tmp_path_factory.mktemp("frames") / "a"
     if version == 3:

@@ -14,6 +14,7 @@
 use crate::report::Report;
 use crate::runtime::Runtime;
 use outcrop_store::frame::Frame;
+use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result};
@@ -316,8 +317,11 @@ fn start<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) {
-    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
-        run.fail(Error::io(std::path::Path::new("."), "start a thread", error));
+    let thread = std::thread::Builder::new().name(name.into());
+    let place = std::path::Path::new(".");
+    let start = || thread.spawn_scoped(scope, work).map_err(|e| Error::io(place, "start a thread", e));
+    if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+        run.fail(error);
     }
 }
 

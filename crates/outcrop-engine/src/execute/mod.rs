@@ -22,6 +22,7 @@ use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
+use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -307,8 +308,11 @@ impl<'a> Run<'a> {
             work_for_a_run();
             work();
         };
-        if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
-            self.fail(Error::io(Path::new("."), "start a thread", error));
+        let thread = std::thread::Builder::new().name(name.into());
+        let start =
+            || thread.spawn_scoped(scope, work).map_err(|e| Error::io(Path::new("."), "start a thread", e));
+        if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+            self.fail(error);
         }
     }
 
