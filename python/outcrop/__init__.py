@@ -11,12 +11,12 @@ Examples
 array([0., 1., 1., 1., 2.])
 """
 
-from importlib import metadata as _metadata
-
 # First of all: loading the others takes the time in which a person may press Ctrl-C.
 from outcrop import _starting  # noqa: F401
 
 # isort: split
+from importlib import metadata as _metadata
+
 from outcrop import (
     along,
     arrangement,
@@ -53,6 +53,7 @@ from outcrop.errors import (
     CorruptArrayError,
     DivisionByZeroError,
     ForkedProcessError,
+    InternalError,
     InvalidArgumentError,
     InvalidTypeError,
     NotPositiveDefiniteError,
@@ -93,6 +94,7 @@ __all__ = [
     "DivisionByZeroError",
     "ExpressionPlan",
     "ForkedProcessError",
+    "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
     "MovementPlan",

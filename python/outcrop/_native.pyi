@@ -375,11 +375,14 @@ def fill(
 ) -> None:
     """Calls function(start, out) for each tile in turn, writes behind. Does not commit."""
 
+def end() -> None:
+    """Stop what other threads compute, and keep them: the interpreter ends."""
+
 def configure(memory: int, threads: int, scratch: str | None, engine: str | None) -> None:
     """Replaces the process's runtime. engine: None (chosen), "uring" or "threads"."""
 
 def status() -> dict[str, Any]:
-    """memory, used, peak, threads, scratch, engine, engine_reasons (list[str])."""
+    """memory, used, peak, threads, scratch, scratch_directory, scratch_held, engine, engine_reasons (list[str])."""
 
 @final
 class ScratchDirectory:

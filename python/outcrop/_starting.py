@@ -4,12 +4,15 @@ Python would print where in the loading it was, or, inside an extension module, 
 import Outcrop keep Python's own way.
 """
 
+# Nothing that takes time to load: until this is done, Ctrl-C is Python's.
+# What `signal` is made of, which is there already.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import re
-import signal
 import sys
-import threading
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["over"]
 
@@ -20,10 +23,16 @@ def _is_command() -> bool:
         return os.path.basename(name) == "outcrop"
     # That is what it is called while the module that -m names is looked for.
     options = zip(sys.orig_argv[1:], sys.orig_argv[2:], strict=False)
-    return any(re.fullmatch(r"-\w*m", option) and wanted == "outcrop" for option, wanted in options)
+    return any(
+        option.startswith("-")
+        and option.endswith("m")
+        and not option.startswith("--")
+        and wanted == "outcrop"
+        for option, wanted in options
+    )
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(number: int, frame: "FrameType | None") -> None:
     os.write(2, b"outcrop: interrupted\n")
     # Nothing has been begun that would have to be cleaned up.
     os._exit(128 + number)
@@ -35,10 +44,11 @@ def over() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-if (
-    _is_command()
-    and threading.current_thread() is threading.main_thread()
-    # One that is ignored stays ignored.
-    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-):
-    signal.signal(signal.SIGINT, _end)
+# One that is ignored stays ignored.
+if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # `contextlib` would take time to load.
+    try:  # noqa: SIM105
+        signal.signal(signal.SIGINT, _end)
+    except ValueError:
+        # Not the main thread.
+        pass

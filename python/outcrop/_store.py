@@ -276,6 +276,10 @@ def _commit_or_report(store: _native.Store) -> None:
         _log.error("an array that was not closed could not be kept: %s: %s", path, error)
 
 
+# Before the next one, so that it comes after that: Python calls the last one first.
+atexit.register(_native.end)
+
+
 @atexit.register
 def _finish_all() -> None:
     """Commit what is still open where the interpreter exits normally, and forget it elsewhere."""

@@ -66,6 +66,8 @@ class Config:
         ``"auto"``, ``"uring"`` or ``"threads"``.
     timeline : pathlib.Path or None
         Where computations are recorded.
+    scratch_held : int
+        Bytes of scratch space that are kept, without a name, for the next computation.
     """
 
     def __init__(self, settings: _Settings, previous: _Settings) -> None:
@@ -96,6 +98,16 @@ class Config:
     def timeline(self) -> Path | None:
         """Where computations are recorded; None: nowhere."""
         return self._settings.timeline
+
+    @property
+    def scratch_held(self) -> int:
+        """Bytes of scratch space that are kept, without a name, for the next computation.
+
+        Writing where something was written before is faster. Never more than a quarter of what
+        the file system has left with it; they go when a computation fails, when something else
+        needs the space, when settings change, and with the process.
+        """
+        return int(_native.status()["scratch_held"])
 
     def __enter__(self) -> "Config":
         return self

@@ -20,6 +20,7 @@ __all__ = [
     "CorruptArrayError",
     "DivisionByZeroError",
     "ForkedProcessError",
+    "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
     "NotPositiveDefiniteError",
@@ -137,6 +138,10 @@ class ClosedArrayError(OutcropError, ValueError):
 
 class ForkedProcessError(OutcropError, RuntimeError):
     """An array opened before a fork is used in the child process."""
+
+
+class InternalError(OutcropError, RuntimeError):
+    """A fault of Outcrop's own, which is to be reported. What was stored is as it was before."""
 
 
 class _MatrixError(OutcropError, np.linalg.LinAlgError):

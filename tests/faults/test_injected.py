@@ -267,7 +267,13 @@ def test_a_write_that_is_cut_short_goes_on(bench: Bench, work: Callable[[Path], 
 def test_a_write_of_nothing_is_an_error(bench: Bench, work: Callable[[Path], None]) -> None:
     if bench.count(work, "write"):
         error = bench.run(work, "write:1:zero:always")
-        assert error is None or isinstance(error, oc.StorageError)
+        assert isinstance(error, oc.StorageError), error
+        assert "write" in str(error) or "durable" in str(error)
+        with bench.inject("write:1:zero:always"):
+            bench.outcome(lambda: work(bench.d))
+            # Not asked again and again.
+            assert _native.operations_seen() < 300
+        bench.renew()
 
 
 @each_work

@@ -15,13 +15,13 @@ impl Measured {
         Measured(AtomicU64::new(0))
     }
 
-    /// The number.
-    pub fn get_or_measure(&self, measure: impl FnOnce() -> f64) -> f64 {
+    /// The number, or another one where it cannot be measured now.
+    pub fn get_or_try(&self, otherwise: f64, measure: impl FnOnce() -> Option<f64>) -> f64 {
         let known = f64::from_bits(self.0.load(Ordering::Relaxed));
         if known > 0.0 {
             return known;
         }
-        let measured = measure();
+        let Some(measured) = measure() else { return otherwise };
         self.0.store(measured.to_bits(), Ordering::Relaxed);
         measured
     }

@@ -80,12 +80,40 @@ pub struct Runtime {
     disk: Arc<Disk>,
     budget: Arc<Budget>,
     resident: Mutex<Resident>,
-    /// Kept between runs: writing where something was written before is faster.
-    scratch: Mutex<Option<Arc<Scratch>>>,
+    /// Kept between runs: writing where something was written before is faster. It goes with a run that fails,
+    /// with new settings, and when somebody wants its space.
+    scratch: Kept,
     /// Runs under way, on any thread.
     running: AtomicUsize,
     turns: Arc<Turns>,
     accounts: Arc<Mutex<Accounts>>,
+}
+
+type Kept = Arc<Mutex<Option<Scratch>>>;
+
+/// Scratch space of a run. It goes with this, unless it is [kept](Self::keep).
+pub struct Lease {
+    scratch: Scratch,
+    kept: Kept,
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
+impl Lease {
+    /// Lets the next run have it, where that leaves most of the file system to others.
+    pub fn keep(self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let larger = kept.as_ref().is_none_or(|other| other.len() < self.scratch.len());
+        if larger && self.scratch.is_small_beside_what_is_left() {
+            *kept = Some(self.scratch);
+        }
+    }
 }
 
 /// What runs cost.
@@ -124,6 +152,15 @@ pub(crate) fn beside_arrays(purpose: &str, held: usize) -> String {
     }
 }
 
+/// Lets scratch space go that is kept when the disk needs its space.
+fn yields(disk: &Disk, scratch: &Kept) {
+    let scratch = Arc::downgrade(scratch);
+    disk.set_reclaim(move || {
+        let kept = scratch.upgrade();
+        kept.is_some_and(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).take().is_some())
+    });
+}
+
 impl Runtime {
     /// A runtime with these settings.
     ///
@@ -136,12 +173,14 @@ impl Runtime {
         }
         let disk = Disk::new(settings.engine)?;
         let budget = Budget::new(settings.memory);
+        let scratch = Kept::default();
+        yields(&disk, &scratch);
         Ok(Arc::new(Runtime {
             settings,
             disk,
             budget,
             resident: Mutex::default(),
-            scratch: Mutex::default(),
+            scratch,
             running: AtomicUsize::new(0),
             turns: Arc::default(),
             accounts: Arc::default(),
@@ -160,6 +199,8 @@ impl Runtime {
         let own = Arc::get_mut(&mut fresh).expect("nobody else has it yet");
         if own.settings.engine == self.settings.engine {
             own.disk = Arc::clone(&self.disk);
+            yields(&own.disk, &own.scratch);
+            self.let_scratch_go();
         }
         own.turns = Arc::clone(&self.turns);
         own.accounts = Arc::clone(&self.accounts);
@@ -283,26 +324,31 @@ impl Runtime {
         self.settings.scratch.clone().unwrap_or_else(scratch::default_dir)
     }
 
-    /// Scratch space of at least so many bytes; `None` where none are needed. While it is in use, it
-    /// belongs to one run.
+    /// Scratch space of at least so many bytes, for one run; `None` where none are needed.
     ///
     /// # Errors
     /// [`Error::NoSpace`] naming the directory; the operating system's.
-    pub fn scratch(&self, bytes: u64) -> Result<Option<Arc<Scratch>>> {
+    pub fn scratch(&self, bytes: u64) -> Result<Option<Lease>> {
         if bytes == 0 {
             return Ok(None);
         }
-        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(scratch) = kept.as_ref().filter(|s| s.len() >= bytes && Arc::strong_count(s) == 1) {
-            return Ok(Some(Arc::clone(scratch)));
-        }
-        if kept.as_ref().is_some_and(|s| Arc::strong_count(s) == 1) {
-            // Its space may be what the larger one needs.
-            *kept = None;
-        }
-        let fresh = Arc::new(Scratch::new(&self.disk, &self.scratch_dir(), bytes)?);
-        kept.get_or_insert_with(|| Arc::clone(&fresh));
-        Ok(Some(fresh))
+        // What is too small goes first: its space may be what the larger one needs.
+        let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let scratch = match kept.filter(|s| s.len() >= bytes) {
+            Some(scratch) => scratch,
+            None => Scratch::new(&self.disk, &self.scratch_dir(), bytes)?,
+        };
+        Ok(Some(Lease { scratch, kept: Arc::clone(&self.scratch) }))
+    }
+
+    /// Bytes of scratch space that are kept for the next run.
+    pub fn scratch_held(&self) -> u64 {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Scratch::len)
+    }
+
+    /// Keeps no scratch space any longer.
+    pub fn let_scratch_go(&self) {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Which tiles of a program's stored arrays are in memory. Changed ones are written out first.
@@ -540,11 +586,13 @@ impl Drop for Operation {
 /// Bytes in a second that one thread computes the checksum of. Measured once, in a few milliseconds.
 fn checksum_rate() -> f64 {
     static RATE: Measured = Measured::new();
-    RATE.get_or_measure(|| {
-        let bytes = vec![1u8; 16 << 20];
+    RATE.get_or_try(1e10, || {
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(16 << 20).ok()?;
+        bytes.resize(16 << 20, 1);
         let begin = Instant::now();
         std::hint::black_box(crc32c(&bytes));
-        bytes.len() as f64 / begin.elapsed().as_secs_f64().max(1e-9)
+        Some(bytes.len() as f64 / begin.elapsed().as_secs_f64().max(1e-9))
     })
 }
 

@@ -1,17 +1,20 @@
 //! Where spilled temporaries go.
 
 use outcrop_store::format::crc32c;
+use outcrop_store::io::disk::{free_space, own_user};
 use outcrop_store::io::{Direction, DiskFile, Transfer};
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result, io::Disk};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A file without a name: it vanishes with the process, however that ends.
+/// A file without a name: it vanishes with the process, however that ends. Where a file system has no such files,
+/// it has a name for a moment, by which the next one finds it should the process be killed in that.
 pub struct Scratch {
     file: DiskFile,
     dir: PathBuf,
@@ -31,6 +34,9 @@ pub fn default_dir() -> PathBuf {
 
 /// The names of scratch directories begin with this.
 const DIRECTORY: &str = ".outcrop-operand-";
+
+/// The names of scratch files that are about to have none begin with this.
+const FILE: &str = ".outcrop-scratch-";
 
 /// A directory for temporaries that need a name. It goes with this value; where the process is killed, with
 /// the next one that is made beside it.
@@ -92,16 +98,45 @@ fn check(dir: &Path) -> Result<()> {
     Err(Error::io(dir, "use it as the scratch directory", std::io::Error::other("it is not there any more")))
 }
 
-/// Removes the directories of processes that have gone.
+/// Removes what processes that have gone left behind. Only what belongs to the same user: in a directory that many
+/// write to, a name alone says nothing.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
-    for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with(DIRECTORY)) {
+    let user = own_user();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let begins = |with| name.as_encoded_bytes().starts_with(str::as_bytes(with));
         let path = entry.path();
-        if let Ok(directory) = File::open(&path)
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if found.uid() != user {
+            continue;
+        }
+        if begins(FILE) && found.is_file() {
+            // Its maker has it open, and wants it without its name.
+            let _ = std::fs::remove_file(&path);
+        } else if begins(DIRECTORY)
+            && found.is_dir()
+            && let Ok(directory) = File::open(&path)
             && directory.try_lock().is_ok()
         {
             let _ = std::fs::remove_dir_all(&path);
         }
+    }
+}
+
+/// A file that has its name for as long as that takes.
+fn create_and_unlink(disk: &Disk, dir: &Path, len: u64) -> Result<DiskFile> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = dir.join(format!("{FILE}{}-{count}", std::process::id()));
+    let created = disk.create(&path, len);
+    // Also after an error: without its name the file goes away by itself.
+    let removed = std::fs::remove_file(&path);
+    let file = created?;
+    match removed {
+        // Another process, which took it for abandoned, was as good as this one.
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io(&path, "unlink the scratch file", e)),
+        _ => Ok(file),
     }
 }
 
@@ -112,16 +147,18 @@ impl Scratch {
     /// [`Error::NoSpace`] naming the directory and the need; the operating system's.
     pub fn new(disk: &Disk, dir: &Path, len: u64) -> Result<Scratch> {
         check(dir)?;
+        remove_abandoned(dir);
         disk.require_space(dir, len)?;
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".outcrop-scratch-{}-{count}", std::process::id()));
-        let created = disk.create(&path, len);
-        // Also after an error: without its name the file goes away by itself.
-        let removed = std::fs::remove_file(&path);
-        let file = created?;
-        removed.map_err(|e| Error::io(&path, "unlink the scratch file", e))?;
+        let file = match disk.create_unnamed(dir, len)? {
+            Some(file) => file,
+            None => create_and_unlink(disk, dir, len)?,
+        };
         Ok(Scratch { file, dir: dir.into(), len, checksums: Mutex::default() })
+    }
+
+    /// Whether its file system has at least three times as much left, so that it may be kept.
+    pub fn is_small_beside_what_is_left(&self) -> bool {
+        free_space(&self.dir).is_ok_and(|free| free / 3 >= self.len)
     }
 
     /// Bytes.

@@ -14,6 +14,7 @@
 use crate::report::Report;
 use crate::runtime::Runtime;
 use outcrop_store::frame::Frame;
+use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result};
@@ -235,6 +236,14 @@ struct Run<'a> {
 /// The first error of a unit; [`Error::Budget`] where staging memory and one piece do not fit;
 /// [`Error::Interrupted`].
 pub fn run(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
+    let result = perform(runtime, job, threads, watch);
+    if result.is_err() {
+        runtime.let_scratch_go();
+    }
+    result
+}
+
+fn perform(runtime: &Runtime, job: &dyn Job, threads: Threads, watch: &mut dyn Watch) -> Result<Report> {
     let pieces = job.pieces();
     let total: u64 = (0..pieces).map(|p| job.loaded(p) + job.progress(p)).sum();
     let largest: usize = (0..pieces)
@@ -308,8 +317,11 @@ fn start<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) {
-    if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
-        run.fail(Error::io(std::path::Path::new("."), "start a thread", error));
+    let thread = std::thread::Builder::new().name(name.into());
+    let place = std::path::Path::new(".");
+    let start = || thread.spawn_scoped(scope, work).map_err(|e| Error::io(place, "start a thread", e));
+    if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+        run.fail(error);
     }
 }
 

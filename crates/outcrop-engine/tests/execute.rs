@@ -197,7 +197,7 @@ fn a_step_that_panics_is_an_error() {
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
     let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, true, None, &mut |_, _| true);
-    assert!(matches!(&failed, Err(Error::Invalid(why)) if why.contains("as it was told")), "{failed:?}");
+    assert!(matches!(&failed, Err(Error::Internal(why)) if why.contains("as it was told")), "{failed:?}");
     assert_eq!(runtime.budget().used(), 0);
     assert!(!dir.path().join("x").exists());
 }

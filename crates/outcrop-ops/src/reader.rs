@@ -158,6 +158,7 @@ impl Reader {
         let threads = (0..count.min(shared.boxes.len()))
             .map(|i| {
                 let shared = Arc::clone(&shared);
+                outcrop_store::frame::room_for_a_thread()?;
                 let thread = std::thread::Builder::new().name("outcrop-reader".into());
                 thread
                     .spawn(move || shared.serve(choice.load_staging, i == 0))

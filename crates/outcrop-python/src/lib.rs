@@ -2,6 +2,7 @@
 
 mod block;
 mod convert;
+mod ending;
 mod errors;
 mod function;
 mod linalg;
@@ -9,6 +10,7 @@ mod movement;
 mod process;
 mod program;
 mod reader;
+mod reserve;
 mod store;
 mod tape;
 mod watch;
@@ -19,6 +21,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::block::Block;
+    #[pymodule_export]
+    use super::ending::end;
     #[pymodule_export]
     use super::linalg::{
         Operand, Output, Plan, function_store, plan_cholesky, plan_matmul, plan_solve, plan_solve_triangular,
@@ -42,4 +46,10 @@ mod _native {
     };
     #[pymodule_export]
     use super::tape::{TapeDraft, has_loop};
+
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::ending::be_quiet();
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! What belongs to the process: the runtime, reports, the device profile.
 
+use crate::ending::detached;
 use crate::errors::to_python;
 use crate::watch::PyWatch;
 use outcrop_engine::scratch::ScratchDir;
@@ -69,12 +70,11 @@ pub fn configure(
     // Who reads an array meanwhile has the GIL and waits for this lock; the Python side configures one at a
     // time.
     drop(current);
-    let fresh = py
-        .detach(|| match &old {
-            Some(old) => old.reconfigured(settings),
-            None => Runtime::new(settings),
-        })
-        .map_err(|e| to_python(py, e))?;
+    let fresh = detached(py, || match &old {
+        Some(old) => old.reconfigured(settings),
+        None => Runtime::new(settings),
+    })?
+    .map_err(|e| to_python(py, e))?;
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let inherited = current.replace(Current { runtime: fresh, pid: std::process::id() });
     if inherited.as_ref().is_some_and(|c| c.pid != std::process::id()) {
@@ -105,6 +105,7 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status.set_item("threads", settings.threads)?;
     status.set_item("scratch", settings.scratch.as_ref())?;
     status.set_item("scratch_directory", runtime.scratch_dir())?;
+    status.set_item("scratch_held", runtime.scratch_held())?;
     status.set_item("engine", runtime.disk().engine())?;
     status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
     Ok(status)
@@ -129,7 +130,7 @@ impl ScratchDirectory {
 
     fn remove(&self, py: Python<'_>) {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(inner));
+        let _ = detached(py, || drop(inner));
     }
 }
 
@@ -190,7 +191,7 @@ pub fn doctor(
 ) -> PyResult<String> {
     let runtime = runtime(py)?;
     let mut watch = PyWatch::new(progress);
-    let measured = py.detach(|| {
+    let measured = detached(py, || {
         let cancel = Cancel::default();
         let stop = cancel.clone();
         let mut tick = |done, total| {
@@ -209,7 +210,7 @@ pub fn doctor(
         (profile.memory, profile.arranging) = (memory, arranging);
         profile::save(&profile);
         Ok(profile)
-    });
+    })?;
     let profile = measured.map_err(|e| watch.exception(py, e))?;
     serde_json::to_string(&profile).map_err(|e| to_python(py, Error::invalid(e.to_string())))
 }

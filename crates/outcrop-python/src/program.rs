@@ -2,6 +2,7 @@
 
 use crate::block::array_at;
 use crate::convert::{box_of, dtype_of};
+use crate::ending::detached;
 use crate::errors::to_python;
 use crate::function::Raised;
 use crate::linalg::{Wish, facts_of, run_plan};
@@ -463,8 +464,7 @@ pub fn multiply(
         return Err(to_python(py, Error::invalid("no square matrix of floating numbers")));
     }
     let product = Product { dtype, c, a: a.plain(), b: b.plain(), accumulate, half };
-    py.detach(|| product.run(workspace));
-    Ok(())
+    detached(py, || product.run(workspace))
 }
 
 /// Copies what is below the diagonal of a square matrix to above it.

@@ -1,6 +1,7 @@
 //! Reading boxes ahead of a Python loop.
 
 use crate::block::array_over;
+use crate::ending::detached;
 use crate::errors::to_python;
 use outcrop_ops::reader::Reader;
 use outcrop_store::{DType, Error};
@@ -33,7 +34,7 @@ impl BoxReader {
             return Err(to_python(py, Error::Forked));
         }
         loop {
-            let next = py.detach(|| {
+            let next = detached(py, || {
                 let mut held = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
                 let next = held.as_mut().map_or(Ok(None), |r| r.next(Duration::from_millis(50)));
                 if !matches!(next, Ok(Some(_))) {
@@ -41,7 +42,7 @@ impl BoxReader {
                     *held = None;
                 }
                 next
-            });
+            })?;
             match next.map_err(|e| to_python(py, e))? {
                 None => return Ok(None),
                 Some(Some((region, frame))) => {
@@ -64,7 +65,8 @@ impl Drop for BoxReader {
         }
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         if reader.is_some() {
-            Python::attach(|py| py.detach(|| drop(reader)));
+            // There is nobody to whom a fault could be told.
+            let _ = Python::attach(|py| detached(py, || drop(reader)));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::block::array_over;
 use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, labels_of, tuple};
+use crate::ending::detached;
 use crate::errors::{to_python, warn};
 use crate::function::Raised;
 use crate::process::runtime;
@@ -89,7 +90,7 @@ pub fn run<T: Send>(
     work: impl FnOnce(&mut PyWatch) -> outcrop_store::Result<T> + Send,
 ) -> PyResult<T> {
     let mut watch = PyWatch::new(progress);
-    let result = py.detach(|| work(&mut watch));
+    let result = detached(py, || work(&mut watch))?;
     let value = result.map_err(|e| watch.exception(py, e))?;
     warn(py, runtime.disk().take_warnings())?;
     Ok(value)
@@ -182,7 +183,7 @@ impl Store {
     #[getter]
     fn stored_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         let (_, inner) = self.inner(py)?;
-        py.detach(|| inner.stored_bytes()).map_err(|e| to_python(py, e))
+        detached(py, || inner.stored_bytes())?.map_err(|e| to_python(py, e))
     }
 
     fn read<'py>(&self, py: Python<'py>, start: Vec<u64>, shape: Vec<u64>) -> PyResult<Bound<'py, PyAny>> {
@@ -244,7 +245,7 @@ impl Store {
         let runtime = runtime(py)?;
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(inner) = inner {
-            py.detach(|| access::abort(&runtime, &inner));
+            detached(py, || access::abort(&runtime, &inner))?;
         }
         Ok(())
     }
@@ -277,7 +278,10 @@ impl Drop for Store {
         Python::attach(|py| {
             // Changed tiles that are still in memory refer to the array; nobody will ask for them now.
             if let Ok(runtime) = runtime(py) {
-                py.detach(|| runtime.resident().forget(&inner, &ArrayBox::whole(&inner.info().shape)));
+                // There is nobody to whom a fault could be told.
+                let _ = detached(py, || {
+                    runtime.resident().forget(&inner, &ArrayBox::whole(&inner.info().shape));
+                });
             }
         });
     }
@@ -395,7 +399,7 @@ pub fn reopen(py: Python<'_>, store: &Store) -> PyResult<Store> {
     let (runtime, written) = store.inner(py)?;
     let path = written.info().path.clone();
     let fresh = run(py, &runtime, None, |_| store::open::open(runtime.disk(), &path, &As::Zarr, false))?;
-    py.detach(|| runtime.resident().rename(&written, &fresh));
+    detached(py, || runtime.resident().rename(&written, &fresh))?;
     store.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
     Ok(Store::new(fresh, &store.path))
 }

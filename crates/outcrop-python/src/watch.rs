@@ -40,6 +40,9 @@ impl PyWatch {
 
 impl Watch for PyWatch {
     fn tick(&mut self, done: u64, total: u64) -> bool {
+        if crate::ending::is_near() {
+            return false;
+        }
         let last = done == total && !self.finished;
         let due = self.told.is_none_or(|t| t.elapsed() >= INTERVAL) || last;
         let result = Python::attach(|py| {
@@ -56,6 +59,9 @@ impl Watch for PyWatch {
 
     /// Progress is told only of what is being done.
     fn look(&mut self) -> Result<(), Error> {
+        if crate::ending::is_near() {
+            return Err(Error::Interrupted);
+        }
         let result = Python::attach(|py| py.check_signals());
         if self.note(result) { Ok(()) } else { Err(Error::Interrupted) }
     }

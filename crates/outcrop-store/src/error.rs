@@ -10,6 +10,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A fault of this library.
+    #[error("a fault in outcrop itself, which is to be reported: {0}")]
+    Internal(String),
     /// The operating system refused an operation on a file.
     #[error("{path}: cannot {action}: {source}", path = path.display())]
     Io {
@@ -59,7 +62,7 @@ pub enum Error {
         what: String,
     },
     /// The device has too little room.
-    #[error("{}: no space: {needed} bytes are needed, {free} are free", path.display())]
+    #[error("{}: no space: {needed} bytes are needed, {free} are free{}", path.display(), beside_others(beside))]
     NoSpace {
         /// The directory or file.
         path: PathBuf,
@@ -67,6 +70,8 @@ pub enum Error {
         needed: u64,
         /// Bytes that the file system has left for us.
         free: u64,
+        /// What else is to take space of this file system at the same time, and bytes in all.
+        beside: Vec<(PathBuf, u64)>,
     },
     /// The budget is too small.
     #[error(
@@ -146,5 +151,17 @@ impl Error {
     /// Wraps an operating system error.
     pub fn io(path: &Path, action: impl Into<String>, source: impl Into<io::Error>) -> Error {
         Error::Io { path: path.into(), action: action.into(), source: source.into() }
+    }
+}
+
+/// What else takes space of a file system, for people.
+fn beside_others(others: &[(PathBuf, u64)]) -> String {
+    let one = |(path, bytes): &(PathBuf, u64)| format!("{} ({bytes} bytes)", path.display());
+    match others {
+        [] => String::new(),
+        others => {
+            let named: Vec<String> = others.iter().map(one).collect();
+            format!(", beside {} on the same file system", named.join(" and "))
+        }
     }
 }

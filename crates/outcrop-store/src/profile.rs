@@ -213,6 +213,15 @@ fn ensure_in(cache: Option<&Path>, disk: &Arc<Disk>, dir: &Path, cancel: &Cancel
     Ok(profile)
 }
 
+/// Starts a thread that measures.
+fn on_thread<'scope, T: Send + 'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> crate::Result<std::thread::ScopedJoinHandle<'scope, T>> {
+    let thread = std::thread::Builder::new().name("outcrop-measure".into());
+    thread.spawn_scoped(scope, work).map_err(|e| crate::Error::io(Path::new("."), "start a thread", e))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,6 +22,7 @@ use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
+use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -162,6 +163,7 @@ pub fn run(
 ) -> Result<Report> {
     let result = perform(runtime, work, crew, timeline, watch);
     if result.is_err() {
+        runtime.let_scratch_go();
         outputs(work).for_each(|store| store.abort());
     }
     result
@@ -261,7 +263,9 @@ fn perform(
     if !watch.tick(1_000_000_000, 1_000_000_000) {
         return Err(Error::Interrupted);
     }
-    drop(scratch);
+    if let Some(scratch) = scratch {
+        scratch.keep();
+    }
     let kept: Vec<(TileId, Frame)> = std::mem::take(&mut state.resources)
         .into_iter()
         .filter_map(|(_, r)| if let Memory::Frame(frame) = r.memory { Some((r.tile, frame)) } else { None })
@@ -304,8 +308,11 @@ impl<'a> Run<'a> {
             work_for_a_run();
             work();
         };
-        if let Err(error) = std::thread::Builder::new().name(name.into()).spawn_scoped(scope, work) {
-            self.fail(Error::io(Path::new("."), "start a thread", error));
+        let thread = std::thread::Builder::new().name(name.into());
+        let start =
+            || thread.spawn_scoped(scope, work).map_err(|e| Error::io(Path::new("."), "start a thread", e));
+        if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+            self.fail(error);
         }
     }
 
@@ -352,7 +359,7 @@ impl<'a> Run<'a> {
             let begin = state.account(|s| s.active[lane] += 1);
             drop(state);
             let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
-                Err(Error::invalid(format!("a step panicked: {}", message(&*panic))))
+                Err(Error::Internal(format!("a step panicked: {}", message(&*panic))))
             });
             state = self.lock();
             let end = state.account(|s| s.active[lane] -= 1);

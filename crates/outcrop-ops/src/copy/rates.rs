@@ -7,24 +7,22 @@ use std::time::Instant;
 /// Bytes in a second that one thread turns, of elements of this size, on their way into blocks and out again.
 pub(super) fn turned(itemsize: usize) -> f64 {
     static RATES: [Measured; 5] = [const { Measured::new() }; 5];
-    RATES[itemsize.ilog2().min(4) as usize].get_or_measure(|| {
+    RATES[itemsize.ilog2().min(4) as usize].get_or_try(UNKNOWN, || {
         let (rows, columns, item) = (ROWS, BYTES / ROWS / itemsize, itemsize as isize);
         let (long, short) = (item * (columns + APART) as isize, item * (rows + APART) as isize);
         let both = [([item, short], [long, item]), ([long, item], [item, short])];
-        1.0 / both
-            .into_iter()
-            .map(|(to, from)| seconds_per_byte([rows, columns], itemsize, to, from))
-            .sum::<f64>()
+        let seconds = both.map(|(to, from)| seconds_per_byte([rows, columns], itemsize, to, from));
+        Some(1.0 / seconds.into_iter().sum::<Option<f64>>()?)
     })
 }
 
 /// Bytes in a second that one thread copies, on their way into frames and out again.
 pub(super) fn copied() -> f64 {
     static RATE: Measured = Measured::new();
-    RATE.get_or_measure(|| {
+    RATE.get_or_try(UNKNOWN, || {
         let columns = BYTES / ROWS;
         let strides = [(columns + APART) as isize, 1];
-        0.5 / seconds_per_byte([ROWS, columns], 1, strides, strides)
+        Some(0.5 / seconds_per_byte([ROWS, columns], 1, strides, strides)?)
     })
 }
 
@@ -35,14 +33,21 @@ const ROWS: usize = 2048;
 /// Elements between two lines, as of a part of an array whose lines are no power of two.
 const APART: usize = 67;
 
+/// Bytes in a second of a processor that cannot be measured.
+const UNKNOWN: f64 = 1e9;
+
 /// How often that is done.
 const MEASURED: usize = 3;
 
-/// Seconds that one thread takes for a byte of a block, from and to these strides.
-fn seconds_per_byte(shape: [usize; 2], itemsize: usize, to: [isize; 2], from: [isize; 2]) -> f64 {
+/// Seconds that one thread takes for a byte of a block, from and to these strides; `None` where the system has no
+/// memory to measure with.
+fn seconds_per_byte(shape: [usize; 2], itemsize: usize, to: [isize; 2], from: [isize; 2]) -> Option<f64> {
     let room = (shape[0] + APART) * (shape[1] + APART) * itemsize;
-    let source = vec![1_u8; room];
-    let mut target = vec![2_u8; room];
+    let (mut source, mut target) = (Vec::new(), Vec::new());
+    for (memory, value) in [(&mut source, 1_u8), (&mut target, 2)] {
+        memory.try_reserve_exact(room).ok()?;
+        memory.resize(room, value);
+    }
     let extents = shape.map(|n| n as u64);
     // The best of some, as others may use the processor at any moment.
     let fastest = (0..MEASURED).map(|_| {
@@ -52,5 +57,5 @@ fn seconds_per_byte(shape: [usize; 2], itemsize: usize, to: [isize; 2], from: [i
         std::hint::black_box(&target);
         begin.elapsed().as_secs_f64()
     });
-    fastest.fold(f64::INFINITY, f64::min).max(1e-9) / (shape[0] * shape[1] * itemsize) as f64
+    Some(fastest.fold(f64::INFINITY, f64::min).max(1e-9) / (shape[0] * shape[1] * itemsize) as f64)
 }

@@ -30,6 +30,9 @@ const FACTORS: usize = 48 << 20;
 /// Threads that are measured at once. More are expected to disturb each other no further.
 const THREADS: usize = 8;
 
+/// Operations in a second of a processor that cannot be measured.
+const UNKNOWN: f64 = 1e10;
+
 /// Operations in a second on each of so many threads at once. Measured when it is first asked, in some
 /// hundredths of a second.
 pub(super) fn rate(product: Product, threads: usize) -> f64 {
@@ -41,7 +44,8 @@ pub(super) fn rate(product: Product, threads: usize) -> f64 {
     if let Some(&rate) = known().get_or_insert_default().get(&(product, threads)) {
         return rate;
     }
-    let rate = product.measure(threads);
+    // Without memory or threads to measure with: what runs will say so by itself, should it want as much.
+    let Some(rate) = product.measure(threads) else { return UNKNOWN };
     *known().get_or_insert_default().entry((product, threads)).or_insert(rate)
 }
 
@@ -63,17 +67,23 @@ impl Product {
         pair * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    fn measure(self, threads: usize) -> f64 {
+    fn measure(self, threads: usize) -> Option<f64> {
         let slowest = std::thread::scope(|scope| {
-            let measuring: Vec<_> =
-                (0..threads).map(|_| scope.spawn(move || self.seconds(FACTORS / threads))).collect();
-            measuring.into_iter().map(|m| m.join().unwrap_or(f64::NAN)).fold(0.0, f64::max)
+            let work = move || self.seconds(FACTORS / threads);
+            let start = |_| {
+                outcrop_store::frame::room_for_a_thread().ok()?;
+                let thread = std::thread::Builder::new().name("outcrop-measure".into());
+                thread.spawn_scoped(scope, work).ok()
+            };
+            let measuring: Vec<_> = (0..threads).map(start).collect();
+            let times = measuring.into_iter().map(|thread| thread?.join().ok()?);
+            times.collect::<Option<Vec<f64>>>().map(|times| times.into_iter().fold(0.0, f64::max))
         });
-        self.operations() / slowest.max(1e-9)
+        Some(self.operations() / slowest?.max(1e-9))
     }
 
-    /// Seconds of one product.
-    fn seconds(self, factors: usize) -> f64 {
+    /// Seconds of one product; `None` where there is no memory for it.
+    fn seconds(self, factors: usize) -> Option<f64> {
         let Product { dtype, m, n, k, transposed } = self;
         let size = dtype.size();
         let (left, right) = (m * k * size, k * n * size);
@@ -84,7 +94,7 @@ impl Product {
             DType::F64 | DType::C128 => 1f64.to_bits(),
             _ => 0x0101_0101_0101_0101,
         };
-        let mut memory = vec![ones; (m * n * size + pairs * (left + right)).div_ceil(8)];
+        let mut memory = filled(ones, (m * n * size + pairs * (left + right)).div_ceil(8))?;
         let start = memory.as_mut_ptr().cast::<u8>();
         let block = |at: usize, rows: usize, cols: usize, transposed: bool| {
             let start = start.wrapping_add(at);
@@ -94,7 +104,7 @@ impl Product {
                 Block::row_major(start, rows, cols, cols)
             }
         };
-        let mut workspace = vec![0u64; kernels::gemm_workspace(dtype, m, n, k).div_ceil(8)];
+        let mut workspace = filled(0u64, kernels::gemm_workspace(dtype, m, n, k).div_ceil(8))?;
         let (_, space, _) = {
             // SAFETY: bytes have no invalid values.
             unsafe { workspace.align_to_mut::<u8>() }
@@ -112,6 +122,14 @@ impl Product {
         }
         let timed = &mut times[1..];
         timed.sort_unstable_by(f64::total_cmp);
-        timed[REPEATS / 2]
+        Some(timed[REPEATS / 2])
     }
+}
+
+/// Memory that holds the same again and again; `None` where the system has not as much.
+fn filled(value: u64, count: usize) -> Option<Vec<u64>> {
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(count).ok()?;
+    memory.resize(count, value);
+    Some(memory)
 }

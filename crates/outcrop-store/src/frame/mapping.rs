@@ -2,6 +2,7 @@
 
 use super::{FRAME_ALIGN, HUGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::io;
 use std::mem::ManuallyDrop;
@@ -20,6 +21,23 @@ unsafe impl Send for Mapping {}
 // SAFETY: shared references give out no access to the memory except through `Frame`'s methods,
 // which ask for `&mut` or for the caller's promise.
 unsafe impl Sync for Mapping {}
+
+/// Address space that is left to others: to the many small things of a process, of which the C library cannot do
+/// without some, such as what a thread needs to begin.
+const MARGIN: usize = 4 << 20;
+
+/// An error where less than `bytes` and a margin are left of the address space that the process may have.
+pub(crate) fn headroom(bytes: usize) -> io::Result<()> {
+    if getrlimit(Resource::As).current.is_none() {
+        return Ok(());
+    }
+    // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory that exists.
+    let probe = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), bytes + MARGIN, ProtFlags::empty(), MapFlags::PRIVATE)
+    }?;
+    // SAFETY: the mapping was just made.
+    Ok(unsafe { munmap(probe, bytes + MARGIN) }?)
+}
 
 impl Mapping {
     /// New memory, which ends where `before` starts if that is possible, so that the two can be joined.
@@ -44,6 +62,7 @@ impl Mapping {
                 let _ = madvise(start as *mut c_void, len, Advice::LinuxHugepage);
             }
         }
+        headroom(0)?;
         Ok(mapping)
     }
 

@@ -4,16 +4,18 @@
 //! be injected everywhere and bytes are counted once.
 //!
 //! - `file`: open files and directories. `content`: their bytes. `names`: renaming, removing,
-//!   durability. `beneath`: what lies below an array, where no link is followed.
+//!   durability. `beneath`: what lies below an array, where no link is followed. `space`: what is left of it.
 
 mod beneath;
 mod content;
 mod file;
 mod names;
+mod space;
 
 pub use beneath::{LINK, is_link};
 pub use file::{Access, DiskDir, DiskFile, open_buffered};
-pub use names::{device_of, free_space, parent_of, remove_tree};
+pub use names::{device_of, free_space, own_user, parent_of, remove_tree};
+pub use space::Promise;
 
 use super::fault::{FaultEngine, Faults, Operation, Step};
 use super::queue::IoQueue;
@@ -128,6 +130,7 @@ pub struct Disk {
     /// What a user should be told once, and has not been told yet.
     warnings: Mutex<Vec<String>>,
     warned: AtomicBool,
+    ledger: space::Ledger,
     pid: u32,
 }
 
@@ -161,6 +164,7 @@ impl Disk {
             direct: Mutex::default(),
             warnings: Mutex::default(),
             warned: AtomicBool::new(false),
+            ledger: space::Ledger::default(),
             pid: std::process::id(),
         }))
     }
@@ -296,7 +300,7 @@ pub(super) fn classify_moving(path: &Path, bytes: u64, action: &str, source: io:
         Some(libc::ENOSPC | libc::EDQUOT) => {
             let dir = if path.is_dir() { path } else { parent_of(path) };
             let free = rustix::fs::statvfs(dir).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
-            Error::NoSpace { path: path.into(), needed: bytes, free }
+            Error::NoSpace { path: path.into(), needed: bytes, free, beside: vec![] }
         }
         _ => Error::io(path, action, source),
     }

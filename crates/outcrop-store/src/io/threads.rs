@@ -31,10 +31,10 @@ impl Pool {
         let mut started = 0;
         for _ in 0..THREADS {
             let inbox = Arc::clone(&inbox);
-            let thread = std::thread::Builder::new()
-                .name("outcrop-io".into())
-                .stack_size(64 << 10)
-                .spawn(move || serve(&inbox));
+            let thread = crate::frame::headroom(64 << 10).and_then(|()| {
+                let thread = std::thread::Builder::new().name("outcrop-io".into()).stack_size(64 << 10);
+                thread.spawn(move || serve(&inbox))
+            });
             match thread {
                 Ok(_) => started += 1,
                 Err(error) if started == 0 => return Err(error),

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::frame::{Budget, Frame};
 use crate::io::Cancel;
+use crate::profile::on_thread;
 use crate::strided;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -60,11 +61,12 @@ pub fn measure_memory(
     let mut taken = Duration::ZERO;
     while let Some(mut frame) = budget.try_frame(STEP)? {
         let begin = Instant::now();
-        std::thread::scope(|scope| {
+        std::thread::scope(|scope| -> Result<()> {
             for part in frame.bytes_mut().chunks_mut(STEP.div_ceil(threads.max(1))) {
-                scope.spawn(|| part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1));
+                on_thread(scope, || part.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1))?;
             }
-        });
+            Ok(())
+        })?;
         taken += begin.elapsed();
         frames.push(frame);
         let used = frames.len() * STEP;
@@ -77,26 +79,29 @@ pub fn measure_memory(
         watch();
         cancel.check()?;
     }
-    let arranging = (!frames.is_empty()).then(|| {
-        let last = frames.len().saturating_sub(ARRANGED);
-        let mut rate = |turn| arranged(&mut frames[last..], threads, turn);
-        Arranging { turned: rate(true), copied: rate(false) }
-    });
+    let arranging = match frames.len() {
+        0 => None,
+        count => {
+            let last = count.saturating_sub(ARRANGED);
+            let mut rate = |turn| arranged(&mut frames[last..], threads, turn);
+            Some(Arranging { turned: rate(true)?, copied: rate(false)? })
+        }
+    };
     drop(frames);
     budget.trim();
     Ok((points, arranging))
 }
 
 /// Bytes in a second that all threads put in order, each from one half of its part of a frame to the other.
-fn arranged(frames: &mut [Frame], threads: usize, turn: bool) -> f64 {
+fn arranged(frames: &mut [Frame], threads: usize, turn: bool) -> Result<f64> {
     let begin = Instant::now();
     let mut bytes = 0;
     for frame in frames {
         let part = STEP / threads.clamp(1, MOST_THREADS);
         bytes += STEP / part * (part / 2 / ROWS * ROWS);
-        std::thread::scope(|scope| {
+        std::thread::scope(|scope| -> Result<()> {
             for part in frame.bytes_mut()[..STEP / part * part].chunks_exact_mut(part) {
-                scope.spawn(move || {
+                on_thread(scope, move || {
                     let (from, to) = part.split_at_mut(part.len() / 2);
                     let columns = from.len() / ROWS;
                     let to_strides = if turn { [1, ROWS as isize] } else { [columns as isize, 1] };
@@ -112,11 +117,12 @@ fn arranged(frames: &mut [Frame], threads: usize, turn: bool) -> f64 {
                             1,
                         );
                     }
-                });
+                })?;
             }
-        });
+            Ok(())
+        })?;
     }
-    bytes as f64 / begin.elapsed().as_secs_f64().max(1e-9)
+    Ok(bytes as f64 / begin.elapsed().as_secs_f64().max(1e-9))
 }
 
 /// Seconds for using so many bytes: between measured sizes on a straight line, beyond them as between the last two.

@@ -17,6 +17,7 @@
 //!
 //! A chunk that has no file holds the fill value, as Zarr says.
 
+mod bounded;
 mod codecs;
 mod load;
 mod memory;
@@ -33,7 +34,7 @@ use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::zarr::{Labelled, Labels};
-use crate::frame::charged;
+use crate::frame::{FRAME_ALIGN, charged};
 use crate::io::disk::{Disk, DiskDir, parent_of};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, TileGrid, Tuple};
@@ -228,19 +229,22 @@ impl Store for ForeignArray {
         let encoded = self.codecs.most_encoded();
         let (load, store) = match &self.codecs.kind {
             Kind::Whole(_) => (
-                charged(encoded) + self.codecs.decode_heap(),
-                charged(encoded.max(self.codecs.bytes)) + self.codecs.encode_heap(),
+                encoded.saturating_add(self.codecs.decode_heap()),
+                encoded.max(self.codecs.bytes).saturating_add(self.codecs.encode_heap()),
             ),
             Kind::Shards(shards) => {
-                let index = 3 * shards.index_bytes;
-                let (inner, extent) = (&shards.inner, charged(shards.most_extent()));
+                let index = shards.index_bytes.saturating_mul(3);
+                let (inner, extent) = (&shards.inner, shards.most_extent());
+                let sum = |parts: [usize; 4]| parts.into_iter().fold(0, usize::saturating_add);
                 (
-                    extent + inner.decode_heap() + index,
-                    charged(encoded) + charged(inner.bytes) + inner.encode_heap() + index,
+                    sum([extent, inner.decode_heap(), index, 0]),
+                    sum([encoded, inner.bytes, inner.encode_heap(), index]),
                 )
             }
         };
-        let needed = charged(if self.info.writable { load.max(store) } else { load });
+        let needed = if self.info.writable { load.max(store) } else { load };
+        // Each part begins with a block of its own. No budget has half of what can be addressed.
+        let needed = charged(needed.min(usize::MAX / 2) + 4 * FRAME_ALIGN);
         Staging { least: needed, wanted: needed }
     }
 
@@ -349,7 +353,10 @@ impl Store for ForeignArray {
         let name = || self.chunk_name(&coords);
         match self.visit(mover, &coords, &self.grid.tile_box(&coords), &mut |_, _| {}) {
             Ok(()) => Ok(Finding::Sound),
-            Err(Trouble::Damaged(what)) => Ok(Finding::Damaged(format!("{} {what}", name()))),
+            Err(Trouble::Damaged(what)) => match bounded::refused() {
+                Some(error) => Err(error),
+                None => Ok(Finding::Damaged(format!("{} {what}", name()))),
+            },
             Err(Trouble::Failed(Error::Io { source, .. })) => {
                 Ok(Finding::Damaged(format!("{} cannot be read: {source}", name())))
             }

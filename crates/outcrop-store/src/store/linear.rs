@@ -21,7 +21,7 @@ use super::seams::{BLOCK, Seams, Waiting};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::ByteOrder;
 use crate::error::{Error, Result};
-use crate::io::disk::{Disk, parent_of};
+use crate::io::disk::{Disk, Promise, parent_of};
 use crate::io::{Access, Direction, DiskFile, Transfer};
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims};
@@ -71,6 +71,8 @@ struct Shared {
     /// what one of them has; and an old piece must not be written after the whole block is.
     flushing: RwLock<()>,
     state: Mutex<State>,
+    /// Of a new file, its space.
+    promise: Option<Promise>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -141,6 +143,7 @@ impl LinearArray {
             torn: AtomicBool::new(false),
             flushing: RwLock::default(),
             state: Mutex::new(state),
+            promise: None,
         };
         LinearArray { info, layout, shared: Arc::new(shared) }
     }
@@ -154,8 +157,9 @@ impl LinearArray {
         let end = what.end_behind(preamble.len() as u64)?;
         let len = end + trailer.len() as u64;
         let claim = Claim::new(disk, path, Kind::File, overwrite)?;
-        disk.require_space(parent_of(path), len)?;
+        let promise = disk.promise(parent_of(path), claim.target(), len)?;
         let file = disk.create(&claim.file_path(), len)?;
+        promise.took(file.allocated()?);
         // Kept through the renaming: the array's writer it is from the start.
         try_lock(&file, &claim.file_path())?;
         for (at, bytes) in [(0, &preamble), (end, &trailer)] {
@@ -172,6 +176,7 @@ impl LinearArray {
         let mut array = Self::assemble(disk, &target, file, what, true, State::Creating(claim));
         let shared = Arc::get_mut(&mut array.shared).expect("nobody else has it yet");
         (shared.seams, shared.before) = (Mutex::new(seams), before);
+        shared.promise = Some(promise);
         array.begin();
         Ok(array)
     }
@@ -321,6 +326,7 @@ impl Store for LinearArray {
                 self.shared.disk.sync(&self.shared.file, &claim.file_path())?;
                 claim.publish(Kind::File)?;
                 self.shared.file.drop_cache();
+                self.shared.promise.iter().for_each(Promise::end);
                 *state = State::InPlace { dirty: false };
             }
             State::InPlace { dirty } => {
@@ -337,6 +343,7 @@ impl Store for LinearArray {
     }
 
     fn abort(&self) {
+        self.shared.promise.iter().for_each(Promise::end);
         lock(&self.shared.seams).take_all();
         *lock(&self.shared.state) = State::Closed;
     }

@@ -21,7 +21,7 @@ use crate::format::index::{self, INDEX_FILE, TileIndex};
 use crate::format::zarr::{self, ArrayMeta, Labelled, Labels, METADATA_FILE, Ours, Parsed};
 use crate::format::{FormatError, MAX_METADATA_BYTES, crc32c};
 use crate::frame::charged;
-use crate::io::disk::{Disk, DiskDir, LINK, is_link, parent_of};
+use crate::io::disk::{Disk, DiskDir, LINK, Promise, is_link, parent_of};
 use crate::io::{Access, Direction, Transfer};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
@@ -64,6 +64,8 @@ pub struct TiledArray {
     /// A tile's file is not read while another thread writes it anew; by position, modulo their number.
     tiles: [RwLock<()>; 64],
     state: Mutex<State>,
+    /// Of a new array, the space of its tiles.
+    promise: Option<Promise>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -127,13 +129,16 @@ impl TiledArray {
         let claim = Claim::new(disk, path, Kind::Directory, overwrite)?;
         group::check(claim.target())?;
         let file_bytes = (charged(meta.tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
-        disk.require_space(parent_of(claim.target()), grid.tiles().saturating_mul(file_bytes))?;
+        let bytes = grid.tiles().saturating_mul(file_bytes);
+        let promise = disk.promise(parent_of(claim.target()), claim.target(), bytes)?;
         let dir = claim.open_dir()?;
         meta.checksummed = true;
         meta.ours = Some(Ours { format: 1, index_crc32c: 0 });
         let index = Some(TileIndex::new(&grid).map_err(|e| e.at(path))?);
         let target = claim.target().to_path_buf();
-        Ok(Self::assemble(disk, &target, dir, meta, grid, index, true, State::Creating(claim)))
+        let mut array = Self::assemble(disk, &target, dir, meta, grid, index, true, State::Creating(claim));
+        array.promise = Some(promise);
+        Ok(array)
     }
 
     #[allow(clippy::too_many_arguments, reason = "the fields, from two constructors")]
@@ -178,6 +183,7 @@ impl TiledArray {
             torn: Mutex::default(),
             tiles: [const { RwLock::new(()) }; 64],
             state: Mutex::new(state),
+            promise: None,
         }
     }
 
@@ -413,6 +419,7 @@ impl TiledArray {
             self.disk.write_unaligned(&file, whole as u64, &end)?;
         }
         file.drop_cache();
+        self.promise.iter().for_each(|promise| promise.took(self.file_bytes().next_multiple_of(4096) as u64));
         if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
             changes.tiles.insert(position);
         }
@@ -647,6 +654,7 @@ impl Store for TiledArray {
             self.abort();
             return Err(Error::Incomplete { path: self.info.path.clone() });
         }
+        self.promise.iter().for_each(Promise::end);
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, State::Closed) {
             State::Creating(claim) => {
@@ -679,6 +687,7 @@ impl Store for TiledArray {
 
     fn abort(&self) {
         *lock(&self.state) = State::Closed;
+        self.promise.iter().for_each(Promise::end);
     }
 
     fn is_pending(&self) -> bool {

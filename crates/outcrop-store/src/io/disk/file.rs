@@ -70,6 +70,15 @@ impl DiskFile {
         Ok(stat.st_size as u64)
     }
 
+    /// Bytes of the file that have a place on the device.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn allocated(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.fd).map_err(|e| Error::io(&self.path, "inspect the file", e))?;
+        Ok(stat.st_blocks as u64 * 512)
+    }
+
     /// Whether the file has no bytes.
     ///
     /// # Errors
@@ -214,13 +223,34 @@ impl Disk {
         Ok(file)
     }
 
+    /// Makes a file of `len` bytes in a directory, with its space allocated, that has no name and goes when it is
+    /// closed; `None` where the file system has no such files.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`], or the operating system's.
+    pub fn create_unnamed(&self, dir: &Path, len: u64) -> Result<Option<DiskFile>> {
+        self.checkpoint(Operation::Create).map_err(|e| classify(dir, "make a file", e))?;
+        let file = match self.open_at(None, dir, dir.into(), OFlags::RDWR | OFlags::TMPFILE) {
+            Err(Error::Io { source, .. })
+                if matches!(source.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) =>
+            {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        self.allocate(&file, len)?;
+        Ok(Some(file))
+    }
+
     fn allocate(&self, file: &DiskFile, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
         let allocated = self.checkpoint(Operation::Allocate).and_then(|()| {
-            match rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len) {
+            let allocate = || rustix::fs::fallocate(&file.fd, FallocateFlags::empty(), 0, len);
+            match allocate() {
                 Err(Errno::OPNOTSUPP) => Ok(rustix::fs::ftruncate(&file.fd, len)?),
+                Err(Errno::NOSPC) if self.reclaim() => Ok(allocate()?),
                 other => Ok(other?),
             }
         });

@@ -137,18 +137,6 @@ impl Disk {
             _ => Ok(()),
         }
     }
-
-    /// An error where a directory's file system has not `needed` bytes left.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`].
-    pub fn require_space(&self, dir: &Path, needed: u64) -> Result<()> {
-        let free = free_space(dir)?;
-        if needed > free {
-            return Err(Error::NoSpace { path: dir.into(), needed, free });
-        }
-        Ok(())
-    }
 }
 
 /// Bytes that a directory's file system has left for this user.
@@ -174,6 +162,11 @@ pub fn parent_of(path: &Path) -> &Path {
 /// The operating system's.
 pub fn device_of(path: &Path) -> Result<u64> {
     Ok(rustix::fs::stat(path).map_err(|e| classify(path, "inspect", e.into()))?.st_dev)
+}
+
+/// The user to whom belongs what this process makes.
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Removes a directory with everything in it; with a single descriptor, where the process has run out

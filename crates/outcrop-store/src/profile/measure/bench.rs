@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Budget, Frame};
 use crate::io::disk::{LentQueue, free_space};
 use crate::io::{Cancel, Disk, DiskFile, IoQueue, Transfer};
+use crate::profile::on_thread;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl<'a> Bench<'a> {
         // There are two of them for a while.
         let len = len.min(free / 20) / PART * PART;
         if len == 0 {
-            return Err(Error::NoSpace { path: dir.into(), needed: 20 * PART, free });
+            return Err(Error::NoSpace { path: dir.into(), needed: 20 * PART, free, beside: vec![] });
         }
         let queues = [disk.queue()?, disk.queue()?];
         let mut memory = Budget::new(MEMORY).frame(MEMORY, "measuring a device")?;
@@ -146,11 +147,11 @@ impl<'a> Bench<'a> {
         let bytes = if lanes == 1 {
             lane(first, 0)?
         } else {
-            let (one, other) = std::thread::scope(|scope| {
-                let other = scope.spawn(|| lane(second, 1));
-                (lane(first, 0), other.join().expect("reading does not panic"))
-            });
-            one? + other?
+            let (one, other) = std::thread::scope(|scope| -> Result<_> {
+                let other = on_thread(scope, || lane(second, 1))?;
+                Ok((lane(first, 0)?, other.join().expect("reading does not panic")?))
+            })?;
+            one + other
         };
         Ok(bytes as f64 / seconds_since(clock.started))
     }
@@ -234,8 +235,8 @@ impl<'a> Bench<'a> {
         let [first, second] = &mut self.queues;
         let clock = Clock::new(Duration::MAX);
         let order = &order.portion((range.end - range.start) / request as u64);
-        let (read, written) = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
+        let (read, written) = std::thread::scope(|scope| -> Result<_> {
+            let writer = on_thread(scope, || {
                 let memory = memory.part(share);
                 // SAFETY: the last quarter of the frame is not written to by anybody, and frame and files
                 // outlive the scope.
@@ -243,12 +244,12 @@ impl<'a> Bench<'a> {
                     write_lane(second, other, range, request, memory, MEMORY - share, 8, &clock, cancel)
                 };
                 run.map_err(|e| e.at(dir))
-            });
+            })?;
             // SAFETY: the first three quarters of the frame are this lane's alone, and frame and file
             // outlive the scope.
             let run = unsafe { read_lane(first, file, order, memory, share, 16, &clock, cancel) };
-            (run.map_err(|e| e.at(dir)), writer.join().expect("writing does not panic"))
-        });
+            Ok((run.map_err(|e| e.at(dir)), writer.join().expect("writing does not panic")))
+        })?;
         Ok((read?, written?))
     }
 }

@@ -38,9 +38,12 @@ pub(super) fn make_file(disk: &Disk, dir: &Path, len: u64) -> Result<DiskFile> {
     };
     match allocated {
         Ok(()) => Ok(file),
-        Err(Errno::NOSPC | Errno::DQUOT) => {
-            Err(Error::NoSpace { path: dir.into(), needed: len, free: free_space(dir).unwrap_or(0) })
-        }
+        Err(Errno::NOSPC | Errno::DQUOT) => Err(Error::NoSpace {
+            path: dir.into(),
+            needed: len,
+            free: free_space(dir).unwrap_or(0),
+            beside: vec![],
+        }),
         Err(e) => Err(Error::io(dir, format!("allocate {len} bytes"), e)),
     }
 }

@@ -1,5 +1,6 @@
 //! Reading: from a chunk's file to the pieces of a box.
 
+use super::bounded;
 use super::codecs::Kind;
 use super::memory::{Place, blocks, read_range};
 use super::shards::{Extent, Shards, extents};
@@ -13,6 +14,9 @@ use crate::store::Mover;
 use crate::store::canvas::Strides;
 use crate::store::claim::still_there;
 use crate::store::update::{is_missing, open_tile};
+
+/// The largest index of a shard that is read while a run is planned.
+const MOST_PLANNED: usize = 16 << 20;
 
 /// Why a chunk could not be loaded.
 pub(super) enum Trouble {
@@ -109,7 +113,7 @@ impl ForeignArray {
     ) -> Result<(), Trouble> {
         let len = file.len()?;
         let most = self.codecs.most_encoded() as u64;
-        if len > 2 * most + (1 << 20) {
+        if is_too_long(len, most) {
             return Err(Trouble::Damaged(format!("is too long: {len} bytes, where {most} are possible")));
         }
         let place = Place::new(mover, charged(len as usize))?;
@@ -140,7 +144,7 @@ impl ForeignArray {
         let range = shards.index_range(len)?;
         let (start, end) = blocks(range.0, range.1);
         let place = Place::new(mover, (end - start) as usize)?;
-        let room = place.make_room(mover, 3 * shards.index_bytes)?;
+        let room = place.make_room(mover, shards.index_bytes.saturating_mul(3))?;
         // SAFETY: the memory is ours and has room for those blocks.
         let index = unsafe {
             let at = read_range(disk, &mut mover.queue, &cancel, file, range, place.start)?;
@@ -151,7 +155,16 @@ impl ForeignArray {
         let mut places = Vec::new();
         for coords in shards.grid.tiles_of(&self.in_shard(chunk, common)) {
             match shards.place(&index, &coords, len)? {
-                Some(place) => places.push(place),
+                Some(place) => {
+                    let (bytes, most) = (place.to - place.from, shards.inner.most_encoded() as u64);
+                    if is_too_long(bytes, most) {
+                        let inner = Tuple(&coords);
+                        return Err(Trouble::Damaged(format!(
+                            "is damaged: its inner chunk {inner} has {bytes} bytes, where {most} are possible"
+                        )));
+                    }
+                    places.push(place);
+                }
                 None => {
                     let inner = self.inner_box(shards, chunk, &coords);
                     sink(&inner.intersect(common).expect("an inner chunk of the box"), Piece::Fill);
@@ -180,7 +193,10 @@ impl ForeignArray {
         let range = (extent.from, extent.to);
         // SAFETY: the memory is ours and has room for those blocks.
         let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
-        let _room = memory.make_room(mover, shards.inner.decode_heap() + 3 * shards.index_bytes)?;
+        let _room = memory.make_room(
+            mover,
+            shards.inner.decode_heap().saturating_add(shards.index_bytes.saturating_mul(3)),
+        )?;
         let strides = self.inner_strides(shards);
         for place in &extent.places {
             let (from, bytes) = (place.from - extent.from, place.to - place.from);
@@ -215,7 +231,10 @@ impl ForeignArray {
             let (start, end) = blocks(from, to);
             end - start
         };
-        // Planning has no mover, and no budget: the index is small.
+        // Planning has no mover, and no budget: the index is small, or all of the file is counted.
+        if shards.index_bytes > MOST_PLANNED {
+            return Ok(read(0, len));
+        }
         let memory =
             Budget::new(usize::MAX).frame(shards.index_bytes + 2 * FRAME_ALIGN, "the index of a shard")?;
         let mut queue = self.disk.queue()?;
@@ -262,12 +281,17 @@ impl ForeignArray {
     /// The error of a chunk that could not be loaded.
     pub(super) fn failed(&self, coords: &[u64], trouble: Trouble) -> Error {
         match trouble {
-            Trouble::Damaged(what) => {
+            Trouble::Damaged(what) => bounded::refused().unwrap_or_else(|| {
                 Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
-            }
+            }),
             Trouble::Failed(error) => error,
         }
     }
+}
+
+/// Whether so many encoded bytes are more than an encoder leaves that does badly: ours are not the only ones.
+fn is_too_long(bytes: u64, most: u64) -> bool {
+    bytes > most.saturating_mul(2).saturating_add(1 << 20)
 }
 
 /// Where a box begins in a dense block that holds another, in bytes.

@@ -1,6 +1,7 @@
 //! The metadata of foreign arrays, versions 2 and 3: read, and made for new arrays.
 
-use super::codecs::{Codecs, Element, Sorted, describe, make_codec, refused};
+use super::bounded;
+use super::codecs::{Codecs, Element, Sorted, describe, make_codec, most_between, refused};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
 use crate::format::zarr::Names;
@@ -126,7 +127,8 @@ pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, F
     let mut sorted = Sorted::default();
     let mut later = Vec::new();
     for codec in filters.chain(compressor) {
-        let (codec, description) = make_v2_codec(codec, dtype)?;
+        let most = most_between(&known.tile, &element);
+        let (codec, description) = bounded::within(most, || make_v2_codec(codec, dtype))?;
         match codec {
             Codec::ArrayToArray(_) => {
                 sorted.push(codec)?;
@@ -144,7 +146,7 @@ pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, F
         sorted.push(codec)?;
         described.push(description);
     }
-    let codecs = Codecs::sorted(order, sorted, big, &known.tile, &element)?;
+    let codecs = Codecs::sorted(order, sorted, big, None, &known.tile, &element)?;
     let described: Vec<MetadataV3> = from_json(described.into(), "codecs")?;
     Ok(Meta {
         grid: TileGrid { shape: known.shape, tile: known.tile },

@@ -1,5 +1,6 @@
 //! Writing: from a canvas to a chunk's file.
 
+use super::bounded;
 use super::codecs::Kind;
 use super::memory::Place;
 use super::shards::Shards;
@@ -53,7 +54,10 @@ impl ForeignArray {
             State::Planned(_) => return Err(Error::invalid("the array is only planned")),
             State::Closed => return Err(Error::invalid("the array is closed")),
         }
-        let failed = |what| Error::invalid(format!("{} cannot be encoded: {what}", self.chunk_name(coords)));
+        let failed = |what| {
+            let name = self.chunk_name(coords);
+            bounded::refused().unwrap_or_else(|| Error::invalid(format!("{name} cannot be encoded: {what}")))
+        };
         let (place, len) = match &self.codecs.kind {
             Kind::Whole(_) => self.encode_whole(mover, canvas, &chunk, &failed)?,
             Kind::Shards(shards) => self.encode_shard(mover, canvas, shards, &chunk, &failed)?,

@@ -112,13 +112,19 @@ impl Shards {
 
     /// The most bytes of a shard.
     pub(super) fn most_encoded(&self) -> usize {
-        self.grid.tiles() as usize * self.inner.most_encoded() + self.index_bytes
+        let inner = (self.grid.tiles() as usize).saturating_mul(self.inner.most_encoded());
+        inner.saturating_add(self.index_bytes)
     }
 
     /// The most bytes of an extent, with the blocks at its ends.
     pub(super) fn most_extent(&self) -> usize {
         let inner = self.inner.most_encoded();
-        (self.grid.tiles() as usize * inner).min(EXTENT as usize).max(inner).max(self.index_bytes) + 2 * 4096
+        (self.grid.tiles() as usize)
+            .saturating_mul(inner)
+            .min(EXTENT as usize)
+            .max(inner)
+            .max(self.index_bytes)
+            + 2 * 4096
     }
 
     /// Where the index lies in a shard of this many bytes, or what is wrong.

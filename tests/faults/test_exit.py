@@ -1,0 +1,35 @@
+"""The interpreter ends while threads that nobody waits for compute: nothing is printed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+DAEMONS = """
+import sys, threading, time
+import numpy as np
+import outcrop as oc
+oc.config(memory="16MiB", threads=2)
+A = oc.asarray(np.random.default_rng(0).random((700, 700)))
+A.save("d.npy", overwrite=True)
+def work():
+    while True:
+        (A @ A).sum().compute()
+        oc.open("d.npy")[::2].compute()
+        oc.fromfunction(lambda i, j: i + j, (300, 300), "int64").sum().compute()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def test_daemon_threads(tmp_path: Path) -> None:
+    for wait in range(12):
+        ended = subprocess.run(
+            [sys.executable, "-c", DAEMONS, str(0.05 + wait * 0.03)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", ""), ended.stderr
+        assert [p.name for p in tmp_path.iterdir()] == ["d.npy"]
