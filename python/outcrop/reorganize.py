@@ -453,7 +453,7 @@ def _check_target(
     source, view = turned._source, turned._view
     name = check_path(target)
     format = check_format(format or format_of(name))
-    if overwrite and isinstance(source, StoreSource):
+    if overwrite and isinstance(source, StoreSource) and source.path is not None:
         check_replaced(source, name)
     store = create_store(
         name,
