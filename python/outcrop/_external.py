@@ -1,8 +1,8 @@
 """Arrays of other libraries, which are read a tile at a time: h5py, Zarr-Python, Dask, xarray.
 
 Nothing is asked of them but ``shape``, ``dtype`` and indexing with slices. What they read is
-counted as the bytes of the tiles that it is in, as they are in memory. Whether their elements change
-cannot be seen from here: nothing of them is kept from one computation to the next.
+counted as the bytes of the tiles that it is in, as they are in memory. Whether their elements
+change cannot be seen from here: nothing of them is kept from one computation to the next.
 """
 
 import math
@@ -175,10 +175,12 @@ def _chunks(given: Any, shape: tuple[int, ...]) -> list[int] | None:
             found = tuple(preferred[dim] for dim in dims)
         else:
             found = encoding.get("chunks") or encoding.get("chunksizes")
+    if not isinstance(found, Iterable):
+        return None
     try:
         largest = [max(n, default=1) if isinstance(n, Iterable) else int(n) for n in found]
     except (TypeError, ValueError):
         return None
-    if len(largest) != len(shape) or any(n < 1 for n, extent in zip(largest, shape) if extent):
+    if len(largest) != len(shape):
         return None
     return [max(min(n, extent), 1) for n, extent in zip(largest, shape, strict=True)]
