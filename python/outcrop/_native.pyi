@@ -118,6 +118,12 @@ def pnm_offset(path: str, format: str, shape: Sequence[int], dtype: str, attribu
 def reopen(store: Store) -> Store:
     """Opens a committed Zarr array for reading, in place of the store that wrote it, which is closed."""
 
+def external_store(
+    shape: Sequence[int],
+    dtype: str,
+    tile: Sequence[int],
+    function: Callable[[tuple[int, ...], NDArray[Any]], None],
+) -> Store: ...
 def function_store(
     shape: Sequence[int],
     dtype: str,
@@ -404,6 +410,7 @@ def last_run() -> dict[str, Any] | None:
     """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds), flops, io_seconds, kernels (name: seconds summed over threads)."""
 
 def default_tile(shape: Sequence[int], dtype: str) -> tuple[int, ...]: ...
+def total_memory() -> int | None: ...
 def default_memory() -> int:
     """Half of the memory available to the process, cgroup limit included, in bytes."""
 

@@ -316,7 +316,7 @@ def _save(
     base = source.base
     if isinstance(base, ComputedSource):
         base.check_target(name)
-    elif isinstance(base, StoreSource) and overwrite:
+    elif isinstance(base, StoreSource) and base.path is not None and overwrite:
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource | MemorySource)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop._pieces import Grid, pieces
-from outcrop.config import piece_limit
+from outcrop.config import memory_budget, piece_limit
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.views import View
 
@@ -173,10 +173,10 @@ def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...
     return tuple(_native.default_tile(shape, storable(dtype)))
 
 
-def fitting_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """The tile for a new array: the default, or less where several of it would not fit memory."""
+def fitting_tile(shape: tuple[int, ...], dtype: np.dtype[Any], part: int = 8) -> tuple[int, ...]:
+    """The default tile, or a smaller one of which memory holds about so many as `part` says."""
     tile = list(default_tile(shape, dtype))
-    limit = max(piece_limit(), _LEAST_TILE)
+    limit = max(memory_budget() // part, _LEAST_TILE)
     while math.prod(tile) * dtype.itemsize > limit:
         longest = tile.index(max(tile))
         tile[longest] = -(-tile[longest] // 2)

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
+from outcrop._external import ExternalSource, is_external
 from outcrop._save import save
 from outcrop._shaping import Shaping
 from outcrop._sizes import format_bytes
@@ -294,6 +295,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
                 indexing.assign(self, key, value)
             return
         view = self._view.index(key)
+        if not isinstance(value, Array) and is_external(value):
+            value = Array(ExternalSource.of(value))
         with self._source.changing(whole=view.is_whole):
             if isinstance(value, Array):
                 assign_array(self._source, view, value)

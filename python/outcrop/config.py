@@ -147,7 +147,8 @@ def config(
     ----------
     memory : int or str, optional
         The budget that all tiles, workspaces and transfers together stay inside: bytes, or a
-        string such as ``"512MiB"``, ``"2GiB"``, ``"1.5GB"`` or ``"64M"`` (MiB).
+        string such as ``"512MiB"``, ``"2GiB"``, ``"1.5GB"`` or ``"64M"`` (MiB). No more than
+        the machine has, or the process's control group allows.
     scratch : str or os.PathLike, optional
         An existing directory on a fast disk, for temporaries that do not fit the budget.
     threads : int, optional
@@ -178,7 +179,7 @@ def config(
     with _lock:
         previous = ensure_configured()
         settings = _Settings(
-            previous.memory if memory is None else parse_bytes(memory, "memory"),
+            previous.memory if memory is None else _check_memory(memory, "memory"),
             previous.scratch if scratch is None else _check_scratch(scratch, "scratch"),
             previous.threads if threads is None else _check_threads(threads, "threads"),
             previous.engine if engine is None else _check_engine(engine, "engine"),
@@ -230,7 +231,7 @@ def _replace(settings: _Settings) -> None:
 
 def _from_environment() -> _Settings:
     return _Settings(
-        _variable("OUTCROP_MEMORY", parse_bytes) or _native.default_memory(),
+        _variable("OUTCROP_MEMORY", _check_memory) or _native.default_memory(),
         _variable("OUTCROP_SCRATCH", _check_scratch),
         _variable("OUTCROP_THREADS", _check_threads) or len(os.sched_getaffinity(0)),
         _variable("OUTCROP_IO_ENGINE", _check_engine) or "auto",
@@ -246,6 +247,17 @@ def _variable(name: str, read: Callable[[str, str], _T]) -> _T | None:
         return read(text, name)
     except OutcropError as error:
         raise InvalidArgumentError(f"environment variable {error}") from None
+
+
+def _check_memory(memory: int | str, name: str) -> int:
+    budget, total = parse_bytes(memory, name), _native.total_memory()
+    if total is not None and budget > total:
+        raise InvalidArgumentError(
+            f"{name}: a budget of {format_bytes(budget)} cannot be kept: this process has "
+            f"{format_bytes(total)} of memory at the most, of which the interpreter, libraries and "
+            f"other programs need a part; the default is {format_bytes(_native.default_memory())}"
+        )
+    return budget
 
 
 def _check_threads(threads: int | str, name: str) -> int:

@@ -19,6 +19,7 @@ from outcrop._checks import (
     unmasked,
 )
 from outcrop._codecs import Codecs
+from outcrop._external import ExternalSource, is_external
 from outcrop._labels import Labels, checked_labels, labels_of_new
 from outcrop._save import create_store
 from outcrop._source import FunctionSource, MemorySource
@@ -344,20 +345,24 @@ def fromfunction(f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike = np.
 
 
 def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
-    """Take an array in memory as an `Array`.
+    """Take an array in memory, or one of another library, as an `Array`.
 
     Parameters
     ----------
     x : Array or array_like
         An `Array` comes back as it is. Of a NumPy array of the right dtype no copy is made, so
-        assigning to elements of either changes both.
+        assigning to elements of either changes both. An array of another library (a dataset of
+        h5py, an array of Zarr-Python, Dask or xarray; whatever has ``shape``, ``dtype`` and slices)
+        is not read now, but by that library, a chunk at a time, when it is needed. It must not
+        change meanwhile: that cannot be noticed. Memory that the library takes for itself, such as
+        for the tasks of Dask or for caches, does not count to the budget.
     dtype : dtype_like, optional
         Default: that of `x`, in native byte order.
 
     Returns
     -------
     Array
-        With `layout` ``"memory"``, unless `x` is an `Array`.
+        With `layout` ``"memory"``, unless `x` is an `Array` or one of another library.
 
     Raises
     ------
@@ -377,6 +382,9 @@ def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
                 "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
             )
         return x
+    if is_external(x):
+        taken = Array(ExternalSource.of(x))
+        return taken if kind is None or kind == taken.dtype else taken.astype(kind)
     array = unmasked(x, kind)
     found = check_dtype(array.dtype, swapped=True)
     if not found.isnative:

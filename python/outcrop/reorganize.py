@@ -454,7 +454,7 @@ def _check_target(
     source, view = turned._source, turned._view
     name = check_path(target)
     format = format_for(name, format)
-    if overwrite and isinstance(source, StoreSource):
+    if overwrite and isinstance(source, StoreSource) and source.path is not None:
         check_replaced(source, name)
     along = carried(source, view, format)
     version, labels = labels_of_new(name, format, turned.shape, None, Labels(), along)

@@ -21,7 +21,7 @@ import outcrop as oc
         ("1.5GB", 1_500_000_000),
         ("64M", 64 << 20),
         (" 64 mb ", 64_000_000),
-        ("0.5T", 1 << 39),
+        ("0.0005T", (1 << 40) // 2000),
         ("8388608B", 8 << 20),
     ],
 )
@@ -112,3 +112,19 @@ def test_environment(tmp_path: Path) -> None:
 
 def test_version() -> None:
     assert oc.__version__
+
+
+def test_a_budget_beyond_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = oc.config().memory
+    for memory in ("500TiB", 1 << 60):
+        with pytest.raises(oc.InvalidArgumentError, match="cannot be kept"):
+            oc.config(memory=memory)
+    assert oc.config().memory == before
+    arguments = [sys.executable, "-c", "import outcrop as oc; oc.config()"]
+    environment = os.environ | {"OUTCROP_MEMORY": "500TiB"}
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment)
+    assert "environment variable OUTCROP_MEMORY: a budget of 500.0 TiB" in done.stderr
+    arguments = [sys.executable, "-m", "outcrop", "--memory", "500TiB", "info", "."]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    assert done.returncode in (1, 2) and "cannot be kept" in done.stderr
+    assert "Traceback" not in done.stderr

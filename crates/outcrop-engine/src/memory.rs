@@ -5,11 +5,22 @@ use std::path::PathBuf;
 
 /// Bytes of memory that the process could get now, limits of its control groups included.
 pub fn available() -> u64 {
-    let info = read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = info.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kib: Option<u64> = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse().ok());
-    let system = kib.map_or(1 << 30, |kib| kib * 1024);
+    let system = of_system("MemAvailable:").unwrap_or(1 << 30);
     group_limit().map_or(system, |limit| limit.min(system))
+}
+
+/// Bytes of memory that the process could ever get: those of the machine, or of its control groups; `None` where the
+/// system does not say.
+pub fn total() -> Option<u64> {
+    let system = of_system("MemTotal:")?;
+    Some(group_limit().map_or(system, |limit| limit.min(system)))
+}
+
+/// What the system says of its memory, in bytes.
+fn of_system(name: &str) -> Option<u64> {
+    let info = read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|l| l.strip_prefix(name))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// The smallest limit among the process's control groups and those above them, in bytes.

@@ -5,7 +5,7 @@ use crate::convert::tuple;
 use numpy::PyUntypedArray;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Finding, Info, Mover, Staging, Store};
-use outcrop_store::{ArrayBox, DType, Error, Result};
+use outcrop_store::{ArrayBox, DType, Error, Result, TileGrid};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,6 +18,8 @@ pub struct FunctionArray {
     function: Py<PyAny>,
     raised: Raised,
     reads: bool,
+    /// Where another library gives the elements, tile by tile: a grid of its tiles.
+    external: Option<TileGrid>,
 }
 
 impl FunctionArray {
@@ -34,7 +36,19 @@ impl FunctionArray {
             attributes: "{}".into(),
             writable: false,
         };
-        FunctionArray { info, function, raised: Raised::default(), reads }
+        FunctionArray { info, function, raised: Raised::default(), reads, external: None }
+    }
+
+    /// An array whose elements another library gives, which has tiles that it reads as a whole. What it reads is
+    /// counted as so many bytes as the tiles have.
+    ///
+    /// # Errors
+    /// Where there are no such tiles.
+    pub fn external(shape: &[u64], dtype: DType, tile: &[u64], function: Py<PyAny>) -> Result<FunctionArray> {
+        let mut made = FunctionArray::new(shape, dtype, tile, function, true);
+        made.info.layout = Layout::Tiled;
+        made.external = Some(TileGrid::new(shape, tile)?);
+        Ok(made)
     }
 
     pub fn raised(&self) -> Raised {
@@ -51,25 +65,32 @@ impl Store for FunctionArray {
         Staging { least: 0, wanted: 0 }
     }
 
-    /// Each box is made in memory of its own, for which this stands.
+    /// Each box is made in memory of its own, for which this stands; what another library gives is in memory of that
+    /// library's as well.
     fn staging_of(&self, shape: &[u64]) -> usize {
-        self.info.box_bytes(shape) as usize
+        self.info.box_bytes(shape) as usize * if self.external.is_some() { 2 } else { 1 }
     }
 
     fn calls_back(&self) -> bool {
         self.reads
     }
 
-    fn bytes_to_load(&self, _region: &ArrayBox) -> Result<u64> {
-        Ok(0)
+    fn is_changed_by_others(&self) -> bool {
+        self.external.is_some()
+    }
+
+    fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
+        let tiles = self.external.iter().flat_map(|grid| grid.tiles_of(region).map(|at| grid.tile_box(&at)));
+        Ok(tiles.map(|tile| self.info.box_bytes(&tile.shape).next_multiple_of(4096)).sum())
     }
 
     fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
         Ok(0)
     }
 
-    fn load(&self, _mover: &mut Mover, canvas: &Canvas) -> Result<()> {
+    fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let region = canvas.region();
+        mover.disk.counters().add_read_elsewhere(self.bytes_to_load(region)?);
         let made = Python::attach(|py| {
             let out = py
                 .import("numpy")?

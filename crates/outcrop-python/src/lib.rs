@@ -25,7 +25,8 @@ mod _native {
     use super::ending::end;
     #[pymodule_export]
     use super::linalg::{
-        Operand, Output, Plan, function_store, plan_cholesky, plan_matmul, plan_solve, plan_solve_triangular,
+        Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul, plan_solve,
+        plan_solve_triangular,
     };
     #[pymodule_export]
     use super::movement::{
@@ -34,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use super::process::{
         Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
-        last_run, operations_seen, status,
+        last_run, operations_seen, status, total_memory,
     };
     #[pymodule_export]
     use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_program};

@@ -75,6 +75,22 @@ pub fn function_store(
     Ok(Store::of(Arc::new(made), Path::new("function"), Some(raised)))
 }
 
+/// An array whose elements another library gives, by a Python function called as function(start, out), and reads in
+/// tiles.
+#[pyfunction]
+pub fn external_store(
+    py: Python<'_>,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Vec<u64>,
+    function: Py<PyAny>,
+) -> PyResult<Store> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let made = FunctionArray::external(&shape, dtype, &tile, function).map_err(|e| to_python(py, e))?;
+    let raised = made.raised();
+    Ok(Store::of(Arc::new(made), Path::new("external"), Some(raised)))
+}
+
 /// An array in memory, charged to the budget, for a result.
 #[pyclass(frozen)]
 pub struct Output {

@@ -45,6 +45,7 @@ pub fn copy_box(
         copy::copy(&runtime, &from, &region, orientation.as_ref(), &to, watch)
     })
     .map(drop)
+    .map_err(|error| source.take_raised().unwrap_or(error))
 }
 
 #[pyfunction]

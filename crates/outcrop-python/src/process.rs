@@ -84,6 +84,11 @@ pub fn configure(
 }
 
 #[pyfunction]
+pub fn total_memory() -> Option<u64> {
+    outcrop_engine::memory::total()
+}
+
+#[pyfunction]
 pub fn default_memory() -> u64 {
     memory::available() / 2
 }

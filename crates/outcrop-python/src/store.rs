@@ -68,6 +68,11 @@ impl Store {
         self.raised.clone()
     }
 
+    /// What the function that gives its elements has raised since this was last asked, if one gives them.
+    pub fn take_raised(&self) -> Option<PyErr> {
+        self.raised.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn held(&self) -> Option<Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

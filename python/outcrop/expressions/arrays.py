@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop._checks import check_dtype, unmasked
+from outcrop._external import ExternalSource, is_external
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
 from outcrop._source import ConjugateSource, MemorySource, Source
 from outcrop.array import Array
@@ -221,6 +222,8 @@ def argument(x: Any) -> Any:
         return node_of(x)
     if type(x) in (int, float, complex):
         return x
+    if is_external(x):
+        return node_of(Array(ExternalSource.of(x)))
     array = unmasked(x)
     if array.dtype.kind not in "biufc":
         raise InvalidTypeError(f"elements of type {array.dtype} do not take part in expressions")

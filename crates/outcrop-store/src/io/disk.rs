@@ -40,6 +40,11 @@ pub struct Counters {
 const PAGE: u64 = 4096;
 
 impl Counters {
+    /// Counts what another library has read, for an array whose elements it gives.
+    pub fn add_read_elsewhere(&self, bytes: u64) {
+        self.add(Direction::Read, bytes);
+    }
+
     pub(super) fn add(&self, direction: Direction, bytes: u64) {
         let counter = match direction {
             Direction::Read => &self.read,

@@ -136,6 +136,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Whether its elements may be others at any time, without this store's knowledge: then nothing of it is kept
+    /// from one run to the next.
+    fn is_changed_by_others(&self) -> bool {
+        self.origin().is_some_and(|origin| origin.is_changed_by_others())
+    }
+
     /// Whether loading calls a function of the user's, which may load other arrays.
     fn calls_back(&self) -> bool {
         false

@@ -1,0 +1,231 @@
+"""Arrays of other libraries are read by those, a tile at a time, when they are needed."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+
+import outcrop as oc
+
+SHAPE = (600, 500)
+
+
+class Described:
+    """What has a shape, a type and slices, and tells what was asked of it."""
+
+    def __init__(self, elements: np.ndarray) -> None:
+        self.elements = elements
+        self.shape, self.dtype, self.ndim = elements.shape, elements.dtype, elements.ndim
+        self.asked: list[tuple[slice, ...]] = []
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        self.asked.append(key)
+        return self.elements[key]
+
+
+def of_h5py(x: np.ndarray, directory: Path) -> Any:
+    file = h5py.File(directory / "x.h5", "w")
+    return file.create_dataset("x", data=x, chunks=(50, 125), compression="gzip")
+
+
+def of_h5py_in_one_piece(x: np.ndarray, directory: Path) -> Any:
+    return h5py.File(directory / "y.h5", "w").create_dataset("y", data=x)
+
+
+def of_zarr(x: np.ndarray, directory: Path) -> Any:
+    made = zarr.create_array(directory / "x.zarr", shape=x.shape, chunks=(150, 100), dtype=x.dtype)
+    made[...] = x
+    return made
+
+
+def of_zarr_in_shards(x: np.ndarray, directory: Path) -> Any:
+    options: dict[str, Any] = {"chunks": (30, 50), "shards": (300, 250)}
+    made = zarr.create_array(directory / "shards.zarr", shape=x.shape, dtype=x.dtype, **options)
+    made[...] = x
+    return made
+
+
+def of_dask(x: np.ndarray, directory: Path) -> Any:
+    return da.from_array(x, chunks=((250, 300, 50), (333, 167)))
+
+
+def of_xarray(x: np.ndarray, directory: Path) -> Any:
+    return xr.DataArray(x, dims=("t", "x"), name="temperature")
+
+
+def of_xarray_and_dask(x: np.ndarray, directory: Path) -> Any:
+    return xr.DataArray(da.from_array(x, chunks=(100, 500)), dims=("t", "x"))
+
+
+def of_something(x: np.ndarray, directory: Path) -> Any:
+    return Described(x)
+
+
+MAKERS: list[tuple[Callable[[np.ndarray, Path], Any], tuple[int, ...] | None]] = [
+    (of_h5py, (200, 500)),
+    (of_h5py_in_one_piece, None),
+    (of_zarr, (150, 500)),
+    (of_zarr_in_shards, (300, 250)),
+    (of_dask, (300, 333)),
+    (of_xarray, None),
+    (of_xarray_and_dask, (200, 500)),
+    (of_something, None),
+]
+
+
+@pytest.mark.parametrize(("make", "tile"), MAKERS, ids=lambda x: getattr(x, "__name__", ""))
+def test_is_what_numpy_makes_of_it(make: Any, tile: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).standard_normal(SHAPE)
+    given = make(x, tmp_path)
+    with oc.config(memory="16MiB"):
+        A = oc.asarray(given)
+        assert (A.shape, A.dtype, A.writable) == (x.shape, x.dtype, False)
+        if tile is not None:
+            assert A.tile == tile
+        np.testing.assert_array_equal(A.compute(), x)
+        np.testing.assert_array_equal(A[5:300:7, ::-3].compute(), x[5:300:7, ::-3])
+        np.testing.assert_array_equal(A[17].compute(), x[17])
+        np.testing.assert_allclose(A.mean(axis=0).compute(), x.mean(axis=0))
+        np.testing.assert_allclose((A.T @ A).compute(), x.T @ x)
+        np.testing.assert_array_equal(np.asarray(A.T.save(tmp_path / "t.npy")), x.T)
+        np.testing.assert_array_equal(np.asarray(A[::2].save(tmp_path / "s.zarr")), x[::2])
+        np.testing.assert_array_equal(oc.take(A, [5, 3, 5], axis=0).compute(), x[[5, 3, 5]])
+        total = sum(float(block.sum()) for _, block in A.tiles())
+        assert total == pytest.approx(x.sum())
+
+
+@pytest.mark.parametrize(("make", "tile"), MAKERS, ids=lambda x: getattr(x, "__name__", ""))
+def test_takes_part_where_arrays_do(make: Any, tile: Any, tmp_path: Path) -> None:
+    x = np.random.default_rng(2).standard_normal(SHAPE)
+    given, own = make(x, tmp_path), oc.asarray(np.ones(SHAPE))
+    for found in (own + given, np.add(own, given)):
+        assert isinstance(found, oc.Array)
+        np.testing.assert_array_equal(found.compute(), x + 1)
+    np.testing.assert_allclose((own.T @ given).compute(), np.ones(SHAPE).T @ x)
+    np.testing.assert_array_equal(oc.concat([own, given]).compute(), np.concatenate([own, x]))
+    with oc.create(tmp_path / "filled.zarr", SHAPE) as target:
+        target[...] = given
+    np.testing.assert_array_equal(oc.open(tmp_path / "filled.zarr").compute(), x)
+
+
+def test_nothing_is_read_before_it_is_needed_and_no_more_than_that() -> None:
+    given = Described(np.arange(10**6, dtype=">i4").reshape(1000, 1000))
+    A = oc.asarray(given)
+    B = (A + 1)[:10]
+    assert A.dtype == np.dtype("int32") and not given.asked
+    assert B[3, 4].compute() == 3005
+    assert sum((k[0].stop - k[0].start) * (k[1].stop - k[1].start) for k in given.asked) <= 10_000
+
+
+def test_one_array_is_one_input(tmp_path: Path) -> None:
+    given = of_h5py(np.ones(SHAPE), tmp_path)
+    with oc.config(memory="8MiB"):
+        several = oc.plan((oc.asarray(given) * oc.asarray(given) + given).sum())
+        once = oc.plan((oc.asarray(given) + 1).sum())
+    assert several.bytes_read == once.bytes_read
+
+
+def test_a_plan_says_what_is_asked_for(tmp_path: Path) -> None:
+    x = np.ones((1000, 1000))
+    given = da.from_array(x, chunks=(125, 500))
+    with oc.config(memory="4MiB"):
+        for result in (oc.asarray(given).sum(axis=1), oc.asarray(given).T @ oc.ones(1000)):
+            plan = oc.plan(result)
+            result.save(tmp_path / "r.zarr", overwrite=True)
+            assert oc.last_run().bytes_read == plan.bytes_read >= x.nbytes
+
+
+def test_nothing_of_it_is_kept_for_the_next_computation() -> None:
+    elements = np.ones((100, 100))
+    given = Described(elements)
+    A = oc.asarray(given)
+    assert A.sum().compute() == 10_000
+    elements[...] = 2
+    assert A.sum().compute() == 20_000
+    assert oc.asarray(given)[3, 3].compute() == 2
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (1,), (1, 1, 1)])
+def test_shapes_at_the_edge(shape: tuple[int, ...], tmp_path: Path) -> None:
+    x = np.full(shape, 3.0)
+    for given in (Described(x), h5py.File(tmp_path / "e.h5", "w").create_dataset("x", data=x)):
+        np.testing.assert_array_equal(oc.asarray(given).compute(), x)
+        np.testing.assert_array_equal((oc.asarray(given) + 1).compute(), x + 1)
+
+
+def test_types_that_there_are_not_are_refused(tmp_path: Path) -> None:
+    text = h5py.File(tmp_path / "t.h5", "w").create_dataset("x", data=[b"a", b"bc"])
+    times = xr.DataArray(np.array(["2026-01-01"], "datetime64[ns]"))
+    pairs = Described(np.zeros(3, [("a", "f8"), ("b", "i4")]))
+    for given in (text, times, pairs):
+        with pytest.raises(oc.UnsupportedError, match="dtype"):
+            oc.asarray(given)
+
+
+class Broken(Described):
+    def __getitem__(self, key: Any) -> np.ndarray:
+        if key[0].stop > 100:
+            raise OSError(5, "the other library's trouble")
+        return super().__getitem__(key)
+
+
+class Liar(Described):
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return super().__getitem__(key)[:1]
+
+
+def test_what_goes_wrong_there_names_the_array(tmp_path: Path) -> None:
+    x = np.ones((400, 400))
+    with oc.config(memory="2MiB"):
+        for given, kind in ((Broken(x), oc.StorageError), (Liar(x), oc.InvalidArgumentError)):
+            A = oc.asarray(given)
+            computations = (
+                A.compute,
+                A.sum().compute,
+                (A @ A).compute,
+                lambda A=A: A.save(tmp_path / "x.zarr"),
+                lambda A=A: A.T.save(tmp_path / "x.npy"),
+                lambda A=A: list(A.tiles()),
+            )
+            for compute in computations:
+                with pytest.raises(kind, match=type(given).__name__) as caught:
+                    compute()
+                if kind is oc.StorageError:
+                    assert isinstance(caught.value.__cause__, OSError)
+            assert not any(tmp_path.iterdir())
+
+
+MEASURED = """
+import sys, h5py, numpy as np, outcrop as oc
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(l.split()[1]) for l in status if l.startswith("VmHWM")) * 1024
+
+with h5py.File(sys.argv[1], "w") as file:
+    made = file.create_dataset("x", (8000, 4000), "f8", chunks=(250, 1000))
+    for i in range(0, 8000, 250):
+        made[i : i + 250] = i
+oc.config(memory="64MiB")
+A = oc.asarray(h5py.File(sys.argv[1])["x"])
+before = peak()
+assert A.mean(axis=0)[5].compute() == 3875
+A.T.save(sys.argv[1] + ".npy")
+assert (A @ np.ones(4000)).compute()[250] == 250 * 4000
+assert (A[:, :300].T @ A).shape == (300, 4000)
+print(peak() - before)
+"""
+
+
+def test_memory_stays_within_the_budget(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", MEASURED, str(tmp_path / "x.h5")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < (64 + 200) << 20
