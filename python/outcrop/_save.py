@@ -6,8 +6,9 @@ import math
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -18,6 +19,7 @@ from outcrop._beside import check_replaced
 from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_path, check_tile
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._lazy import ComputedSource, Progress
+from outcrop._operation import operation
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource, Source, filler, fitting_tile
 from outcrop._store import StoreSource
@@ -202,6 +204,7 @@ def save(
     name = check_path(path)
     format = check_format(format or format_of(name))
     source, view = source.narrowed(view)
+    given = source
     attributes = carried(source, view, format)
     if source.path is not None and _is_inside(source.path, name):
         raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
@@ -212,7 +215,7 @@ def save(
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource | MemorySource)
-    with _native.Operation() if together else nullcontext():
+    with operation() if together else nullcontext():
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source
@@ -237,12 +240,13 @@ def save(
         try:
             if computed is None:
                 if isinstance(base, ComputedSource):
-                    result = base.materialized()
+                    result = base.as_operand()
                     source = result if source is base else source
                 move(source, view, target, progress)
             else:
                 _compute(computed, planned if target.format == "zarr" else None, target, progress)
             if not target.committed:
+                given.check_current()
                 target.commit()
         except BaseException:
             with suppress(Exception):
@@ -264,7 +268,20 @@ def reopened(target: _native.Store, path: str, format: str, order: str = "C") ->
         store = _native.open(path, "r", format, target.shape, dtype, 0, order)
     else:
         store = _native.open(path, "r", format, None, None, 0, "C")
-    return StoreSource(store, "r", path=path)
+    return StoreSource(store, "r", path=path, again=_opening(store, path, format, order))
+
+
+def _opening(
+    store: _native.Store, path: str, format: str, order: str
+) -> Callable[[], _native.Store]:
+    """What opens a result once more, wherever the process has gone meanwhile."""
+    path = os.path.abspath(path)
+    if family := family_of(format):
+        return partial(family.open, path, "r", 0)
+    if format == "raw":
+        described = store.shape, np.dtype(store.dtype).str
+        return partial(_native.open, path, "r", format, *described, 0, order)
+    return partial(_native.open, path, "r", format, None, None, 0, "C")
 
 
 def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:

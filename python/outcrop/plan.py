@@ -379,6 +379,7 @@ def plan(
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
+    source.check_open()
     if isinstance(source, ExpressionSource) and source.result is None:
         if not x._view.is_whole:
             source = ExpressionSource(node_of(x))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from outcrop._source import MemorySource, keep_apart
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import (
@@ -73,6 +74,8 @@ def _at(which: np.ufunc, target: Any, indices: Any, *operands: Any) -> None:
     memory = target
     if isinstance(target, Array):
         memory = target._source.borrow(target._view) if target.writable else None
+        if memory is not None:
+            keep_apart(memory)
     if memory is None:
         raise UnsupportedError(
             f"numpy.{which.__name__}.at changes single elements in their place, which is not done "
@@ -142,8 +145,8 @@ _PRODUCTS: dict[str, Callable[[Any, Any], Array]] = {
 """The products that ufuncs are."""
 
 
-def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:
-    """With elements of another type."""
+def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True) -> Array:
+    """With elements of another type, or of the same."""
     try:
         allowed = np.can_cast(array.dtype, dtype, casting)
     except ValueError as error:
@@ -153,7 +156,17 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:
             f"elements of type {array.dtype} cannot be cast to those of type {np.dtype(dtype)}, "
             f"with casting rule {casting!r}"
         )
+    if array.dtype == np.dtype(dtype):
+        return copied(array) if copy else array
     return array_of(cast(node_of(array), np.dtype(dtype)))
+
+
+def copied(array: Array) -> Array:
+    """A copy, as an expression where the elements are not in memory."""
+    source = array._source
+    if isinstance(source, MemorySource) and (source.writable or not source.owned):
+        return Array(MemorySource(array.compute(), owned=True))
+    return array_of(node_of(array))
 
 
 # -- NumPy's functions -----------------------------------------------------------------------------

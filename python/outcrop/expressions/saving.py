@@ -9,6 +9,7 @@ from typing import Any
 from outcrop import _native
 from outcrop._checks import ShapeLike, StrPath, check_path, check_tile
 from outcrop._lazy import Progress
+from outcrop._operation import operation
 from outcrop._save import (
     create_store,
     goes_aside,
@@ -74,14 +75,16 @@ def save(
     if not names:
         return {}
     nodes = [node_of(array) for array in arrays.values()]
-    for name, node in zip(names.values(), nodes, strict=True):
-        ExpressionSource(node).check_target(name)
+    sources = [ExpressionSource(node) for node in nodes]
+    for name, source in zip(names.values(), sources, strict=True):
+        source.check_open()
+        source.check_target(name)
     made: dict[int, _native.Store] = {}
     # What would be many small pieces of its file, as a Zarr array that is moved there afterwards.
     aside: dict[int, _native.Store] = {}
     scratch: list[_native.ScratchDirectory] = []
     try:
-        with _native.Operation():
+        with operation():
             nodes = resolved(nodes)
             targets: list[Any] = []
             formats = [check_format(format_of(name)) for name in names.values()]
@@ -118,15 +121,16 @@ def save(
                 stores,
                 part_of(progress, 0.0, share) if moved else progress,
                 None if timeline is None else str(timeline),
-                commits=not moved,
+                commits=False,
             )
+            for source in sources:
+                source.check_current()
             _native.commit(list(aside.values()))
             for k, i in enumerate(moved):
                 computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
                 begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
                 move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
-            if moved:
-                _native.commit(list(made.values()))
+            _native.commit(list(made.values()))
     except BaseException:
         for store in (*made.values(), *aside.values()):
             with suppress(Exception):
@@ -149,6 +153,7 @@ def planned(arrays: Mapping[StrPath, Array]) -> Planned:
     wanted: list[tuple[Node, Any]] = []
     for name, array in zip(names.values(), arrays.values(), strict=True):
         source = ExpressionSource(node_of(array))
+        source.check_open()
         source.check_planned()
         wanted.append((source.node, planned_target(name, source, None, None, "C")))
     found = plan(wanted)
