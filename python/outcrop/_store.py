@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +45,10 @@ _log = logging.getLogger("outcrop")
 
 _BATCH = 1024
 """Boxes handed to one reader. Enough to hide the pause between two, few enough to list."""
+
+
+_MANY = 256
+"""Files of chunks that are not looked at again before as much time has passed as that takes."""
 
 
 class StoreSource(Source):
@@ -87,6 +92,7 @@ class StoreSource(Source):
         self._writes = 0
         self._where = os.path.abspath(self.path)
         self._files: tuple[str, ...] = ()
+        self._recent: tuple[Stamp, float] | None = None
         self._changes = changes_of(self._where)
         self._own_changes = 0
         self._writer = 0
@@ -260,7 +266,16 @@ class StoreSource(Source):
         if not self._files:
             self._files = files_of(self._where, self.format)
         chunks = self._where if in_chunks and self.format == "zarr-foreign" else None
-        return stamp_of(self._files, chunks, settled=settled)
+        if chunks is None or not settled:
+            return stamp_of(self._files, chunks, settled=settled)
+        # Looking at many chunks for each operator would take much longer than the operator. A stamp
+        # that is older than what it is for tells of more changes, and never of less.
+        begin = time.monotonic()
+        if self._recent is not None and begin < self._recent[1]:
+            return self._recent[0]
+        found, end = stamp_of(self._files, chunks, settled=True), time.monotonic()
+        self._recent = (found, 2 * end - begin) if found.chunks[0] > _MANY else None
+        return found
 
     # -- life --------------------------------------------------------------------------------
 

@@ -68,6 +68,14 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     once, because it decides on the shape; the indices, 8 bytes each, have to fit in an eighth of
     the memory budget.
 
+    Everything else that is made of arrays, such as ``A + 1``, ``A.sum()``, ``A[[3, 1]]`` or
+    ``oc.linalg.solve(A, b)``, is an expression, and means its operands as they were when it was
+    made. An array in memory is copied before something is assigned to it that an expression needs.
+    Where an array on disk has changed since, by whatever program, every use of the expression
+    raises `StaleOperandError`; a change in the midst of one does, too. A NumPy array is taken as it
+    is: what is written to it directly, all expressions of it see. Views, such as ``A[2:5]`` and
+    ``A.T``, are NumPy's views: they see what is assigned.
+
     An array that `create` made, and changes to one that `open` gave in mode ``"r+"``, become
     visible to others when the array is closed: by `close`, at the end of its ``with``, when
     neither it nor a view of it is referred to any more, or when the interpreter exits normally.

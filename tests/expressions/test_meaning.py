@@ -45,6 +45,9 @@ def test_every_way_to_write_to_memory_keeps_what_expressions_mean(given: Any) ->
         yield lambda a: np.add(a, 1, out=a)
         yield lambda a: np.multiply(np.arange(6.0), 3, out=a)
         yield lambda a: np.copyto(a, 9)
+        yield lambda a: np.put(a, [1], 9)
+        yield lambda a: np.putmask(a, np.arange(6) > 2, 9)
+        yield lambda a: np.cumsum(a, out=a)
         yield lambda a: a.__imul__(2)
 
     for write in writes():

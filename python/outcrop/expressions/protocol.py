@@ -180,6 +180,10 @@ def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     return _in_memory(which, args, kwargs)
 
 
+_CHANGING = frozenset({np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+"""Functions of NumPy's that change elements of their first argument."""
+
+
 def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What NumPy makes of the elements, brought to memory."""
     name, options = which.__name__, dict(kwargs)
@@ -197,6 +201,9 @@ def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         raise BudgetError(
             f"numpy.{name} is done in memory in this version, and {error}", error.needed
         ) from None
+    if which in _CHANGING and isinstance(args[0], Array):
+        # It writes to the memory of the first one.
+        keep_apart(loaded[0])
     try:
         result = which(*loaded, **options)
     except ValueError as error:
