@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._operation import operation
+from outcrop._operation import operation, scope
 from outcrop._source import (
     ConjugateSource,
     MemorySource,
@@ -108,6 +108,9 @@ class Computation(ABC):
     leaves_zeros = True
     """Whether tiles of the result that are all zeros may not be stored at all."""
 
+    _planned: tuple[Operand, ...] = ()
+    """Operands that a plan was made of, until there is a run."""
+
     @abstractmethod
     def matrices(self) -> tuple[Operand, ...]:
         """The operands as the compiled core takes them."""
@@ -122,17 +125,26 @@ class Computation(ABC):
 
     def prepared(self) -> tuple[Operand, ...]:
         """Operands, computed and copied as far as they have to be: once in an operation."""
-        with operation() as running:
+        with scope() as running:
             found = running.prepared.get(id(self))
             if found is None:
-                found = running.prepared[id(self)] = self, self.matrices()
-            operands: tuple[Operand, ...] = found[1]
-            return operands
+                # What a plan was made for is there already, and goes when this ends.
+                operands, self._planned = self._planned or self.matrices(), ()
+                found = running.prepared[id(self)] = self, operands
+            prepared: tuple[Operand, ...] = found[1]
+            return prepared
 
     def plan(self, target: Target) -> _native.Plan:
         """Schedule it, with the budget and what is in memory now."""
-        with operation():
+        with scope():
             return self.plan_with(self.prepared(), target)
+
+    def plan_ahead(self, target: Target) -> _native.Plan:
+        """The same for a plan without a run: what had to be copied is kept for that."""
+        with scope():
+            planned = self.plan(target)
+            self._planned = self.prepared()
+            return planned
 
 
 class ComputedSource(Source):
@@ -179,7 +191,7 @@ class ComputedSource(Source):
     def plan(self) -> _native.Plan:
         """The plan for a new Zarr array."""
         self.check_planned()
-        return self.computation.plan((None, "{}"))
+        return self.computation.plan_ahead((None, "{}"))
 
     def check_planned(self) -> None:
         """Raise where planning would have to compute something first."""
@@ -281,9 +293,18 @@ class ComputedSource(Source):
         StaleOperandError
             What it is made of has changed meanwhile.
         """
-        plan.run(store, False, progress, self._timeline())
-        self.check_current()
-        store.commit()
+        plan.run(store, self.checking(progress), self._timeline())
+
+    def checking(self, progress: Progress | None) -> Progress:
+        """Look, when all has been read, and before results are committed, at what it is made of."""
+
+        def tell(done: int, total: int) -> None:
+            if done == total:
+                self.check_current()
+            if progress is not None:
+                progress(done, total)
+
+        return tell
 
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""

@@ -159,10 +159,8 @@ class Plan:
     facts: dict[str, Any]
     output_tile: tuple[int, ...]
 
-    def run(
-        self, output: Store, commits: bool, progress: Progress | None, timeline: str | None
-    ) -> None:
-        """Computes to `output`, which is committed if asked to; aborts it where something fails."""
+    def run(self, output: Store, progress: Progress | None, timeline: str | None) -> None:
+        """Computes to `output` and commits it; aborts it where something fails."""
 
 Target = Store | tuple[tuple[int, ...] | None, str]
 

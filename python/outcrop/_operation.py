@@ -7,7 +7,7 @@ from typing import Any
 
 from outcrop import _native
 
-__all__ = ["Operation", "operation"]
+__all__ = ["Operation", "operation", "scope"]
 
 
 class Operation:
@@ -30,15 +30,24 @@ _running = threading.local()
 
 
 @contextmanager
-def operation() -> Iterator[Operation]:
-    """One operation of this thread, with one report; within another one, a part of that."""
+def scope() -> Iterator[Operation]:
+    """What lives as long as the operation of this thread; where there is none, as long as this."""
     outer: Operation | None = getattr(_running, "operation", None)
-    with _native.Operation():
-        if outer is not None:
-            yield outer
-            return
-        own = _running.operation = Operation()
-        try:
-            yield own
-        finally:
-            _running.operation = None
+    if outer is not None:
+        yield outer
+        return
+    own = _running.operation = Operation()
+    try:
+        yield own
+    finally:
+        _running.operation = None
+
+
+@contextmanager
+def operation() -> Iterator[Operation]:
+    """One operation of this thread, with one report; within another one, a part of that.
+
+    Operations of other threads wait meanwhile.
+    """
+    with _native.Operation(), scope() as running:
+        yield running

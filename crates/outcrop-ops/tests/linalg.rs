@@ -68,7 +68,7 @@ fn fresh() -> Target {
 fn run(runtime: &Runtime, planned: &Planned, path: &Path, shape: &[u64]) -> Result<Vec<f64>, Error> {
     let format = NewFormat::Zarr { tile: Some(planned.output_tile().into()), attributes: Default::default() };
     let store = create(runtime.disk(), path, shape, DType::F64, format, true).unwrap();
-    let report = planned.run(runtime, &store, true, None, &mut |_, _| true)?;
+    let report = planned.run(runtime, &store, None, &mut |_, _| true)?;
     assert_eq!(report.bytes_read, planned.plan.bytes_read(), "read");
     assert_eq!(report.bytes_written, planned.plan.bytes_written(), "written");
     assert!(report.peak_bytes <= runtime.budget().limit() as u64);

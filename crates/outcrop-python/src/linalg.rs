@@ -137,20 +137,18 @@ impl Plan {
         self.planned.output_tile().to_vec()
     }
 
-    /// Computes to `output`, which is committed if it `commits`.
-    #[pyo3(signature = (output, commits, progress, timeline))]
+    #[pyo3(signature = (output, progress, timeline))]
     fn run(
         &self,
         py: Python<'_>,
         output: &Store,
-        commits: bool,
         progress: Option<Py<PyAny>>,
         timeline: Option<PathBuf>,
     ) -> PyResult<()> {
         let (_, target) = output.inner(py)?;
         let runtime = &self.runtime;
         run_plan(py, runtime, progress, timeline, &self.raised, |timeline, watch| {
-            self.planned.run(runtime, &target, commits, timeline, watch)
+            self.planned.run(runtime, &target, timeline, watch)
         })
     }
 }

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._checks import check_dtype, unmasked
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
-from outcrop._operation import operation
+from outcrop._operation import scope
 from outcrop._source import ConjugateSource, MemorySource, Source
 from outcrop.array import Array
 from outcrop.errors import (
@@ -64,7 +64,7 @@ class Expression(Computation):
         return ()
 
     def plan_with(self, matrices: Sequence[Operand], target: Target) -> "_One":  # type: ignore[override]
-        with operation():
+        with scope():
             return _One(plan([(resolved([self.node])[0], target)]))
 
 
@@ -87,14 +87,8 @@ class _One:
     def output_tile(self) -> tuple[int, ...]:
         return self._planned.tile(0)
 
-    def run(
-        self,
-        output: _native.Store,
-        commits: bool,
-        progress: Progress | None,
-        timeline: str | None,
-    ) -> None:
-        self._planned.run([output], progress, timeline, commits=commits)
+    def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
+        self._planned.run([output], progress, timeline)
 
 
 class ExpressionSource(ComputedSource):

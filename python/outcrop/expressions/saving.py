@@ -117,20 +117,22 @@ def save(
             share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
             # That it is apart from all that is read and written was checked above.
             timeline = timeline_path()
+            told = part_of(progress, 0.0, share) if moved else progress
+            for source in sources:
+                told = source.checking(told)
             found.run(
                 stores,
-                part_of(progress, 0.0, share) if moved else progress,
+                told,
                 None if timeline is None else str(timeline),
-                commits=False,
+                commits=not moved,
             )
-            for source in sources:
-                source.check_current()
             _native.commit(list(aside.values()))
             for k, i in enumerate(moved):
                 computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
                 begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
                 move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
-            _native.commit(list(made.values()))
+            if moved:
+                _native.commit(list(made.values()))
     except BaseException:
         for store in (*made.values(), *aside.values()):
             with suppress(Exception):

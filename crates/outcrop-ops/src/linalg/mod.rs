@@ -79,7 +79,7 @@ impl Planned {
         &self.plan.program.array_at(self.output).grid.tile
     }
 
-    /// Computes the result into `output`, which is committed if it `commits`.
+    /// Computes the result into `output`, and commits that.
     ///
     /// # Errors
     /// Those of the stores; [`outcrop_store::Error::Numerical`]; [`outcrop_store::Error::Interrupted`]
@@ -88,14 +88,13 @@ impl Planned {
         &self,
         runtime: &Runtime,
         output: &Arc<dyn Store>,
-        commits: bool,
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
     ) -> Result<Report> {
         let mut stores = self.stores.clone();
         stores.resize(self.plan.program.arrays().len(), None);
         stores[self.output.0 as usize] = Some(Arc::clone(output));
-        let done = self.plan.run(runtime, &stores, &self.kernels, commits, timeline, watch);
+        let done = self.plan.run(runtime, &stores, &self.kernels, true, timeline, watch);
         if let (Err(Error::Numerical { failure: Failure::Singular, .. }), Some((t, side))) =
             (&done, &self.triangle)
             && let Some(index) = triangular::first_zero(runtime, t, *side)?
