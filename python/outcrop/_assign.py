@@ -44,7 +44,7 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
     trim = _trim(value.shape, view.shape)
     source, source_view = value._source, value._view
     source.check_open()
-    source.settle(target, view)
+    source = source.settle(target, view)
     source_view = source_view.index((0,) * (value.ndim - len(trim)))
     borrowed = source.borrow(source_view)
     if borrowed is not None:
@@ -78,7 +78,7 @@ def _copied(value: "Array") -> "Array":
 
 def _overlap(target: Source, view: View, source: Source, source_view: View) -> bool:
     """Whether an element may be read after it was written."""
-    source = source.base
+    source = source.base.live
     if not target.same_elements(source):
         return False
     if view == source_view:

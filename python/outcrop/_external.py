@@ -131,6 +131,10 @@ class ExternalSource(StoreSource):
             found = _known[id(given)] = cls(given)
         return found
 
+    def now(self) -> Source:
+        # Whether it changes, nobody can tell.
+        return self
+
     def describe(self, selection: str) -> str:
         return f"{self._reader.name}{selection}"
 

@@ -1,8 +1,11 @@
 """Arrays that are not computed yet: what they are made of, and how they come to disk or memory."""
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop._operation import operation, scope
 from outcrop._source import (
     ConjugateSource,
     MemorySource,
@@ -26,7 +30,14 @@ from outcrop.views import NewAxis, View
 if TYPE_CHECKING:
     from outcrop.array import Array
 
-__all__ = ["Computation", "ComputedSource", "Operand", "Target", "brought_to_disk"]
+__all__ = [
+    "Computation",
+    "ComputedSource",
+    "Operand",
+    "Target",
+    "as_they_are",
+    "brought_to_disk",
+]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
 """A store, or the tile (None: any) and the labels (JSON) of a Zarr array that will be made."""
@@ -65,7 +76,7 @@ class Operand:
         conj = conjugated and not conjugates
         source = source.base
         if isinstance(source, ComputedSource):
-            source = source.materialized()
+            source = source.as_operand()
         forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
         if isinstance(source, StoreSource) and forward:
             start, shape = view.box
@@ -105,7 +116,8 @@ class Computation(ABC):
     leaves_zeros = True
     """Whether tiles of the result that are all zeros may not be stored at all."""
 
-    _prepared: tuple[Operand, ...] = ()
+    _planned: tuple[Operand, ...] = ()
+    """Operands that a plan was made of, until there is a run."""
 
     @abstractmethod
     def matrices(self) -> tuple[Operand, ...]:
@@ -115,15 +127,32 @@ class Computation(ABC):
     def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
         """Schedule it."""
 
-    def prepare(self) -> None:
-        """Compute what operands have to be computed first, and copy what has to be copied; once."""
-        if not self._prepared:
-            self._prepared = self.matrices()
+    def sources(self) -> list[Source]:
+        """What its operands are views of."""
+        return [array._source for array in self.operands]
+
+    def prepared(self) -> tuple[Operand, ...]:
+        """Operands, computed and copied as far as they have to be: once in an operation."""
+        with scope() as running:
+            found = running.prepared.get(id(self))
+            if found is None:
+                # What a plan was made for is there already, and goes when this ends.
+                operands, self._planned = self._planned or self.matrices(), ()
+                found = running.prepared[id(self)] = self, operands
+            prepared: tuple[Operand, ...] = found[1]
+            return prepared
 
     def plan(self, target: Target) -> _native.Plan:
         """Schedule it, with the budget and what is in memory now."""
-        self.prepare()
-        return self.plan_with(self._prepared, target)
+        with scope():
+            return self.plan_with(self.prepared(), target)
+
+    @contextmanager
+    def ahead(self) -> Iterator[None]:
+        """Around plans without a run: what had to be copied for them is kept for that."""
+        with scope():
+            yield
+            self._planned = self.prepared()
 
 
 class ComputedSource(Source):
@@ -139,19 +168,33 @@ class ComputedSource(Source):
         self.read_only_reason = "it is not computed yet"
         self.result: Source | None = None
         """What it was computed to, once it has been for something else than saving it."""
+        self._print = b""
+        """Of the memory of others that the result was computed from."""
 
     def describe(self, selection: str) -> str:
         of = ", ".join(_name(array) for array in self.computation.operands)
         return f"{self.computation.name}({of}){selection}, not computed yet"
 
     def check_open(self) -> None:
-        for array in self.computation.operands:
-            array._source.check_open()
+        for source in self._sources:
+            source.check_open()
+
+    def check_current(self) -> None:
+        for source in self._sources:
+            source.check_current()
+
+    @cached_property
+    def _sources(self) -> list[Source]:
+        """What it is made of, each once."""
+        return list({id(source): source for source in self.computation.sources()}.values())
 
     def same_elements(self, other: Source) -> bool:
         return self is other or any(
             array._source.same_elements(other) for array in self.computation.operands
         )
+
+    def settle(self, target: Source, view: View) -> Source:
+        return self.materialized() if self.same_elements(target) else self
 
     def check_planned(self) -> None:
         """Raise where planning would have to compute something first."""
@@ -169,14 +212,11 @@ class ComputedSource(Source):
             return self.materialized().read(view)
         return self.compute(None)
 
-    def borrow(self, view: View) -> NDArray[Any] | None:
-        return None if self.result is None else self.result.borrow(view)
-
     def compute(self, progress: Progress | None) -> NDArray[Any]:
         """Compute it in memory, as an array that belongs to the caller."""
-        with _native.Operation():
+        with operation():
             # Before memory is taken for the result.
-            self.computation.prepare()
+            self.computation.prepared()
             # Imported late, as that imports this.
             from outcrop._route import check_in_memory
 
@@ -197,23 +237,90 @@ class ComputedSource(Source):
 
     def materialized(self) -> Source:
         """The result: computed at the first call, and kept as long as this lives."""
-        if self.result is None:
-            with _native.Operation():
-                # Another thread may have been first.
-                if self.result is None:
-                    self.result = self.made(None)
+        found = self._kept()
+        if found is not None:
+            return found
+        with operation() as running:
+            # Another thread may have been first, or an operand been needed already.
+            found = self._kept()
+            if found is None:
+                prints = self._prints()
+                found = running.results.get(id(self), (self, None))[1] or self.made(None)
+                self._keep(found, prints)
+            return found
+
+    def as_operand(self) -> Source:
+        """The same for an operation that needs it: what memory does not hold goes when that ends.
+
+        Raises
+        ------
+        StaleOperandError
+            What it is made of has changed.
+        """
+        found = self._kept()
+        if found is not None:
+            return found
+        with operation() as running:
+            found = running.results.get(id(self), (self, None))[1]
+            if found is None:
+                prints, found = self._prints(), self.made(None)
+                if isinstance(found, MemorySource):
+                    self._keep(found, prints)
+                else:
+                    running.results[id(self)] = self, found
+            return found
+
+    def _kept(self) -> Source | None:
+        """The result that is there, if it is that of what it is made of."""
+        self.check_current()
+        if self.result is not None and self._print != self._prints():
+            self.result = None
         return self.result
+
+    def _keep(self, result: Source, prints: bytes) -> None:
+        self._print, self.result = prints, result
+
+    def _prints(self) -> bytes:
+        """Of the memory that others may change: what tells it from other elements."""
+        memory = foreign_memory(self)
+        if not memory:
+            return b""
+        found = hashlib.blake2b()
+        for array in memory:
+            # Along axes without a step, there is one element again and again.
+            array = array[tuple(slice(None) if step else 0 for step in array.strides)]
+            rows = [array] if array.flags.c_contiguous or array.ndim < 2 else array
+            for row in rows:
+                found.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
+        return found.digest()
 
     def made(self, progress: Progress | None) -> Source:
         """The result, in memory where it is small, else in the scratch directory."""
         nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
         if nbytes <= piece_limit():
-            return MemorySource(self.compute(progress))
+            return MemorySource(self.compute(progress), owned=True)
         return brought_to_disk(self, View.whole(self.shape), progress)
 
     def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
-        """Compute it to the store that the plan is for, and commit that."""
-        plan.run(store, progress, self._timeline())
+        """Compute it to the store that the plan is for, and commit that.
+
+        Raises
+        ------
+        StaleOperandError
+            What it is made of has changed meanwhile.
+        """
+        plan.run(store, self.checking(progress), self._timeline())
+
+    def checking(self, progress: Progress | None) -> Progress:
+        """Look, when all has been read, and before results are committed, at what it is made of."""
+
+        def tell(done: int, total: int) -> None:
+            if done == total:
+                self.check_current()
+            if progress is not None:
+                progress(done, total)
+
+        return tell
 
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""
@@ -246,6 +353,27 @@ class ComputedSource(Source):
             return None
         self._check_apart(str(path), "record the timeline elsewhere")
         return str(path)
+
+
+def foreign_memory(source: Source) -> list[NDArray[Any]]:
+    """The NumPy arrays of others that something is computed from."""
+    found: dict[int, NDArray[Any]] = {}
+    rest, seen = [source.base], set()
+    while rest:
+        one = rest.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, MemorySource) and not one.owned:
+            found[id(one)] = one.array
+        elif isinstance(one, ComputedSource):
+            rest += [inner.base for inner in one._sources]
+    return list(found.values())
+
+
+def as_they_are(*arrays: "Array") -> "tuple[Array, ...]":
+    """Arrays as operands: what an expression means of them are their elements now."""
+    return tuple(type(array)(array._source.now(), array._view) for array in arrays)
 
 
 def _source_axis(view: View, axis: int | None) -> int | None:

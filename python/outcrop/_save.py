@@ -3,9 +3,10 @@
 import errno
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +18,7 @@ from outcrop._checks import ShapeLike, StrPath, check_dtype, check_order, check_
 from outcrop._codecs import Codecs, expand_codecs
 from outcrop._labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop._lazy import ComputedSource, Progress
+from outcrop._operation import operation
 from outcrop._route import Route, route, share_of_computing, told, with_the_least
 from outcrop._source import MemorySource, Source, filler, fitting_tile
 from outcrop._store import StoreSource
@@ -309,6 +311,7 @@ def _save(
         dimension_names=dimension_names,
         fill_value=fill_value,
     )
+    given = source
     along = carried(source, view, format)
     version, labels = labels_of_new(name, format, view.shape, zarr_format, wishes, along)
     if source.path is not None and _is_inside(source.path, name):
@@ -320,7 +323,7 @@ def _save(
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource | MemorySource)
-    with _native.Operation() if together else nullcontext():
+    with operation() if together else nullcontext():
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source
@@ -345,13 +348,14 @@ def _save(
         try:
             if computed is None:
                 if isinstance(base, ComputedSource):
-                    result = base.materialized()
+                    result = base.as_operand()
                     source = result if source is base else source
                 move(source, view, target, progress)
             else:
                 own = planned if target.format == "zarr" else None
                 _compute(computed, own, target, progress, labels)
             if not target.committed:
+                given.check_current()
                 target.commit()
         except BaseException:
             with suppress(Exception):
@@ -373,7 +377,20 @@ def reopened(target: _native.Store, path: str, format: str, order: str = "C") ->
         store = _native.open(path, "r", format, target.shape, dtype, 0, order)
     else:
         store = _native.open(path, "r", format, None, None, 0, "C")
-    return StoreSource(store, "r", path=path)
+    return StoreSource(store, "r", path=path, again=_opening(store, path, format, order))
+
+
+def _opening(
+    store: _native.Store, path: str, format: str, order: str
+) -> Callable[[], _native.Store]:
+    """What opens a result once more, wherever the process has gone meanwhile."""
+    path = os.path.abspath(path)
+    if family := family_of(format):
+        return partial(family.open, path, "r", 0)
+    if format == "raw":
+        described = store.shape, np.dtype(store.dtype).str
+        return partial(_native.open, path, "r", format, *described, 0, order)
+    return partial(_native.open, path, "r", format, None, None, 0, "C")
 
 
 def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:

@@ -1,11 +1,12 @@
 """What an array can be a view of: memory, a function, or (in `_store`) an array on disk."""
 
 import math
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,15 @@ __all__ = [
     "dtype_name",
     "filler",
     "fitting_tile",
+    "keep_apart",
     "storable",
 ]
 
 _FUNCTION_BYTES = 16 << 20
 """The most bytes of a value that a function is asked for at once."""
+
+_SMALL = 1 << 20
+"""Bytes of a copy that does not count to the memory budget."""
 
 _LEAST_TILE = 16 << 10
 """Bytes of a tile that is not made smaller for lack of memory."""
@@ -84,6 +89,10 @@ class Source(ABC):
         """The elements without a copy, where there is memory to look at."""
         return None
 
+    def lend(self, view: View) -> NDArray[Any] | None:
+        """The same, for who may write there."""
+        return None
+
     def check_writable(self) -> None:
         """Raise where nothing can be written."""
         self.check_open()
@@ -113,13 +122,39 @@ class Source(ABC):
         """A source of no more than a view needs, where that is less work, and its view."""
         return self, view
 
-    def settle(self, target: "Source", view: View) -> None:
-        """Before a view of a target is written piece by piece: read what that would change."""
+    def settle(self, target: "Source", view: View) -> "Source":
+        """What is read instead while a view of a target is written piece by piece.
+
+        What that would change has been read before.
+        """
+        return self
+
+    # An expression means its operands as they were when it was made.
+
+    def now(self) -> "Source":
+        """What an expression takes instead: the elements as they are now.
+
+        Where they do not stay like that, using it is an error.
+        """
+        return self
+
+    @property
+    def live(self) -> "Source":
+        """What `now` was asked of."""
+        return self
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether it is the elements as they were at some time, and not what may be written to."""
+        return False
+
+    def check_current(self) -> None:
+        """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
     # Only what is on disk has a life of its own.
 
     def check_open(self) -> None:
-        """Raise `ClosedArrayError` where the source can be used no more."""
+        """Raise `ClosedArrayError` where the source can be used no more; and if it is stale."""
 
     def flush(self) -> None:
         """Write out what is dirty."""
@@ -189,12 +224,21 @@ def assign(target: NDArray[Any], value: NDArray[Any]) -> None:
 
 
 class MemorySource(Source):
-    """A NumPy array."""
+    """A NumPy array.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The elements.
+    owned : bool
+        Whether nobody else can change them. A caller's array may change, and expressions with it.
+    """
 
     layout = "memory"
 
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array
+    def __init__(self, array: NDArray[Any], *, owned: bool = False) -> None:
+        self.array, self.owned = array, owned
+        self._now: weakref.ref[_KeptMemory] | None = None
         self.shape = array.shape
         self.dtype = array.dtype
         self.tile = default_tile(array.shape, array.dtype)
@@ -211,10 +255,110 @@ class MemorySource(Source):
         return view.select(self.array).copy()
 
     def write(self, view: View, value: NDArray[Any]) -> None:
-        assign(view.select(self.array), value)
+        part = view.select(self.array)
+        keep_apart(part)
+        assign(part, value)
 
     def same_elements(self, other: Source) -> bool:
-        return isinstance(other, MemorySource) and np.may_share_memory(self.array, other.array)
+        return (
+            isinstance(other, MemorySource)
+            and not other.is_as_it_was
+            and np.may_share_memory(self.array, other.array)
+        )
+
+    def lend(self, view: View) -> NDArray[Any] | None:
+        # Expressions that were made before are of that memory, too.
+        for kept in _of(self.array):
+            kept.owned = False
+        self.owned = False
+        return self.borrow(view)
+
+    def now(self) -> Source:
+        if self.owned and not self.writable:
+            return self
+        kept = None if self._now is None else self._now()
+        # Another array than was written to meanwhile is another state.
+        if kept is None or kept.array is not self.array:
+            kept = _KeptMemory(self.array, owned=self.owned)
+            self._now = weakref.ref(kept)
+        return kept
+
+    def reshaped(self, elements: NDArray[Any]) -> "MemorySource":
+        """The same memory in another shape."""
+        return MemorySource(elements, owned=self.owned)
+
+
+class _KeptMemory(MemorySource):
+    """A NumPy array as an expression took it.
+
+    It is not copied before somebody writes to it through an `outcrop.Array`. What is written to the
+    NumPy array itself goes unnoticed.
+    """
+
+    def __init__(self, array: NDArray[Any], *, owned: bool) -> None:
+        super().__init__(array, owned=owned)
+        self.writable = False
+        self.read_only_reason = "it is part of an expression"
+        root = id(_root(array))
+        _kept.setdefault(root, set()).add(weakref.ref(self, partial(_forget, root)))
+
+    @property
+    def is_as_it_was(self) -> bool:
+        return True
+
+    def now(self) -> Source:
+        return self
+
+    def lend(self, view: View) -> NDArray[Any] | None:
+        return None
+
+    def same_elements(self, other: Source) -> bool:
+        # It has memory of its own before anybody writes.
+        return False
+
+
+_kept: "dict[int, set[weakref.ref[_KeptMemory]]]" = {}
+"""By id of the array to which memory belongs, what expressions mean of it."""
+
+
+def _root(array: NDArray[Any]) -> Any:
+    """What memory belongs to."""
+    root: Any = array
+    while isinstance(root, np.ndarray) and root.base is not None:
+        root = root.base
+    return root
+
+
+def _forget(root: int, gone: "weakref.ref[_KeptMemory]") -> None:
+    found = _kept.get(root)
+    if found is not None:
+        found.discard(gone)
+        if not found:
+            del _kept[root]
+
+
+def keep_apart(written: NDArray[Any]) -> None:
+    """Before memory is written to: give what expressions mean of it memory of its own."""
+    for kept in _of(written):
+        kept.array, kept.owned = _copied(kept.array), True
+
+
+def _of(memory: NDArray[Any]) -> "Iterator[_KeptMemory]":
+    """What expressions mean of some memory."""
+    for reference in list(_kept.get(id(_root(memory)), ())):
+        kept = reference()
+        if kept is not None and np.may_share_memory(kept.array, memory):
+            yield kept
+
+
+def _copied(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that counts to the memory budget, as results do."""
+    if array.nbytes < _SMALL:
+        return array.copy()
+    copied: NDArray[Any] = _native.Output(array.shape, storable(array.dtype), False).array()
+    copied = copied.view(array.dtype)
+    copied[...] = array
+    return copied
 
 
 class FunctionSource(Source):
@@ -316,11 +460,19 @@ class ConjugateSource(Source):
     def same_elements(self, other: Source) -> bool:
         return self is other or self.source.same_elements(other)
 
-    def settle(self, target: Source, view: View) -> None:
-        self.source.settle(target, view)
+    def settle(self, target: Source, view: View) -> Source:
+        settled = self.source.settle(target, view)
+        return self if settled is self.source else ConjugateSource(settled)
 
     def check_open(self) -> None:
         self.source.check_open()
+
+    def check_current(self) -> None:
+        self.source.check_current()
+
+    @property
+    def is_as_it_was(self) -> bool:
+        return True
 
     @property
     def attributes(self) -> dict[str, Any]:

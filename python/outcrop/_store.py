@@ -10,8 +10,10 @@ import json
 import logging
 import os
 import sys
+import threading
+import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -23,8 +25,15 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._pieces import Piece, pieces
 from outcrop._source import Source, assign
+from outcrop._stamps import Stamp, changes_of, files_of, stamp_of
 from outcrop.config import piece_limit
-from outcrop.errors import ClosedArrayError, ForkedProcessError, StorageError
+from outcrop.errors import (
+    ClosedArrayError,
+    ForkedProcessError,
+    OutcropError,
+    StaleOperandError,
+    StorageError,
+)
 from outcrop.views import View
 
 __all__ = ["StoreSource"]
@@ -38,8 +47,16 @@ _BATCH = 1024
 """Boxes handed to one reader. Enough to hide the pause between two, few enough to list."""
 
 
+_MANY = 256
+"""Files of chunks that are not looked at again before as much time has passed as that takes."""
+
+
 class StoreSource(Source):
-    """An array on disk. Facts are kept, so that a closed array can still say what it was."""
+    """An array on disk. Facts are kept, so that a closed array can still say what it was.
+
+    What an expression is made of is the array as it was then, a `_State`. It has changed where this
+    process has written to it, which is counted, or where its files are not what they were.
+    """
 
     def __init__(
         self,
@@ -49,21 +66,18 @@ class StoreSource(Source):
         path: str | None = None,
         offset: int = 0,
         page: int = 0,
+        again: Callable[[], _native.Store] | None = None,
     ) -> None:
         self._store: _native.Store | None = store
         self._process = os.getpid()
         self._committed = store.committed
-        self._attributes = store.attributes
         self.shape = tuple(store.shape)
         self.dtype = np.dtype(store.dtype)
         self.tile = tuple(store.tile)
         self.layout = store.layout
         self.format = store.format
         self.zarr_format = store.zarr_format
-        names, fill = store.dimension_names, store.fill_value
-        self.dimension_names = None if names is None else tuple(names)
-        if fill is not None:
-            self.fill_value = np.frombuffer(fill, self.dtype)[0]
+        self._take_labels(store)
         # The compiled core gives names that are no text with other characters in them.
         self.path = Path(store.path if path is None else path)
         self.offset = offset
@@ -77,7 +91,22 @@ class StoreSource(Source):
         self.scratch: object = None
         """What has to live as long, such as the directory in which the array lies."""
         self._writes = 0
+        self._where = os.path.abspath(self.path)
+        self._files: tuple[str, ...] = ()
+        self._recent: tuple[Stamp, float] | None = None
+        self._changes = changes_of(self._where)
+        self._own_changes = 0
+        self._writer = 0
+        self._again = again
+        self._seen = None if again is None else self._stamp(in_chunks=False)
+        self._now: weakref.ref[_State] | None = None
         self._finalizer = _commit_when_collected(self, store) if self.writable else None
+
+    def _take_labels(self, store: _native.Store) -> None:
+        self._attributes = store.attributes
+        names, fill = store.dimension_names, store.fill_value
+        self.dimension_names = None if names is None else tuple(names)
+        self.fill_value = None if fill is None else np.frombuffer(fill, self.dtype)[0]
 
     @property
     def store(self) -> _native.Store:
@@ -116,6 +145,7 @@ class StoreSource(Source):
     # -- elements ----------------------------------------------------------------------------
 
     def read(self, view: View) -> NDArray[Any]:
+        self.renew()
         store = self.store
         if view.size == 0:
             return np.empty(view.shape, self.dtype)
@@ -130,6 +160,7 @@ class StoreSource(Source):
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         # Reading ahead is worth it, and simple, for views that are one box each; the others
         # read ahead in themselves.
+        self.renew()
         store = self.store
         views = iter(views)
         while batch := list(islice(views, _BATCH)):
@@ -150,17 +181,33 @@ class StoreSource(Source):
                 value = cast
             box = view.unapply(np.broadcast_to(value, view.shape))
             box = np.asarray(box)
-            store.write(start, box)
-            self._writes += 1
         else:
             box = store.read(start, shape)
             assign(view.apply(box), value)
+        with self._counted():
             store.write(start, box)
-            self._writes += 1
+        self._writes += 1
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Around a change: who reads meanwhile finds that there was one."""
+        self._count()
+        try:
+            yield
+        finally:
+            self._count()
+
+    def _count(self) -> None:
+        self._own_changes += 1
+        # Of an array in tiles, others see nothing before it is committed.
+        if self.layout != "tiled":
+            self._changes.count += 1
 
     @contextmanager
     def changing(self, *, whole: bool) -> Iterator[None]:
-        before = self._writes
+        before, outer = self._writes, self._writer
+        # What is assigned may be made of elements that the assignment has not changed yet.
+        self._writer = threading.get_ident()
         try:
             yield
         except BaseException:
@@ -170,6 +217,8 @@ class StoreSource(Source):
             if self._store is not None and self._writes > before and is_apart:
                 self._store.torn = True
             raise
+        finally:
+            self._writer = outer
         if whole and self._store is not None:
             self._store.torn = False
 
@@ -177,6 +226,64 @@ class StoreSource(Source):
         return isinstance(other, StoreSource) and (
             self is other or _real(self.path) == _real(other.path)
         )
+
+    # -- as it is now ------------------------------------------------------------------------
+
+    def now(self) -> "Source":
+        # What lies in the scratch directory is nobody else's.
+        if self.scratch is not None:
+            return self
+        counts, stamp = self._counts(), self._stamp(settled=True)
+        self.renew(stamp)
+        found = None if self._now is None else self._now()
+        if found is None or found.difference(counts, stamp) is not None:
+            found = _State(self, counts, stamp)
+            self._now = weakref.ref(found)
+        return found
+
+    def renew(self, stamp: Stamp | None = None) -> None:
+        """Open an array anew that is only read, and has changed: it sees what others write."""
+        if self._again is None or self._store is None or self.is_of_parent_process:
+            return
+        if stamp is None:
+            # Of small reads, looking at chunks would be most of the work.
+            stamp = self._stamp(in_chunks=False)
+            if stamp is None or self._seen is None or stamp.files == self._seen.files:
+                return
+        elif stamp == self._seen:
+            return
+        try:
+            store = self._again()
+        except OutcropError:
+            # In the midst of a change, or gone: what has been open shows what there is.
+            return
+        if tuple(store.shape) == self.shape and np.dtype(store.dtype) == self.dtype:
+            self._store, self._seen = store, stamp
+            self.tile = tuple(store.tile)
+            self._take_labels(store)
+
+    def _counts(self) -> tuple[int, int]:
+        """How often it was changed by this handle, and by others of this process."""
+        own = 0 if self.layout == "tiled" else self._own_changes
+        return self._own_changes, self._changes.count - own
+
+    def _stamp(self, *, in_chunks: bool = True, settled: bool = False) -> Stamp | None:
+        """That of its files; None where these may change with what has been written before."""
+        if not self._committed or (self._own_changes and self.layout != "tiled"):
+            return None
+        if not self._files:
+            self._files = files_of(self._where, self.format)
+        chunks = self._where if in_chunks and self.format == "zarr-foreign" else None
+        if chunks is None or not settled:
+            return stamp_of(self._files, chunks, settled=settled)
+        # Looking at many chunks for each operator would take much longer than the operator. A stamp
+        # that is older than what it is for tells of more changes, and never of less.
+        begin = time.monotonic()
+        if self._recent is not None and begin < self._recent[1]:
+            return self._recent[0]
+        found, end = stamp_of(self._files, chunks, settled=True), time.monotonic()
+        self._recent = (found, 2 * end - begin) if found.chunks[0] > _MANY else None
+        return found
 
     # -- life --------------------------------------------------------------------------------
 
@@ -218,6 +325,103 @@ class StoreSource(Source):
             _unfinished.pop(id(self._store), None)
         store, self._store = self._store, None
         return store
+
+
+class _State(StoreSource):
+    """An array on disk as it was at some time.
+
+    Parameters
+    ----------
+    live : StoreSource
+        The array, which may change.
+    counts : tuple of int
+        How often it had been changed.
+    stamp : Stamp or None
+        What its files were.
+    """
+
+    def __init__(self, live: StoreSource, counts: tuple[int, int], stamp: Stamp | None) -> None:
+        self._live, self._was, self._stamped = live, counts, stamp
+        self.shape, self.dtype, self.tile = live.shape, live.dtype, live.tile
+        self.layout, self.format, self.path = live.layout, live.format, live.path
+        self.offset, self.page, self.scratch = live.offset, live.page, live.scratch
+        self.zarr_format, self.dimension_names = live.zarr_format, live.dimension_names
+        self.fill_value = live.fill_value
+        self.read_only_reason = "it is part of an expression"
+
+    @property
+    def live(self) -> Source:
+        return self._live
+
+    @property
+    def is_as_it_was(self) -> bool:
+        return True
+
+    def now(self) -> Source:
+        return self
+
+    @property
+    def store(self) -> _native.Store:
+        return self._live.store
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self._live.attributes
+
+    @property
+    def is_of_parent_process(self) -> bool:
+        return self._live.is_of_parent_process
+
+    def describe(self, selection: str) -> str:
+        return self._live.describe(selection)
+
+    def renew(self, stamp: Stamp | None = None) -> None:
+        """It is of what was open when it was made."""
+
+    def difference(self, counts: tuple[int, int], stamp: Stamp | None) -> str | None:
+        """What has changed since; None for nothing."""
+        if counts[0] != self._was[0]:
+            return "this process has assigned to it"
+        if stamp is not None and self._stamped is not None and stamp != self._stamped:
+            return self._stamped.difference(stamp)
+        if counts[1] != self._was[1]:
+            return "this process has written to it by another array that it has open"
+        return None
+
+    def check_open(self) -> None:
+        self._live.check_open()
+        self.check_current()
+
+    def check_current(self) -> None:
+        live = self._live
+        if live._store is None or live._writer == threading.get_ident():
+            return
+        what = self.difference(live._counts(), live._stamp())
+        if what is not None:
+            raise StaleOperandError(
+                f"{self.path}: has changed since an expression was made of it: {what}; an "
+                "expression means its operands as they were when it was made, so make it anew, or "
+                "save, before such a change, what it gives"
+            )
+
+    def read(self, view: View) -> NDArray[Any]:
+        elements = super().read(view)
+        self.check_current()
+        return elements
+
+    def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
+        for elements in super().read_many(views):
+            self.check_current()
+            yield elements
+
+    def flush(self) -> None:
+        self._live.flush()
+
+    def close(self) -> None:
+        self._live.close()
+
+    def abort(self) -> None:
+        self._live.abort()
 
 
 def _real(path: Path | None) -> str:

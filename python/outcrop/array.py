@@ -69,6 +69,14 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     once, because it decides on the shape; the indices, 8 bytes each, have to fit in an eighth of
     the memory budget.
 
+    Everything else that is made of arrays, such as ``A + 1``, ``A.sum()``, ``A[[3, 1]]`` or
+    ``oc.linalg.solve(A, b)``, is an expression, and means its operands as they were when it was
+    made. An array in memory is copied before something is assigned to it that an expression needs.
+    Where an array on disk has changed since, by whatever program, every use of the expression
+    raises `StaleOperandError`; a change in the midst of one does, too. A NumPy array is taken as it
+    is: what is written to it directly, all expressions of it see. Views, such as ``A[2:5]`` and
+    ``A.T``, are NumPy's views: they see what is assigned.
+
     An array that `create` made, and changes to one that `open` gave in mode ``"r+"``, become
     visible to others when the array is closed: by `close`, at the end of its ``with``, when
     neither it nor a view of it is referred to any more, or when the interpreter exits normally.
@@ -177,10 +185,10 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return Array(self._source, self._view.transpose(axes or None))
 
     def conj(self) -> "Array":
-        """The complex conjugate of every element, as a view that reads nothing.
+        """The complex conjugate of every element, which reads nothing.
 
         ``A.conj().T @ B`` conjugates while it multiplies. Of real numbers, this is the array
-        itself.
+        itself; of complex ones an expression, which means them as they are now.
 
         Examples
         --------
@@ -193,7 +201,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             return self
         if isinstance(self._source, ConjugateSource):
             return Array(self._source.source, self._view)
-        return Array(ConjugateSource(self._source), self._view)
+        return Array(ConjugateSource(self._source.now()), self._view)
 
     @property
     def tile(self) -> tuple[int, ...]:
@@ -283,19 +291,26 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the elements that a key names, as in NumPy.
 
-        Expressions that are not computed yet see the new elements. Where an assignment fails or
-        is interrupted between, an array on disk is not left half changed: closing it then raises
-        `StorageError`, and its old state stays, unless all of it was assigned meanwhile. (Files
-        that are changed in place, such as ``.npy``, have no old state.)
+        Views of the array see the new elements. An expression means its operands as they were when
+        it was made: of an array in memory, it keeps the old elements; of one on disk, using it
+        raises `StaleOperandError` from now on. Where an assignment fails or is interrupted between,
+        an array on disk is not left half changed: closing it then raises `StorageError`, and its
+        old state stays, unless all of it was assigned meanwhile. (Files that are changed in place,
+        such as ``.npy``, have no old state.)
         """
         if _names_elements(key):
             from outcrop.expressions import indexing
 
+            for used in (key, value) if not isinstance(key, tuple) else (*key, value):
+                if isinstance(used, Array):
+                    used._source.check_open()
             with self._source.changing(whole=False):
                 indexing.assign(self, key, value)
             return
         view = self._view.index(key)
-        if not isinstance(value, Array) and is_external(value):
+        if isinstance(value, Array):
+            value._source.check_open()
+        elif is_external(value):
             value = Array(ExternalSource.of(value))
         with self._source.changing(whole=view.is_whole):
             if isinstance(value, Array):
@@ -340,13 +355,15 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         """
         self._check_fits(self.dtype)
         self._source.check_open()
-        return self._source.read(self._view)
+        elements = self._source.read(self._view)
+        self._source.check_current()
+        return elements
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         target = self.dtype if dtype is None else np.dtype(dtype)
         self._source.check_open()
         if not copy and target == self.dtype:
-            borrowed = self._source.borrow(self._view)
+            borrowed = self._source.lend(self._view)
             if borrowed is not None:
                 return borrowed
         if copy is False:
@@ -359,6 +376,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         self._check_fits(target)
         out = np.empty(self.shape, target)
         copy_into(out, self._source, self._view)
+        self._source.check_current()
         return out
 
     def tiles(self) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
@@ -622,13 +640,38 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
 
     # -- copies ------------------------------------------------------------------------------
 
-    def __copy__(self) -> "Array":
-        return Array(self._source, self._view)
+    def copy(self) -> "Array":
+        """A copy of an array in memory; of another one, an expression with its elements.
+
+        What is assigned to the array afterwards does not change what the copy means.
+
+        Raises
+        ------
+        BudgetError
+            What is in memory is larger than what is free of the memory budget.
+
+        Examples
+        --------
+        >>> A = oc.asarray([1, 2, 3])
+        >>> B = A.copy()
+        >>> A[0] = 9
+        >>> B.compute()
+        array([1, 2, 3])
+        """
+        # Imported late: expressions are arrays themselves.
+        from outcrop.expressions import protocol
+
+        return protocol.copied(self)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Array":
+        return self.copy()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise InvalidTypeError(
-            "an outcrop.Array is not pickled, nor copied by copy.deepcopy: save it, hand on the "
-            "path, and open that (oc.open), or take the elements in memory (A.compute())"
+            "an outcrop.Array is not pickled: save it, hand on the path, and open that (oc.open), "
+            "or take the elements in memory (A.compute())"
         )
 
     # -- NumPy's protocols -------------------------------------------------------------------
@@ -651,11 +694,12 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: DTypeLike, *, casting: str = "unsafe", copy: bool = True) -> "Array":
         """The array with its elements converted, as `numpy.ndarray.astype` converts them.
 
-        Nothing is computed before it is asked for.
+        Nothing is computed before it is asked for. Where the elements have that type already, the
+        array is copied as by `copy`; without `copy`, it is the array itself.
         """
         from outcrop.expressions import protocol
 
-        return protocol.astype(self, dtype, casting)
+        return protocol.astype(self, dtype, casting, copy=copy)
 
     def __eq__(self, other: object) -> Any:
         """Compare elements; with what is no number, such as None, none are equal."""

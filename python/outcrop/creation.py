@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ def open(
         family = family_of(format or recognised(name))
         if family:
             store = family.open(name, mode, int(page))
+            again: Callable[[], _native.Store]
+            again = partial(family.open, os.path.abspath(name), "r", int(page))
             if format and not same_format(format, store.format):
                 raise InvalidArgumentError(f"{name}: is a {store.format} file, and not {format}")
         elif page:
@@ -150,7 +153,11 @@ def open(
             raise UnsupportedError(f"{name}: {found}")
         else:
             store = _native.open(name, mode, format, None, None, 0, "C")
-        return Array(StoreSource(store, mode, path=name, page=int(page)))
+            again = _opening(name, format, None, None, 0, "C")
+        source = StoreSource(
+            store, mode, path=name, page=int(page), again=again if mode == "r" else None
+        )
+        return Array(source)
     if page:
         raise InvalidArgumentError(f"{name}: page= is for TIFF files")
     if shape is None or dtype is None:
@@ -163,8 +170,15 @@ def open(
     extents = check_shape(shape, kind)
     if isinstance(offset, bool) or not isinstance(offset, int | np.integer) or offset < 0:
         raise InvalidArgumentError(f"offset must be a number of bytes, got {offset!r}")
-    store = _native.open(name, mode, format, extents, kind.str, int(offset), order)
-    return Array(StoreSource(store, mode, path=name, offset=int(offset)))
+    given = (format, extents, kind.str, int(offset), order)
+    store = _native.open(name, mode, *given)
+    once_more = _opening(name, *given) if mode == "r" else None
+    return Array(StoreSource(store, mode, path=name, offset=int(offset), again=once_more))
+
+
+def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:
+    """What opens an array once more for reading, wherever the process has gone meanwhile."""
+    return partial(_native.open, os.path.abspath(name), "r", *given)
 
 
 def looks_raw(name: str, *, described: bool) -> bool:
@@ -344,20 +358,28 @@ def fromfunction(f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike = np.
     return Array(FunctionSource(f, check_shape(shape, kind), kind))
 
 
-def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
+def asarray(
+    x: ArrayLike | Array, dtype: DTypeLike | None = None, *, copy: bool | None = None
+) -> Array:
     """Take an array in memory, or one of another library, as an `Array`.
 
     Parameters
     ----------
     x : Array or array_like
-        An `Array` comes back as it is. Of a NumPy array of the right dtype no copy is made, so
-        assigning to elements of either changes both. An array of another library (a dataset of
-        h5py, an array of Zarr-Python, Dask or xarray; whatever has ``shape``, ``dtype`` and slices)
-        is not read now, but by that library, a chunk at a time, when it is needed. It must not
-        change meanwhile: that cannot be noticed. Memory that the library takes for itself, such as
-        for the tasks of Dask or for caches, does not count to the budget.
+        An `Array` comes back as it is. A NumPy array of the right dtype is taken as it is, so
+        assigning to elements of either changes both. Expressions do not notice what is written to
+        the NumPy array itself: they give what is there when they are computed. (What is assigned
+        to the `Array` does not change expressions that were made of it before.) An array of
+        another library (a dataset of h5py, an array of Zarr-Python, Dask or xarray; whatever has
+        ``shape``, ``dtype`` and slices) is not read now, but by that library, a chunk at a time,
+        when it is needed. It must not change meanwhile: that cannot be noticed. Memory that the
+        library takes for itself, such as for the tasks of Dask or for caches, does not count to
+        the budget.
     dtype : dtype_like, optional
         Default: that of `x`, in native byte order.
+    copy : bool, optional
+        True: `x` is copied, so that nobody else can change the elements. False: it is an error
+        where it cannot be taken as it is. Default: it is copied where it has to be.
 
     Returns
     -------
@@ -368,6 +390,8 @@ def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
     ------
     UnsupportedError
         The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
+    InvalidArgumentError
+        `copy` is False, and a copy is needed.
 
     Examples
     --------
@@ -381,12 +405,27 @@ def asarray(x: ArrayLike | Array, dtype: DTypeLike | None = None) -> Array:
                 f"a lazy conversion from {x.dtype} to {kind} is not supported in this version; "
                 "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
             )
-        return x
+        return x.copy() if copy else x
     if is_external(x):
-        taken = Array(ExternalSource.of(x))
-        return taken if kind is None or kind == taken.dtype else taken.astype(kind)
+        if copy is False:
+            raise InvalidArgumentError(
+                f"Unable to avoid copy while creating an array as requested: {type(x).__name__} is "
+                "an array of another library, whose elements are copied as they are read"
+            )
+        found = Array(ExternalSource.of(x))
+        found = found if kind is None or kind == found.dtype else found.astype(kind)
+        return found.copy() if copy else found
     array = unmasked(x, kind)
-    found = check_dtype(array.dtype, swapped=True)
-    if not found.isnative:
-        found = found.newbyteorder("=")
-    return Array(MemorySource(np.asarray(array, found)))
+    own = check_dtype(array.dtype, swapped=True)
+    if not own.isnative:
+        own = own.newbyteorder("=")
+    try:
+        # Of what is no NumPy array, nobody but NumPy knows.
+        taken = np.asarray(x if copy is False else array, own, copy=copy)
+    except ValueError as error:
+        if copy is not False:
+            raise
+        raise InvalidArgumentError(str(error)) from None
+    ours = copy or isinstance(x, list | tuple | int | float | complex | np.generic)
+    ours = ours or (isinstance(x, np.ndarray) and not np.may_share_memory(taken, x))
+    return Array(MemorySource(taken, owned=bool(ours)))

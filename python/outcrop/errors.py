@@ -27,6 +27,7 @@ __all__ = [
     "OutcropError",
     "OutcropWarning",
     "SingularMatrixError",
+    "StaleOperandError",
     "StorageError",
     "StorageFullError",
     "StoragePermissionError",
@@ -134,6 +135,10 @@ class AxisError(BoxIndexError, np.exceptions.AxisError):
 
 class ClosedArrayError(OutcropError, ValueError):
     """The array has been closed."""
+
+
+class StaleOperandError(OutcropError, RuntimeError):
+    """An array has changed since an expression was made of it, which means it as it was then."""
 
 
 class ForkedProcessError(OutcropError, RuntimeError):

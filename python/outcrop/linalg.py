@@ -3,8 +3,9 @@
 Functions here check their arguments and give lazy arrays: nothing is computed until the result is
 saved (`Array.save`), computed in memory (`Array.compute`) or used as the operand of something that
 is. `outcrop.plan` says beforehand what that will cost. A result that is an operand, or of which a
-part is read, is computed once and kept as long as it is referred to: what is assigned to its own
-operands later is not seen any more.
+part is read, is computed once; it is kept as long as it is referred to, except for an operand that
+memory does not hold, which goes when the operation ends. It means its own operands as they were
+when it was made, as every expression does (see `outcrop.Array`).
 
 Element types are float32, float64, complex64 and complex128; integers count as float64.
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outcrop import _native, selection
-from outcrop._lazy import Computation, ComputedSource, Operand, Target
+from outcrop._lazy import Computation, ComputedSource, Operand, Target, as_they_are
 from outcrop._norms import norm
 from outcrop.array import Array
 from outcrop.creation import asarray
@@ -57,7 +58,7 @@ class _Matmul(Computation):
     leaves_zeros = False
 
     def __init__(self, a: Array, b: Array) -> None:
-        self.operands = (a, b)
+        self.operands = as_they_are(a, b)
         self.dtype = np.result_type(a.dtype, b.dtype)
         self.shape = (a.shape[:1] if a.ndim == 2 else ()) + (b.shape[1:] if b.ndim == 2 else ())
 
@@ -77,7 +78,7 @@ class _Cholesky(Computation):
     name = "cholesky"
 
     def __init__(self, a: Array, dtype: np.dtype[Any], upper: bool) -> None:
-        self.operands = (a,)
+        self.operands = as_they_are(a)
         self.dtype, self.shape, self.upper = dtype, a.shape, upper
 
     def matrices(self) -> tuple[Operand, ...]:
@@ -93,7 +94,7 @@ class _Solve(Computation):
     leaves_zeros = False
 
     def __init__(self, a: Array, b: Array, dtype: np.dtype[Any]) -> None:
-        self.operands = (a, b)
+        self.operands = as_they_are(a, b)
         self.dtype, self.shape = dtype, b.shape
 
     def matrices(self) -> tuple[Operand, ...]:
@@ -112,7 +113,7 @@ class _SolveTriangular(Computation):
     def __init__(
         self, a: Array, b: Array, dtype: np.dtype[Any], lower: bool, trans: int, unit: bool
     ) -> None:
-        self.operands = (a, b)
+        self.operands = as_they_are(a, b)
         self.dtype, self.shape = dtype, b.shape
         self.lower, self.trans, self.unit = lower, trans, unit
 

@@ -42,7 +42,7 @@ def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
     >>> oc.astype(oc.asarray([1.7, -2.2]), "int32").compute()
     array([ 1, -2], dtype=int32)
     """
-    return x.astype(dtype)
+    return x.astype(dtype, copy=copy)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

@@ -398,6 +398,7 @@ def plan(
     if not isinstance(x, Array):
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
+    source.check_open()
     options: dict[str, Any] = {
         "tile": tile,
         "format": format,
@@ -432,7 +433,9 @@ def _computed(
     if via is not None:
         raise InvalidArgumentError("via= is for what is on disk; this is computed")
     source.check_planned()
-    return planned_save(source, "planned.zarr" if target is None else check_path(target), **options)
+    path = "planned.zarr" if target is None else check_path(target)
+    with source.computation.ahead():
+        return planned_save(source, path, **options)
 
 
 def _movement(

@@ -127,9 +127,9 @@ def test_copies(tmp_path: Path) -> None:
     array = oc.asarray([1.25, 2.5]).save(tmp_path / "a.npy")
     for one in (array, array[1:], array + 1):
         assert np.array_equal(copy.copy(one), one)
-        for make in (copy.deepcopy, pickle.dumps):
-            with pytest.raises(oc.InvalidTypeError, match=r"hand on the path"):
-                make(one)
+        assert np.array_equal(copy.deepcopy(one), one)
+        with pytest.raises(oc.InvalidTypeError, match=r"hand on the path"):
+            pickle.dumps(one)
 
 
 def test_item_with_indices() -> None:

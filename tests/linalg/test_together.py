@@ -278,7 +278,8 @@ def test_files_of_rows_and_columns(
 
 
 def test_what_is_computed_is_saved(desk: Desk, random: Make) -> None:
-    """An operand that a computation has computed before is not computed again."""
+    """An operand that a computation has computed before, and that memory holds, is there."""
+    oc.config(memory="16MiB")
     a = random((100, 100), "float64")
     A = desk.put(a)
     C = A @ A

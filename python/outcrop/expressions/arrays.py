@@ -10,6 +10,7 @@ from outcrop import _native
 from outcrop._checks import check_dtype, unmasked
 from outcrop._external import ExternalSource, is_external
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
+from outcrop._operation import scope
 from outcrop._source import ConjugateSource, MemorySource, Source
 from outcrop.array import Array
 from outcrop.errors import (
@@ -57,11 +58,15 @@ class Expression(Computation):
         leaves = [n for n in ancestors([self.node]) if isinstance(n, Leaf)]
         return tuple(Array(leaf.source, leaf.view) for leaf in leaves)
 
+    def sources(self) -> list[Source]:
+        return [n.source for n in ancestors([self.node]) if isinstance(n, Leaf)]
+
     def matrices(self) -> tuple[Operand, ...]:
         return ()
 
     def plan_with(self, matrices: Sequence[Operand], target: Target) -> "_One":  # type: ignore[override]
-        return _One(plan([(resolved([self.node])[0], target)]))
+        with scope():
+            return _One(plan([(resolved([self.node])[0], target)]))
 
 
 class _One:
@@ -115,21 +120,21 @@ class ExpressionSource(ComputedSource):
         if self.result is not None or view.is_whole:
             return self, view
         if view.size == 0:
-            return MemorySource(np.empty(view.shape, self.dtype)), View.whole(view.shape)
+            return MemorySource(np.empty(view.shape, self.dtype), owned=True), View.whole(
+                view.shape
+            )
         return ExpressionSource(viewed(self.node, view)), View.whole(view.shape)
 
-    def settle(self, target: Source, view: View) -> None:
-        if self.result is not None:
-            return
+    def settle(self, target: Source, view: View) -> Source:
         nodes = ancestors([self.node])
         by_element = self._is_cheap() and not any(isinstance(n, Gather) for n in nodes)
         for node in nodes:
             if isinstance(node, Leaf) and node.source.same_elements(target):
                 # Only what is read where it is written, element by element, is read before.
-                alike = node.source is target and node.view == view
-                if not (alike and by_element):
-                    self.materialized()
-                    return
+                alike = node.source.live is target and node.view == view
+                if not (alike and by_element and self.result is None):
+                    return self.materialized()
+        return self
 
     def _is_cheap(self) -> bool:
         """Whether a part takes a part of the work."""
@@ -141,7 +146,7 @@ def resolved(nodes: Sequence[Node]) -> list[Node]:
     made: dict[int, Node] = {}
     for node in ancestors(nodes):
         if isinstance(node, Leaf) and isinstance(node.source, ComputedSource):
-            made[id(node)] = leaf_of(node.source.materialized(), node.view)
+            made[id(node)] = leaf_of(node.source.as_operand(), node.view)
         else:
             made[id(node)] = node.with_operands([made[id(o)] for o in node.operands])
     return [made[id(node)] for node in nodes]
@@ -162,7 +167,8 @@ def node_of(array: Array) -> Node:
 
 def _node_of(source: ComputedSource) -> Node:
     if source.result is not None:
-        return leaf_of(source.result, View.whole(source.shape))
+        # It is looked at when it is used whether that still holds.
+        return Leaf.of(source, View.whole(source.shape))
     if isinstance(source, ExpressionSource):
         return source.node
     if source.computation.name == "matmul":
@@ -184,7 +190,7 @@ def product(one: Array, other: Array, dtype: np.dtype[Any]) -> Node | None:
         return None
     if 0 in extents:
         zeros = np.broadcast_to(np.zeros((), dtype), shape)
-        return Leaf.of(MemorySource(zeros), View.whole(shape))
+        return Leaf.of(MemorySource(zeros, owned=True), View.whole(shape))
     a, left = _factor(one, "k" if one.ndim == 1 else "mk")
     b, right = _factor(other, "k" if other.ndim == 1 else "kn")
     result = ("m" if one.ndim > 1 else "") + ("n" if other.ndim > 1 else "")
@@ -211,7 +217,9 @@ def array_of(node: Node) -> Array:
     if isinstance(node, Leaf):
         return Array(node.source, node.view)
     if node.size == 0:
-        return Array(MemorySource(np.empty(node.shape, node.dtype)), View.whole(node.shape))
+        return Array(
+            MemorySource(np.empty(node.shape, node.dtype), owned=True), View.whole(node.shape)
+        )
     source = ExpressionSource(node)
     return Array(source, View.whole(node.shape))
 
@@ -227,7 +235,9 @@ def argument(x: Any) -> Any:
     array = unmasked(x)
     if array.dtype.kind not in "biufc":
         raise InvalidTypeError(f"elements of type {array.dtype} do not take part in expressions")
-    return Leaf.of(MemorySource(array), View.whole(array.shape))
+    # What is no array of the caller's is nobody else's.
+    owned = not isinstance(x, np.ndarray) and isinstance(x, list | tuple | np.generic)
+    return Leaf.of(MemorySource(array, owned=owned), View.whole(array.shape))
 
 
 def mapped(function: Function, arguments: Sequence[Any], dtype: np.dtype[Any]) -> Array:
@@ -339,7 +349,9 @@ def placed_in(
             raise InvalidArgumentError(
                 f"out= of shape {out.shape} does not take a result of shape {result.shape}"
             )
-        if isinstance(out, Array) and isinstance(out._source, ComputedSource):
+        if isinstance(out, Array) and (
+            isinstance(out._source, ComputedSource) or out._source.is_as_it_was
+        ):
             if out is not first:
                 raise InvalidArgumentError(
                     "out= is not computed yet, and what is not computed cannot be changed; take "
@@ -354,9 +366,12 @@ def placed_in(
         written.append((out, result))
     if len(written) > 1:
         # All are computed before the first one is written, which others may be made from.
-        for _, result in written:
-            if isinstance(result._source, ComputedSource):
-                result._source.materialized()
+        written = [
+            (out, Array(result._source.materialized(), result._view))
+            if isinstance(result._source, ComputedSource)
+            else (out, result)
+            for out, result in written
+        ]
     for target, result in written:
         target[...] = result
     return placed

@@ -351,7 +351,7 @@ def _apart(value: Array, target: Source) -> Array:
             f"the value, of {format_bytes(value.nbytes)}, lies in the array that is assigned to; "
             "save it under another name and assign that"
         )
-    return Array(MemorySource(value.compute()))
+    return Array(MemorySource(value.compute(), owned=True))
 
 
 def _broadcast(value: Any, shape: tuple[int, ...]) -> Any:

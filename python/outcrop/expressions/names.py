@@ -58,7 +58,7 @@ def _joining(own: Callable[..., Array]) -> Callable[..., Any]:
         casting: Any = "same_kind",
     ) -> Any:
         if dtype is not None:
-            arrays = [array_like(x).astype(dtype, casting=casting) for x in arrays]
+            arrays = [array_like(x).astype(dtype, casting=casting, copy=False) for x in arrays]
         return _placed(own(arrays, axis=axis), out, casting)
 
     return function
@@ -89,7 +89,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     if type(src) in (int, float, complex):
         # A number takes the type of what it is written to, where NumPy's rules let it.
         src = np.asarray(src, np.result_type(dst.dtype, src))
-    given = array_like(src).astype(dst.dtype, casting=casting)
+    given = array_like(src).astype(dst.dtype, casting=casting, copy=False)
     # What stays as it was is written again.
     placed_in([dst], [given if where is True else manipulation.where(where, given, dst)], casting)
 

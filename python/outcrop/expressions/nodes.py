@@ -144,7 +144,7 @@ def _meet(views: Iterable[tuple[int, View]]) -> bool:
 
 
 class Leaf(Node):
-    """A view of what is stored, in memory, or made by a function of indices."""
+    """A view of what is stored, in memory, or made by a function of indices: as it is now."""
 
     __slots__ = ("source", "view")
 
@@ -161,6 +161,7 @@ class Leaf(Node):
     def of(cls, source: Source, view: View) -> "Leaf":
         """The node of a view."""
         node = cls()
+        source = source.now()
         node.source, node.view = source, view
         node.shape, node.dtype, node.operands = view.shape, source.dtype, ()
         return only((cls, id(source), view), node)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from outcrop._source import MemorySource, keep_apart
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import (
@@ -73,6 +74,8 @@ def _at(which: np.ufunc, target: Any, indices: Any, *operands: Any) -> None:
     memory = target
     if isinstance(target, Array):
         memory = target._source.borrow(target._view) if target.writable else None
+        if memory is not None:
+            keep_apart(memory)
     if memory is None:
         raise UnsupportedError(
             f"numpy.{which.__name__}.at changes single elements in their place, which is not done "
@@ -142,8 +145,8 @@ _PRODUCTS: dict[str, Callable[[Any, Any], Array]] = {
 """The products that ufuncs are."""
 
 
-def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:
-    """With elements of another type."""
+def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True) -> Array:
+    """With elements of another type, or of the same."""
     try:
         allowed = np.can_cast(array.dtype, dtype, casting)
     except ValueError as error:
@@ -153,7 +156,17 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe") -> Array:
             f"elements of type {array.dtype} cannot be cast to those of type {np.dtype(dtype)}, "
             f"with casting rule {casting!r}"
         )
+    if array.dtype == np.dtype(dtype):
+        return copied(array) if copy else array
     return array_of(cast(node_of(array), np.dtype(dtype)))
+
+
+def copied(array: Array) -> Array:
+    """A copy, as an expression where the elements are not in memory."""
+    source = array._source
+    if isinstance(source, MemorySource) and (source.writable or not source.owned):
+        return Array(MemorySource(array.compute(), owned=True))
+    return array_of(node_of(array))
 
 
 # -- NumPy's functions -----------------------------------------------------------------------------
@@ -165,6 +178,10 @@ def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     if own is not None:
         return own(*args, **kwargs)
     return _in_memory(which, args, kwargs)
+
+
+_CHANGING = frozenset({np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+"""Functions of NumPy's that change elements of their first argument."""
 
 
 def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -184,6 +201,9 @@ def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         raise BudgetError(
             f"numpy.{name} is done in memory in this version, and {error}", error.needed
         ) from None
+    if which in _CHANGING and isinstance(args[0], Array):
+        # It writes to the memory of the first one.
+        keep_apart(loaded[0])
     try:
         result = which(*loaded, **options)
     except ValueError as error:

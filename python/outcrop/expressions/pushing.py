@@ -63,7 +63,9 @@ def pushed(node: Node, view: View) -> Node:
     if view.is_whole:
         return node
     if view.size == 0:
-        return Leaf.of(MemorySource(np.empty(view.shape, node.dtype)), View.whole(view.shape))
+        return Leaf.of(
+            MemorySource(np.empty(view.shape, node.dtype), owned=True), View.whole(view.shape)
+        )
     return remade(node, view, wishes, made_of)
 
 
@@ -156,7 +158,9 @@ def leaf_of(source: Any, view: View) -> Node:
 
     if view.size == 0:
         # There are no tiles to take part in steps.
-        return Leaf.of(MemorySource(np.empty(view.shape, source.dtype)), View.whole(view.shape))
+        return Leaf.of(
+            MemorySource(np.empty(view.shape, source.dtype), owned=True), View.whole(view.shape)
+        )
     spans = [s for s in view.selectors if isinstance(s, Span)]
     if not isinstance(source, StoreSource) or all(s.step > 0 for s in spans):
         return Leaf.of(source, view)

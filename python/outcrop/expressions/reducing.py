@@ -114,7 +114,7 @@ def filled(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Node:
     except (TypeError, ValueError) as error:
         raise InvalidTypeError(str(error)) from None
     array = np.broadcast_to(one, shape)
-    return Leaf.of(MemorySource(array), View.whole(shape))
+    return Leaf.of(MemorySource(array, owned=True), View.whole(shape))
 
 
 def chosen(condition: Node, one: Any, other: Any, dtype: np.dtype[Any]) -> Node:

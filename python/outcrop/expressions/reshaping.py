@@ -56,7 +56,7 @@ def _made(node: Node, shape: Shape, operands: Sequence[Node]) -> Node:
         return node
     if not node.size:
         empty = np.empty(shape, node.dtype)
-        return Leaf.of(MemorySource(empty), View.whole(shape))
+        return Leaf.of(MemorySource(empty, owned=True), View.whole(shape))
     if isinstance(node, Map) and len(operands) == len(node.operands):
         # One operand may be an argument twice.
         given = iter(operands)
@@ -86,7 +86,7 @@ def _in_memory(node: Node, shape: Shape) -> Node | None:
     if not any(elements.strides):
         # One element again and again.
         same = np.broadcast_to(elements[(0,) * elements.ndim], shape)
-        return Leaf.of(MemorySource(same), View.whole(shape))
+        return Leaf.of(node.source.reshaped(same), View.whole(shape))
     if not elements.flags.c_contiguous:
         return None
-    return Leaf.of(MemorySource(elements.reshape(shape)), View.whole(shape))
+    return Leaf.of(node.source.reshaped(elements.reshape(shape)), View.whole(shape))

@@ -10,6 +10,7 @@ from outcrop import _native
 from outcrop._checks import StrPath, check_path
 from outcrop._labels import Labels, labels_of_new
 from outcrop._lazy import Progress
+from outcrop._operation import operation
 from outcrop._route import (
     composed,
     is_moved,
@@ -73,14 +74,16 @@ def save(
     if not names:
         return {}
     nodes = [node_of(array) for array in arrays.values()]
-    for name, node in zip(names.values(), nodes, strict=True):
-        ExpressionSource(node).check_target(name)
+    sources = [ExpressionSource(node) for node in nodes]
+    for name, source in zip(names.values(), sources, strict=True):
+        source.check_open()
+        source.check_target(name)
     made: dict[int, _native.Store] = {}
     # What would be many small pieces of its file, as a Zarr array that is moved there afterwards.
     aside: dict[int, _native.Store] = {}
     scratch: list[_native.ScratchDirectory] = []
     try:
-        with _native.Operation():
+        with operation():
             nodes = resolved(nodes)
             targets: list[Any] = []
             formats = [format_for(name, None) for name in names.values()]
@@ -106,9 +109,12 @@ def save(
             share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
             # That it is apart from all that is read and written was checked above.
             timeline = timeline_path()
+            told = part_of(progress, 0.0, share) if moved else progress
+            for source in sources:
+                told = source.checking(told)
             found.run(
                 stores,
-                part_of(progress, 0.0, share) if moved else progress,
+                told,
                 None if timeline is None else str(timeline),
                 commits=not moved,
             )
@@ -141,6 +147,7 @@ def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
     wanted: list[tuple[Node, Any]] = []
     for name, array in zip(names.values(), arrays.values(), strict=True):
         source = ExpressionSource(node_of(array))
+        source.check_open()
         source.check_planned()
         wanted.append((source.node, _planned_target(name, array)))
     found, _, facts = with_the_least(lambda: _together(wanted), _steps)
