@@ -173,7 +173,7 @@ from outcrop import _native
 oc.config(memory="4MiB", scratch=scratch, threads=2)
 a, b = oc.open(operands + "/a.zarr"), oc.open(operands + "/b.zarr")
 _native.inject_faults(rule)
-oc.linalg.solve(a, b, assume="pos").save("x.npy", overwrite=True)
+oc.linalg.solve(a, b, assume="pos").save("x.zarr", tile=256, overwrite=True)
 """
 
 
@@ -189,7 +189,7 @@ def test_killed_between_making_and_unlinking(operands: Path, tmp_path: Path, nam
     strangers = {stranger.name, ".outcrop-operand-pipe"}
     left = []
     killed = 0
-    for nth in range(1, 4):
+    for nth in range(1, 6):
         command = [
             sys.executable, "-W", "ignore", "-c", KILLED, str(operands), str(scratch),
             f"allocate:{nth}:kill:once", named, str(Path(__file__).parent),
