@@ -164,16 +164,16 @@ import sys
 sys.path.insert(0, sys.argv[5])
 from test_limits import HEAD
 exec(HEAD)
-O_TMPFILE, EOPNOTSUPP = 0o20000000, 95
+OPEN, O_TMPFILE, EOPNOTSUPP = 2, 0o20000000, 95
 operands, scratch, rule, named = sys.argv[1:5]
 if named == "named":
-    forbid((OPENAT, 2, O_TMPFILE, EOPNOTSUPP))
+    forbid((OPEN, 1, O_TMPFILE, EOPNOTSUPP), (OPENAT, 2, O_TMPFILE, EOPNOTSUPP))
 import outcrop as oc
 from outcrop import _native
 oc.config(memory="4MiB", scratch=scratch, threads=2)
 a, b = oc.open(operands + "/a.zarr"), oc.open(operands + "/b.zarr")
 _native.inject_faults(rule)
-oc.linalg.solve(a, b, assume="pos").save("x.npy", overwrite=True)
+oc.linalg.solve(a, b, assume="pos").save("x.zarr", overwrite=True)
 """
 
 
