@@ -88,6 +88,11 @@ def _stack(a: Any) -> tuple[int, int, int, int]:
     return math.prod(stack), m, n, max(np.asarray(a).dtype.itemsize, 8)
 
 
+def _workspace(m: int, n: int) -> int:
+    """Elements that LAPACK has for blocks of rows or columns, and for norms and reflectors."""
+    return 3 * _BLOCKS * min(m, n) + 8 * (m + n)
+
+
 def _factored(
     results: Callable[[int, int], int], work: Callable[[int, int], int]
 ) -> Callable[[Call], Any]:
@@ -95,7 +100,7 @@ def _factored(
 
     def bound(call: Call) -> Any:
         count, m, n, itemsize = _stack(call.a if call.a is not None else call.x)
-        made = 3 * count * results(m, n) + work(m, n) + _BLOCKS * (m + n)
+        made = 3 * count * results(m, n) + work(m, n) + _workspace(m, n)
         return itemsize * made + 2 * call.wide
 
     return bound
@@ -106,7 +111,7 @@ def _singular(full: bool | None, a: Any, factors: bool) -> float:
     k = min(m, n)
     each = (m * m + n * n) if full else (m + n) * k
     each = each if factors else 0
-    work = m * n + each + 10 * k * k + 2 * _BLOCKS * (m + n)
+    work = m * n + each + 10 * k * k + 2 * _workspace(m, n)
     return itemsize * (count * (2 * each + 2 * k + m * n) + work)
 
 
@@ -134,7 +139,7 @@ def _qr(call: Call) -> Any:
     count, m, n, itemsize = _stack(call.a)
     k = m if call.mode == "complete" else min(m, n)
     each = m * k + k * n
-    return itemsize * (3 * count * each + 3 * each + _BLOCKS * (m + n)) + 3 * call.wide
+    return itemsize * (3 * count * each + 3 * each + _workspace(m, n)) + 3 * call.wide
 
 
 def _lstsq(call: Call) -> Any:
@@ -145,7 +150,7 @@ def _lstsq(call: Call) -> Any:
 
 def _least_squares(m: int, n: int, right: int, itemsize: int) -> float:
     k, longest = min(m, n), max(m, n)
-    work = 6 * k * k + 1000 * k + 2 * k * right + 2 * _BLOCKS * (m + n)
+    work = 6 * k * k + 1000 * k + 2 * k * right + 2 * _workspace(m, n)
     return itemsize * (4 * m * n + 5 * longest * right + work)
 
 
@@ -329,6 +334,10 @@ def _written(call: Call) -> Any:
     return min(call.wide, 64 << 20)
 
 
+def _compressed(call: Call) -> Any:
+    return (1 << 19) + min(4 * call.wide, 256 << 20)
+
+
 def _savetxt(call: Call) -> Any:
     columns = np.shape(call.X)[1] if np.ndim(call.X) > 1 else 1
     return _CHARACTERS * columns + 2 * call.wide
@@ -430,7 +439,7 @@ _MAIN: dict[str, Callable[[Call], Any]] = {
     "save": _written,
     "savetxt": _savetxt,
     "savez": _written,
-    "savez_compressed": _written,
+    "savez_compressed": _compressed,
     "select": _broadcasting(3),
     "setdiff1d": _times(12),
     "setxor1d": _times(12),

@@ -250,14 +250,12 @@ def _argwhere(a: Any) -> Any:
 
 
 def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    from outcrop.expressions.protocol import in_memory
     from outcrop.linalg import cholesky
 
-    array = array_like(a)
-    if array.ndim == 2:
-        return cholesky(array, upper=upper)
-    raise UnsupportedError(
-        f"numpy.linalg.cholesky of an outcrop.Array takes one matrix; the shape is {array.shape}"
-    )
+    if a.ndim == 2:
+        return cholesky(a, upper=upper)
+    return in_memory(np.linalg.cholesky, (a,), {"upper": upper})
 
 
 def _multi_dot(arrays: Any, *, out: Any = None) -> Any:

@@ -30,7 +30,7 @@ from outcrop.expressions.arrays import (
 from outcrop.expressions.bounds import BOUNDS, BY_SHAPE, Call
 from outcrop.expressions.reducing import cast, reduced, reduced_by_segments, scanned
 
-__all__ = ["astype", "function", "ufunc"]
+__all__ = ["astype", "function", "in_memory", "ufunc"]
 
 
 # -- ufuncs and their methods ----------------------------------------------------------------------
@@ -169,10 +169,10 @@ def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     own = _functions().get(which)
     if own is not None:
         return own(*args, **kwargs)
-    return _in_memory(which, args, kwargs)
+    return in_memory(which, args, kwargs)
 
 
-def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What NumPy makes of the elements, brought to memory where all that it takes fits there."""
     name, options = f"{which.__module__}.{which.__name__}", dict(kwargs)
     _check_bound(which, name, args, options)
