@@ -1,6 +1,7 @@
 """NumPy's functions that arrange, select and multiply, as our own."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -248,6 +249,166 @@ def _argwhere(a: Any) -> Any:
     return found if a.ndim else found[:, :0]
 
 
+def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    from outcrop.expressions.protocol import in_memory
+    from outcrop.linalg import cholesky
+
+    if a.ndim == 2:
+        return cholesky(a, upper=upper)
+    return in_memory(np.linalg.cholesky, (a,), {"upper": upper})
+
+
+def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """The product of some matrices, in the order that has the fewest multiplications."""
+    given = [array_like(x) for x in arrays]
+    if len(given) < 2:
+        raise InvalidArgumentError("numpy.linalg.multi_dot: at least two arrays are wanted")
+    extents = [x.shape[0] if x.ndim == 2 else 1 for x in given[:1]]
+    extents += [x.shape[0] for x in given[1:]]
+    extents += [given[-1].shape[1] if given[-1].ndim == 2 else 1]
+
+    @cache
+    def best(first: int, end: int) -> tuple[int, int]:
+        """How many multiplications there are, and where the last product is."""
+        if end - first == 1:
+            return 0, first
+        return min(
+            (
+                best(first, cut)[0]
+                + best(cut, end)[0]
+                + extents[first] * extents[cut] * extents[end],
+                cut,
+            )
+            for cut in range(first + 1, end)
+        )
+
+    def product(first: int, end: int) -> Any:
+        if end - first == 1:
+            return given[first]
+        cut = best(first, end)[1]
+        return product(first, cut) @ product(cut, end)
+
+    return _placed(product(0, len(given)), out, "same_kind")
+
+
+def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    array = array_like(x)
+    if axis is None:
+        found = norm(_ravel(array), ord, 0)
+        return arrangement.reshape(found, (1,) * array.ndim) if keepdims else found
+    if isinstance(axis, tuple):
+        # The others stay in front.
+        axes = tuple(i % array.ndim for i in axis)
+        rest = tuple(i for i in range(array.ndim) if i not in axes)
+        moved = reorganize.transpose(array, axes=rest + axes)
+        extents = tuple(array.shape[i] for i in rest)
+        found = norm(arrangement.reshape(moved, (*extents, -1)), ord, -1)
+        kept = tuple(1 if i in axes else e for i, e in enumerate(array.shape))
+        return arrangement.reshape(found, kept) if keepdims else found
+    return norm(array, ord, axis, keepdims)
+
+
+def _shared(which: Callable[..., bool]) -> Callable[..., Any]:
+    def function(a: Any, b: Any, /, max_work: Any = None) -> bool:
+        memory = [x._source.borrow(x._view) if isinstance(x, Array) else x for x in (a, b)]
+        # What lies on disk, or is not computed, has no memory to share.
+        return all(x is not None for x in memory) and which(*memory, max_work)
+
+    return function
+
+
+def _by_type(which: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that asks for the types of arrays only."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        return which(
+            *(np.empty(1, x.dtype) if isinstance(x, Array) else x for x in args), **options
+        )
+
+    return function
+
+
+def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    given, wanted = (x.dtype if isinstance(x, Array) else x for x in (from_, to))
+    return np.can_cast(given, wanted, casting)
+
+
+def _array_equiv(a1: Any, a2: Any) -> bool:
+    one, other = array_like(a1), array_like(a2)
+    try:
+        np.broadcast_shapes(one.shape, other.shape)
+    except ValueError:
+        return False
+    return bool(np.all(one == other))
+
+
+def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
+
+
+def _filled(value: int) -> Callable[..., Any]:
+    """`numpy.zeros` and the like with ``like=``; how it would lie in memory does not matter."""
+    return lambda shape, dtype=None, *_, **__: constants.full(
+        shape, value, dtype=np.float64 if dtype is None else dtype
+    )
+
+
+def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
+    return elements.tril(constants.full((N, N if M is None else M), 1, dtype=dtype), k=k)
+
+
+def _as_array(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return array_like(x) if dtype is None else array_like(x).astype(dtype)
+
+
+def _like() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """What makes arrays, and comes here by ``like=``."""
+    return {
+        np.arange: lambda *args, device=None, **options: constants.arange(*args, **options),
+        np.array: lambda x, dtype=None, **_: _as_array(
+            x if isinstance(x, Array) else np.array(x), dtype
+        ),
+        np.asanyarray: _as_array,
+        np.asarray: _as_array,
+        np.empty: _filled(0),
+        np.eye: lambda N, M=None, k=0, dtype=float, *_, **__: constants.eye(N, M, k=k, dtype=dtype),
+        np.full: lambda shape, fill_value, dtype=None, *_, **__: constants.full(
+            shape, fill_value, dtype=dtype
+        ),
+        np.identity: lambda n, dtype=None: constants.eye(
+            n, dtype=np.float64 if dtype is None else dtype
+        ),
+        np.ones: _filled(1),
+        np.tri: _tri,
+        np.zeros: _filled(0),
+    }
+
+
+def _algebra() -> dict[Callable[..., Any], Callable[..., Any]]:
+    return {
+        np.array_equiv: _array_equiv,
+        np.astype: _astype,
+        np.can_cast: _can_cast,
+        np.common_type: _by_type(np.common_type),
+        np.linalg.cholesky: _cholesky,
+        np.linalg.matmul: lambda x1, x2, /: np.matmul(x1, x2),
+        np.linalg.matrix_norm: lambda x, /, *, keepdims=False, ord="fro": norm(
+            x, ord, (-2, -1), keepdims
+        ),
+        np.linalg.multi_dot: _multi_dot,
+        np.linalg.tensordot: lambda x1, x2, /, *, axes=2: products.tensordot(x1, x2, axes=axes),
+        np.linalg.vecdot: lambda x1, x2, /, *, axis=-1: products.vecdot(x1, x2, axis=axis),
+        np.linalg.vector_norm: _vector_norm,
+        np.may_share_memory: _shared(lambda a, b, work: np.may_share_memory(a, b, work or 0)),
+        np.min_scalar_type: lambda a: a.dtype if a.ndim else np.min_scalar_type(np.asarray(a)),
+        np.shares_memory: _shared(
+            lambda a, b, work: np.shares_memory(a, b, -1 if work is None else work)
+        ),
+        np.unique_counts: counting.unique_counts,
+        np.unique_values: counting.unique_values,
+    }
+
+
 def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Which function of our own stands for which one of NumPy's."""
     found: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -349,4 +510,4 @@ def names() -> dict[Callable[..., Any], Callable[..., Any]]:
     found |= {function: _each(function) for function in elementwise}
     if hasattr(np, "unstack"):
         found[np.unstack] = lambda x, axis=0: arrangement.unstack(x, axis=axis)
-    return found
+    return found | _algebra() | _like()

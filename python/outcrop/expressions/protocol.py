@@ -1,6 +1,7 @@
 """NumPy's protocols: what its ufuncs and functions do with arrays that need not fit in memory."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -8,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from outcrop import _native
+from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource, keep_apart
 from outcrop.array import Array
+from outcrop.config import ensure_configured
 from outcrop.creation import asarray
 from outcrop.errors import (
     BudgetError,
@@ -24,9 +28,10 @@ from outcrop.expressions.arrays import (
     node_of,
     placed_in,
 )
+from outcrop.expressions.bounds import BOUNDS, BY_SHAPE, Call
 from outcrop.expressions.reducing import cast, reduced, reduced_by_segments, scanned
 
-__all__ = ["astype", "function", "ufunc"]
+__all__ = ["astype", "function", "in_memory", "ufunc"]
 
 
 # -- ufuncs and their methods ----------------------------------------------------------------------
@@ -177,16 +182,19 @@ def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     own = _functions().get(which)
     if own is not None:
         return own(*args, **kwargs)
-    return _in_memory(which, args, kwargs)
+    return in_memory(which, args, kwargs)
 
 
 _CHANGING = frozenset({np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
 """Functions of NumPy's that change elements of their first argument."""
 
 
-def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What NumPy makes of the elements, brought to memory."""
-    name, options = which.__name__, dict(kwargs)
+def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What NumPy makes of the elements, brought to memory where all that it takes fits there."""
+    name, options = f"{which.__module__}.{which.__name__}", dict(kwargs)
+    _check_bound(which, name, args, options)
+    if name in BY_SHAPE:
+        return which(*map(_hollow, args), **{key: _hollow(x) for key, x in options.items()})
     out = options.pop("out", None)
     held: NDArray[Any] | None = None
     try:
@@ -199,7 +207,7 @@ def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             options["out"] = out
     except BudgetError as error:
         raise BudgetError(
-            f"numpy.{name} is done in memory in this version, and {error}", error.needed
+            f"{name} is done in memory in this version, and {error}", error.needed
         ) from None
     if which in _CHANGING and isinstance(args[0], Array):
         # It writes to the memory of the first one.
@@ -210,14 +218,85 @@ def _in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         if "read-only" not in str(error):
             raise
         raise UnsupportedError(
-            f"numpy.{name} changes single elements in their place, which is not done to an "
+            f"{name} changes single elements in their place, which is not done to an "
             f"outcrop.Array; change a part in memory (part = A[key].compute(); "
-            f"numpy.{name}(part, ...); A[key] = part), or assign to slices"
+            f"{name}(part, ...); A[key] = part), or assign to slices"
         ) from None
     if held is not None:
         out[...] = held
         return out
     return result
+
+
+def _check_bound(
+    which: Callable[..., Any], name: str, args: Sequence[Any], options: Mapping[str, Any]
+) -> None:
+    """Raise where what NumPy takes is not known, or is more than what is free of the budget."""
+    bound = BOUNDS.get(name)
+    if bound is None:
+        raise UnsupportedError(
+            f"{name} of an outcrop.Array is not supported in this version; "
+            f"{name} of A.compute() does it in memory, which the memory budget does not limit"
+        )
+    # Where the arguments do not fit the function, NumPy says so best.
+    given = _bound_arguments(which, args, options)
+    arguments = {key: _hollow(value) for key, value in given.items()}
+    try:
+        work = bound(Call(arguments))
+    except (TypeError, ValueError, IndexError) as error:
+        raise InvalidArgumentError(f"{name}: {error}") from None
+    read = 0 if name in BY_SHAPE else sum(_bytes_read(x) for x in given.values())
+    ensure_configured()
+    state = _native.status()
+    if work + read <= state["memory"] - state["used"]:
+        return
+    what = "an amount that is not known beforehand"
+    needed = None
+    if math.isfinite(work):
+        needed = int(work) + read + state["used"]
+        what = f"up to {format_bytes(int(work) + read)}"
+    used = f", of which {format_bytes(state['used'])} are in use" if state["used"] else ""
+    raise BudgetError(
+        f"{name} is done in memory in this version, and takes {what} with its result; the memory "
+        f"budget is {format_bytes(state['memory'])}{used}; take a slice ({name} of A[...]), raise "
+        f"the budget (oc.config(memory=...)), or pass A.compute(), which only the elements limit",
+        needed,
+    )
+
+
+_COMPILED = {"unpackbits": ("a", "axis", "count"), "unravel_index": ("indices", "shape")}
+"""Parameters that bounds ask for, of functions whose signature not every NumPy tells."""
+
+
+def _bound_arguments(
+    which: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    try:
+        signature = inspect.signature(which)
+    except ValueError:
+        names = (*_COMPILED.get(which.__name__, ()), *(f"_{i}" for i in range(len(args))))
+        return {**dict(zip(names, args, strict=False)), **options}
+    return signature.bind(*args, **options).arguments
+
+
+def _bytes_read(x: Any) -> int:
+    """How much comes to memory."""
+    if isinstance(x, list | tuple):
+        return sum(map(_bytes_read, x))
+    if isinstance(x, Mapping):
+        return sum(map(_bytes_read, x.values()))
+    if not isinstance(x, Array) or x._source.borrow(x._view) is not None:
+        return 0
+    return x.nbytes
+
+
+def _hollow(x: Any) -> Any:
+    """In place of an array, one of its shape and type with a single element."""
+    if isinstance(x, list | tuple):
+        return type(x)(_hollow(item) for item in x)
+    if isinstance(x, Mapping):
+        return {key: _hollow(value) for key, value in x.items()}
+    return np.broadcast_to(np.empty((), x.dtype), x.shape) if isinstance(x, Array) else x
 
 
 def _loaded(x: Any) -> Any:
