@@ -93,7 +93,7 @@ FILES = [
     ("a.zip", _zip(), "zip", "unpack"),
     ("a", b"\x89PNG\r\n\x1a\n....", "PNG", "PIL"),
     ("a.tmp", b"\xff\xd8\xff\xe0....", "JPEG", "PIL"),
-    ("a", gzip.compress(b"a"), "gzip", "unpack"),
+    ("a", gzip.compress(b"a", mtime=0), "gzip", "unpack"),
     ("a", b"PAR1....", "Parquet", "pandas"),
     ("a.csv", b"1,2,3\n4,5,6\n", "text", "numpy.loadtxt"),
     ("a", b"x y\n1 2\n", "text", "numpy.loadtxt"),
