@@ -309,7 +309,8 @@ class ComputedSource(Source):
         StaleOperandError
             What it is made of has changed meanwhile.
         """
-        plan.run(store, self.checking(progress), self._timeline())
+        with self.naming_changes():
+            plan.run(store, self.checking(progress), self._timeline())
 
     def checking(self, progress: Progress | None) -> Progress:
         """Look, when all has been read, and before results are committed, at what it is made of."""

@@ -1,6 +1,7 @@
 """What an array can be a view of: memory, a function, or (in `_store`) an array on disk."""
 
 import math
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,12 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._pieces import Grid, pieces
 from outcrop.config import memory_budget, piece_limit
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import (
+    ChangedArrayError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+)
 from outcrop.views import View
 
 __all__ = [
@@ -38,6 +44,9 @@ _FUNCTION_BYTES = 16 << 20
 
 _SMALL = 1 << 20
 """Bytes of a copy that does not count to the memory budget."""
+
+_COMMITTING = 1.0
+"""Seconds in which a commit that has begun comes to its end, if the writer lives."""
 
 _LEAST_TILE = 16 << 10
 """Bytes of a tile that is not made smaller for lack of memory."""
@@ -150,6 +159,25 @@ class Source(ABC):
 
     def check_current(self) -> None:
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
+
+    @contextmanager
+    def naming_changes(self) -> Iterator[None]:
+        """Say of what is found changed while it is read that it is stale, where it is.
+
+        Raises
+        ------
+        StaleOperandError
+            This is of an expression, or is one, and what it is made of has changed.
+        """
+        try:
+            yield
+        except ChangedArrayError:
+            # Tiles are in place a moment before the index, by which the change is noticed.
+            end = time.monotonic() + _COMMITTING
+            while time.monotonic() < end:
+                self.check_current()
+                time.sleep(0.005)
+            raise
 
     # Only what is on disk has a life of its own.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from outcrop._sizes import format_bytes
 
-__all__ = ["CHUNKS", "Changes", "Stamp", "changes_of", "files_of", "stamp_of"]
+__all__ = ["CHUNKS", "Changes", "Stamp", "changes_of", "files_of", "stamp_at", "stamp_of"]
 
 CHUNKS = 4096
 """How many files of chunks are looked at, at most, in arrays that other programs made. (Measured:
@@ -94,6 +94,15 @@ def files_of(path: str, format: str | None) -> tuple[str, ...]:
     there = [name for name in _METADATA if os.path.exists(f"{path}/{name}")] or _METADATA[:1]
     own = (_INDEX,) if format == "zarr" else ()
     return tuple(f"{path}/{name}" for name in (*there[:1], *own))
+
+
+def stamp_at(path: str) -> Stamp:
+    """The stamp of what is at a path before it is opened, and it is known what it is."""
+    where = os.path.abspath(path)
+    format = None
+    if os.path.isdir(where):
+        format = "zarr" if os.path.exists(f"{where}/{_INDEX}") else "zarr-foreign"
+    return stamp_of(files_of(where, format))
 
 
 def stamp_of(files: tuple[str, ...], chunks: str | None = None, *, settled: bool = False) -> Stamp:

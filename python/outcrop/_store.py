@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from outcrop._source import Source, assign
 from outcrop._stamps import Stamp, changes_of, files_of, stamp_of
 from outcrop.config import piece_limit
 from outcrop.errors import (
+    ChangedArrayError,
     ClosedArrayError,
     ForkedProcessError,
     OutcropError,
@@ -46,6 +47,9 @@ _log = logging.getLogger("outcrop")
 _BATCH = 1024
 """Boxes handed to one reader. Enough to hide the pause between two, few enough to list."""
 
+
+_PATIENCE = 5.0
+"""Seconds for which a read begins again that finds the array changed, each time anew."""
 
 _MANY = 256
 """Files of chunks that are not looked at again before as much time has passed as that takes."""
@@ -67,6 +71,7 @@ class StoreSource(Source):
         offset: int = 0,
         page: int = 0,
         again: Callable[[], _native.Store] | None = None,
+        seen: Stamp | None = None,
     ) -> None:
         self._store: _native.Store | None = store
         self._process = os.getpid()
@@ -99,6 +104,9 @@ class StoreSource(Source):
         self._writer = 0
         self._again = again
         self._seen = None if again is None else self._stamp(in_chunks=False)
+        if self._seen is not None and seen is not None and len(seen.files) == len(self._seen.files):
+            # What has come between was perhaps not opened.
+            self._seen = seen
         self._now: weakref.ref[_State] | None = None
         self._finalizer = _commit_when_collected(self, store) if self.writable else None
 
@@ -146,6 +154,18 @@ class StoreSource(Source):
 
     def read(self, view: View) -> NDArray[Any]:
         self.renew()
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._read(view)
+            except ChangedArrayError:
+                # The whole view once more, so that it is all of one state.
+                if self._again is None or time.monotonic() > end:
+                    raise
+                self._open_again(self._stamp(in_chunks=False))
+                time.sleep(0.001)
+
+    def _read(self, view: View) -> NDArray[Any]:
         store = self.store
         if view.size == 0:
             return np.empty(view.shape, self.dtype)
@@ -161,13 +181,24 @@ class StoreSource(Source):
         # Reading ahead is worth it, and simple, for views that are one box each; the others
         # read ahead in themselves.
         self.renew()
-        store = self.store
         views = iter(views)
         while batch := list(islice(views, _BATCH)):
-            dense = [view for view in batch if view.is_dense and view.size]
-            boxes = iter(store.reader([view.box for view in dense]))
-            for view in batch:
-                yield view.apply(next(boxes)) if view.is_dense and view.size else self.read(view)
+            while batch:
+                done = 0
+                try:
+                    for elements in self._read_ahead(batch):
+                        done += 1
+                        yield elements
+                except ChangedArrayError:
+                    yield self.read(batch[done])
+                    done += 1
+                batch = batch[done:]
+
+    def _read_ahead(self, views: Sequence[View]) -> Iterator[NDArray[Any]]:
+        dense = [view for view in views if view.is_dense and view.size]
+        boxes = iter(self.store.reader([view.box for view in dense]))
+        for view in views:
+            yield view.apply(next(boxes)) if view.is_dense and view.size else self.read(view)
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         store = self.store
@@ -252,6 +283,10 @@ class StoreSource(Source):
                 return
         elif stamp == self._seen:
             return
+        self._open_again(stamp)
+
+    def _open_again(self, stamp: Stamp | None) -> None:
+        assert self._again is not None
         try:
             store = self._again()
         except OutcropError:
@@ -348,6 +383,7 @@ class _State(StoreSource):
         self.zarr_format, self.dimension_names = live.zarr_format, live.dimension_names
         self.fill_value = live.fill_value
         self.read_only_reason = "it is part of an expression"
+        self._again = None
 
     @property
     def live(self) -> Source:
@@ -405,7 +441,8 @@ class _State(StoreSource):
             )
 
     def read(self, view: View) -> NDArray[Any]:
-        elements = super().read(view)
+        with self.naming_changes():
+            elements = super().read(view)
         self.check_current()
         return elements
 

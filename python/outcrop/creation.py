@@ -24,6 +24,7 @@ from outcrop._external import ExternalSource, is_external
 from outcrop._labels import Labels, checked_labels, labels_of_new
 from outcrop._save import create_store
 from outcrop._source import FunctionSource, MemorySource
+from outcrop._stamps import stamp_at
 from outcrop._store import StoreSource
 from outcrop.array import Array
 from outcrop.config import ensure_configured
@@ -132,6 +133,7 @@ def open(
     if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
     ensure_configured()
+    seen = stamp_at(name) if mode == "r" else None
     if format != "raw":
         if shape is not None or dtype is not None or offset != 0 or order != "C":
             raise InvalidArgumentError(
@@ -154,9 +156,8 @@ def open(
         else:
             store = _native.open(name, mode, format, None, None, 0, "C")
             again = _opening(name, format, None, None, 0, "C")
-        source = StoreSource(
-            store, mode, path=name, page=int(page), again=again if mode == "r" else None
-        )
+        once_more = again if mode == "r" else None
+        source = StoreSource(store, mode, path=name, page=int(page), again=once_more, seen=seen)
         return Array(source)
     if page:
         raise InvalidArgumentError(f"{name}: page= is for TIFF files")
@@ -173,7 +174,8 @@ def open(
     given = (format, extents, kind.str, int(offset), order)
     store = _native.open(name, mode, *given)
     once_more = _opening(name, *given) if mode == "r" else None
-    return Array(StoreSource(store, mode, path=name, offset=int(offset), again=once_more))
+    source = StoreSource(store, mode, path=name, offset=int(offset), again=once_more, seen=seen)
+    return Array(source)
 
 
 def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:

@@ -16,6 +16,7 @@ __all__ = [
     "AxisError",
     "BoxIndexError",
     "BudgetError",
+    "ChangedArrayError",
     "ClosedArrayError",
     "CorruptArrayError",
     "DivisionByZeroError",
@@ -63,6 +64,10 @@ class _OperatingSystemError(OutcropError, OSError):
 
 class CorruptArrayError(_OperatingSystemError):
     """Stored bytes are not what was written: a tile or metadata is damaged, missing or stale."""
+
+
+class ChangedArrayError(CorruptArrayError):
+    """Another program has changed an array since it was opened; opened again, it is sound."""
 
 
 class StorageError(_OperatingSystemError):

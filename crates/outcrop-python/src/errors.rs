@@ -22,6 +22,7 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         Error::Exists { .. } => ("ArrayExistsError", Some(17)),
         Error::Busy { .. } => ("ArrayBusyError", None),
         Error::Corrupt { .. } => ("CorruptArrayError", None),
+        Error::Changed { .. } => ("ChangedArrayError", None),
         Error::Unsupported { .. } => ("UnsupportedError", None),
         Error::NoSpace { .. } => ("StorageFullError", Some(28)),
         Error::Budget { .. } | Error::OutOfMemory { .. } => ("BudgetError", None),

@@ -53,6 +53,15 @@ pub enum Error {
         /// The tile and what is wrong with it, or the same of metadata.
         what: String,
     },
+    /// An array has been changed by another program since it was opened, so that what is stored is not what was
+    /// opened.
+    #[error("{}: the array was {how} by another program since it was opened; open it again", path.display())]
+    Changed {
+        /// The array.
+        path: PathBuf,
+        /// What happened to it.
+        how: &'static str,
+    },
     /// Stored data is sound, but of a kind that this version cannot work with.
     #[error("{}: {what}", path.display())]
     Unsupported {

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,15 @@ def save(
             told = part_of(progress, 0.0, share) if moved else progress
             for source in sources:
                 told = source.checking(told)
-            found.run(
-                stores,
-                told,
-                None if timeline is None else str(timeline),
-                commits=not moved,
-            )
+            with ExitStack() as operands:
+                for source in sources:
+                    operands.enter_context(source.naming_changes())
+                found.run(
+                    stores,
+                    told,
+                    None if timeline is None else str(timeline),
+                    commits=not moved,
+                )
             _native.commit(list(aside.values()))
             for k, i in enumerate(moved):
                 computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")

@@ -288,8 +288,7 @@ impl TiledArray {
                     return Err(self.replaced());
                 }
                 if self.is_changed() {
-                    let what = "the array was changed by another process since it was opened; open it again";
-                    return Err(Error::corrupt(&self.info.path, what));
+                    return Err(Error::Changed { path: self.info.path.clone(), how: "changed" });
                 }
                 stale(
                     "is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it",
@@ -315,7 +314,7 @@ impl TiledArray {
     }
 
     fn replaced(&self) -> Error {
-        Error::corrupt(&self.info.path, "the array was replaced while it was read; open it again")
+        Error::Changed { path: self.info.path.clone(), how: "replaced" }
     }
 
     fn flawed(&self, coords: &[u64], flaw: Flaw) -> Error {

@@ -67,8 +67,7 @@ impl ForeignArray {
             Ok(file) => Ok(Some(file)),
             Err(error) if is_missing(&error) => {
                 if self.is_replaced() {
-                    let what = "the array was replaced while it was read; open it again";
-                    return Err(Error::corrupt(&self.info.path, what).into());
+                    return Err(Error::Changed { path: self.info.path.clone(), how: "replaced" }.into());
                 }
                 if self.decided.as_ref().is_some_and(|decided| decided.has(position)) {
                     return Err(Trouble::Damaged("is missing, although a change lists it".into()));

@@ -1,0 +1,68 @@
+"""A reader beside a busy writer sees the old state or the new one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import outcrop as oc
+
+WRITER = """
+import sys, time
+import numpy as np, outcrop as oc
+path, how, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+end, k = time.monotonic() + seconds, 0
+while time.monotonic() < end:
+    k += 1
+    if how == "changes":
+        with oc.open(path, "r+") as A:
+            A[...] = k
+    else:
+        oc.asarray(np.full((400, 400), float(k))).save(path, tile=50, overwrite=True)
+    print(k, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["changes", "replaces"])
+def test_every_read_is_of_one_state(how: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    oc.asarray(np.zeros((400, 400))).save(path, tile=50)
+    arguments = [sys.executable, "-c", WRITER, str(path), how, "3"]
+    writer = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    held, seen, reads = oc.open(path), set(), 0
+    while writer.poll() is None:
+        for found in (oc.open(path)[...], held[...], held[60:390:7, ::-3]):
+            values = np.unique(found.compute())
+            assert len(values) == 1, values
+            seen.add(values[0])
+            reads += 1
+        blocks = [block for _, block in held.tiles()]
+        assert all(len(np.unique(block)) == 1 for block in blocks)
+    commits = len(writer.stdout.read().split())
+    writer.stdout.close()
+    assert writer.returncode == 0 and commits > 3 and reads > 3
+    assert len(seen) > 1, "the reader has seen one state only"
+
+
+def test_an_expression_is_of_its_state_or_stale(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    oc.asarray(np.zeros((400, 400))).save(path, tile=50)
+    arguments = [sys.executable, "-c", WRITER, str(path), "changes", "3"]
+    writer = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    outcomes = set()
+    while writer.poll() is None:
+        A = oc.open(path)
+        total = A.sum()
+        try:
+            # Elements are whole numbers, and all the same.
+            assert total.compute() % A.size == 0
+            outcomes.add("computed")
+        except oc.StaleOperandError:
+            outcomes.add("stale")
+    assert writer.stdout is not None
+    writer.stdout.close()
+    assert "computed" in outcomes
