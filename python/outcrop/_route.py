@@ -374,13 +374,17 @@ def _is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
 def _times_stored(facts: Mapping[str, Any], tile: Sequence[int], target: _native.Store) -> int:
     """How often tiles of a result are stored that is loaded again, and shares blocks of its file.
 
-    0 where it is stored once, or each of its tiles has blocks of its own.
+    0 where each is stored once, or has blocks of its own.
     """
     pieces = _pieces(tile, target)
-    found = [a for a in facts["arrays"] if a["role"] == "output" and a["bytes_read"]]
-    if pieces is None or not found or not _share_blocks(pieces, target):
+    if pieces is None or not _share_blocks(pieces, target):
         return 0
     nbytes = max(math.prod(target.shape) * np.dtype(target.dtype).itemsize, 1)
+    once = nbytes + 2 * pieces.count * _BLOCK
+    outputs = [a for a in facts["arrays"] if a["role"] == "output"]
+    found = [a for a in outputs if a["bytes_read"] and a["bytes_written"] > once]
+    if not found:
+        return 0
     return max(-(-int(a["bytes_written"]) // nbytes) for a in found) + 1
 
 

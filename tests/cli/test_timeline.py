@@ -270,7 +270,7 @@ def test_failures(few: Path, tmp_path: Path) -> None:
     error: OutcropError = failure(source, picture)
     assert isinstance(error, StorageError)
     assert str(error) == f"{source}: No such file or directory"
-    assert "Is a directory" in str(failure(tmp_path, picture))
+    assert "a directory, not a file" in str(failure(tmp_path, picture))
     for text, message in {
         "": "is empty",
         "[1, 2]": "is not the record of a run",

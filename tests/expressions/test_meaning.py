@@ -340,3 +340,12 @@ def _check(kind: str, pair: Pair, part: int | None) -> None:
 
 def _is_stored(kind: str) -> None:
     assert kind not in ("memory", "own"), "what is in memory is never stale"
+
+
+def test_parts_that_were_read_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    """A chunk of others, in memory for small reads, was taken for a tile of a plan."""
+    x = np.random.default_rng(0).standard_normal((6, 8))
+    oc.asarray(x).save(tmp_path / "x.zarr", codecs="zstd")
+    A = oc.open(tmp_path / "x.zarr")
+    np.testing.assert_array_equal(A[0].compute(), x[0])
+    np.testing.assert_array_equal(np.asarray((A * 2).save(tmp_path / "y.zarr")), x * 2)

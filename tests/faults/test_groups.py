@@ -241,3 +241,19 @@ def test_what_others_wrote_stays_byte_for_byte(tmp_path: Path, version: int) -> 
     replace(array)
     assert '"odd": [NaN, 1e-0400, -Infinity], ' in path.read_text()
     assert array.name in zarr.open_consolidated(root)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_group_in_between_that_nobody_consolidated(tmp_path: Path, zarr_format: int) -> None:
+    """Its array was listed, and the group itself was not, so that nobody could open the whole."""
+    root = tmp_path / "g.zarr"
+    outer = zarr.create_group(root, zarr_format=zarr_format)
+    outer.create_array("x", shape=(3,), dtype="f8")[...] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zarr.consolidate_metadata(root, zarr_format=zarr_format)
+    zarr.open_group(root / "sub", mode="a", zarr_format=zarr_format)
+    oc.asarray(np.full(4, 7.0)).save(root / "sub" / "deep")
+    found = zarr.open_group(root, mode="r")
+    np.testing.assert_array_equal(found["sub/deep"][...], 7)
+    np.testing.assert_array_equal(found["x"][...], 1)

@@ -306,7 +306,8 @@ def test_the_least_budget_is_the_least(
             oc.plan(x)
         named = re.search(r"the least that works is (\d+) bytes", str(again.value))
         assert named
-        assert least * 9 // 10 < int(named[1]) <= least
+        # It is found to a 256th.
+        assert least * 9 // 10 < int(named[1]) <= least * 257 // 256
         path = desk.new()
         with pytest.raises(oc.BudgetError):
             x.save(path)

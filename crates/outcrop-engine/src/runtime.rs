@@ -141,7 +141,11 @@ thread_local! {
 /// Whether the tiles of a program's array lie in memory as those of the store do. A box at an array's edge may be a
 /// tile of both, with rows of another length.
 fn lies_as_stored(array: &crate::program::Array, store: &Arc<dyn Store>) -> bool {
-    array.tile_shape() == store.info().tile.as_slice() && !array.skewed && !store.is_changed_by_others()
+    // Tiles that others have encoded are in memory for small reads, but not given out.
+    store.moves_whole_tiles()
+        && array.tile_shape() == store.info().tile.as_slice()
+        && !array.skewed
+        && !store.is_changed_by_others()
 }
 
 /// What needs memory, and how much of the budget cannot be had for it because of what the user holds.

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from outcrop._files import open_file
+
 __all__ = ["other_format", "other_suffix"]
 
 _START = 512
@@ -135,7 +137,7 @@ def other_format(path: str) -> str | None:
     None where it is no format that only others read, as far as is known.
     """
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             start = file.read(_START)
             other, name = _recognised(start, lambda at: _at(file.fileno(), at), path)
     except OSError:

@@ -98,9 +98,12 @@ impl Group {
             .map(|file| (format!("{}/{file}", self.key), json(file)))
             .into();
         let entries = [(self.key.clone(), json(METADATA_FILE))];
+        let between: Vec<String> =
+            self.key.match_indices('/').map(|(end, _)| self.key[..end].into()).collect();
+        let between_v2: Vec<String> = between.iter().map(|group| format!("{group}/{GROUP_V2}")).collect();
         [
-            (METADATA_FILE, self.v3.as_ref().and_then(|text| renewed(text, &entries))),
-            (CONSOLIDATED_V2, self.v2.as_ref().and_then(|text| renewed_v2(text, &entries_v2))),
+            (METADATA_FILE, self.v3.as_ref().and_then(|text| renewed(text, &entries, &between))),
+            (CONSOLIDATED_V2, self.v2.as_ref().and_then(|text| renewed_v2(text, &entries_v2, &between_v2))),
         ]
     }
 }

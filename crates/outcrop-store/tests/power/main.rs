@@ -7,6 +7,7 @@
 mod medium;
 
 use medium::{Chance, Left, Medium};
+use outcrop_store::format::zarr::Labels;
 use outcrop_store::frame::Budget;
 use outcrop_store::io::Cancel;
 use outcrop_store::io::disk::{Disk, EngineChoice};
@@ -91,9 +92,9 @@ enum Kind {
 
 impl Kind {
     fn format(self) -> NewFormat {
-        let attributes = serde_json::Map::new();
+        let labels = Labels::default();
         match self {
-            Kind::Tiled => NewFormat::Zarr { tile: Some((&TILE[..]).into()), attributes },
+            Kind::Tiled => NewFormat::Zarr { tile: Some((&TILE[..]).into()), labels },
             Kind::Foreign(zarr_format) => NewFormat::Foreign {
                 zarr_format,
                 codecs: if zarr_format == 2 {
@@ -103,7 +104,7 @@ impl Kind {
                 }
                 .into(),
                 tile: Some((&TILE[..]).into()),
-                attributes,
+                labels,
             },
             Kind::Npy => NewFormat::Npy { column_major: false },
         }

@@ -26,14 +26,15 @@ pub fn removed(group_json: &[u8]) -> Option<Vec<u8>> {
     (group_json[member.value.start] == b'{').then(|| without(group_json, &members, member))
 }
 
-/// A group's `zarr.json` with entries of its consolidated metadata renewed; `None` where it has none.
-pub fn renewed(group_json: &[u8], entries: &[Entry]) -> Option<Vec<u8>> {
-    renewed_in(group_json, &[MEMBER, "metadata"], entries)
+/// A group's `zarr.json` with entries of its consolidated metadata renewed; `None` where it has none, or lacks one of
+/// the `groups` between it and the entries, without which nobody could read it.
+pub fn renewed(group_json: &[u8], entries: &[Entry], groups: &[String]) -> Option<Vec<u8>> {
+    renewed_in(group_json, &[MEMBER, "metadata"], entries, groups)
 }
 
 /// The same of a `.zmetadata`.
-pub fn renewed_v2(zmetadata: &[u8], entries: &[Entry]) -> Option<Vec<u8>> {
-    renewed_in(zmetadata, &["metadata"], entries)
+pub fn renewed_v2(zmetadata: &[u8], entries: &[Entry], groups: &[String]) -> Option<Vec<u8>> {
+    renewed_in(zmetadata, &["metadata"], entries, groups)
 }
 
 /// A member of an object, as places in a text.
@@ -44,13 +45,19 @@ struct Member {
     value: Range<usize>,
 }
 
-fn renewed_in(text: &[u8], path: &[&str], entries: &[Entry]) -> Option<Vec<u8>> {
+fn renewed_in(text: &[u8], path: &[&str], entries: &[Entry], groups: &[String]) -> Option<Vec<u8>> {
     let mut text = text.to_vec();
+    let place = |text: &[u8]| -> Option<usize> {
+        path.iter().try_fold(0, |at, name| {
+            Some(members(text, at)?.into_iter().find(|m| m.key == *name)?.value.start)
+        })
+    };
+    let known = members(&text, place(&text)?)?;
+    if !groups.iter().all(|group| known.iter().any(|m| m.key == *group)) {
+        return None;
+    }
     for (key, json) in entries {
-        let mut at = 0;
-        for name in path {
-            at = members(&text, at)?.into_iter().find(|m| m.key == *name)?.value.start;
-        }
+        let at = place(&text)?;
         let members = members(&text, at)?;
         let found = members.iter().find(|m| m.key == *key);
         text = match (found, json) {
@@ -183,12 +190,13 @@ mod tests {
             let entries = [("x".into(), Some(&b"{\"n\": 1}\n"[..])), ("z\"".into(), Some(&b"[]"[..]))];
             let mut wanted = group.clone();
             wanted["consolidated_metadata"]["metadata"] = json!({ "x": { "n": 1 }, "sub/y": {}, "z\"": [] });
-            let renewed = renewed(text.as_bytes(), &entries).unwrap();
+            let renewed = renewed(text.as_bytes(), &entries, &[]).unwrap();
             assert_eq!(parsed(&renewed), wanted);
             let fewer = renewed_in(
                 &renewed,
                 &["consolidated_metadata", "metadata"],
                 &[("sub/y".into(), None), ("x".into(), None), ("z\"".into(), None), ("never".into(), None)],
+                &[],
             );
             wanted["consolidated_metadata"]["metadata"] = json!({});
             assert_eq!(parsed(&fewer.unwrap()), wanted);
@@ -200,9 +208,17 @@ mod tests {
     #[test]
     fn what_is_none_of_ours_stays_byte_for_byte() {
         let text = br#"{"metadata": {"x/.zarray": {"fill_value": NaN}, "y/.zattrs": {"v": -Infinity, "n": 1e-0400}}}"#;
-        let renewed = renewed_v2(text, &[("x/.zarray".into(), Some(b"{}"))]).unwrap();
+        let renewed = renewed_v2(text, &[("x/.zarray".into(), Some(b"{}"))], &[]).unwrap();
         let wanted = br#"{"metadata": {"x/.zarray": {}, "y/.zattrs": {"v": -Infinity, "n": 1e-0400}}}"#;
         assert_eq!(renewed, wanted);
+    }
+
+    #[test]
+    fn what_lacks_a_group_in_between_is_not_renewed() {
+        let group = json!({ "consolidated_metadata": { "metadata": { "a": {}, "a/b/x": {} } } }).to_string();
+        let entries = [("a/b/x".into(), Some(&b"1"[..]))];
+        assert!(renewed(group.as_bytes(), &entries, &["a".into()]).is_some());
+        assert_eq!(renewed(group.as_bytes(), &entries, &["a".into(), "a/b".into()]), None);
     }
 
     #[test]
@@ -219,7 +235,7 @@ mod tests {
             r#"{"consolidated_metadata": }"#,
         ] {
             assert_eq!(removed(text.as_bytes()), None, "{text}");
-            assert_eq!(renewed(text.as_bytes(), &[("x".into(), Some(b"1"))]), None, "{text}");
+            assert_eq!(renewed(text.as_bytes(), &[("x".into(), Some(b"1"))], &[]), None, "{text}");
         }
     }
 
@@ -232,8 +248,8 @@ mod tests {
             text.truncate(text.len() - cut.min(text.len() - 1));
             let at = at % text.len();
             text[at] = byte;
-            let _ = (is_group(&text), removed(&text), renewed(&text, &[("x".into(), None)]));
-            let _ = renewed_v2(&text, &[("x".into(), Some(b"{}"))]);
+            let _ = (is_group(&text), removed(&text), renewed(&text, &[("x".into(), None)], &[]));
+            let _ = renewed_v2(&text, &[("x".into(), Some(b"{}"))], &[]);
         }
     }
 }
