@@ -115,3 +115,41 @@ def test_what_is_done_in_memory_says_so(desk: Any) -> None:
     with pytest.raises(oc.BudgetError, match=r"numpy\.sort is done in memory .* take a slice"):
         np.sort(array)
     assert np.sort(array[:9]).flags.writeable
+
+
+def test_algebra_that_is_our_own() -> None:
+    given = np.random.default_rng(3)
+    a, b, c = given.random((9, 5)), given.random((5, 40)), given.random((40, 3))
+    stack = given.random((4, 3, 5)) - 0.5
+    positive = a.T @ a + np.eye(5)
+    x = oc.asarray(stack)
+    pairs = [
+        (np.linalg.multi_dot([oc.asarray(a), b, c]), np.linalg.multi_dot([a, b, c])),
+        (np.linalg.multi_dot([oc.asarray(a[0]), b, c[:, 0]]), a[0] @ b @ c[:, 0]),
+        (np.linalg.matmul(oc.asarray(a), b), a @ b),
+        (np.linalg.tensordot(oc.asarray(a), b, axes=1), a @ b),
+        (np.linalg.vecdot(x, stack), np.linalg.vecdot(stack, stack)),
+        (np.linalg.matrix_norm(x), np.linalg.matrix_norm(stack)),
+        (np.linalg.cholesky(oc.asarray(positive)), np.linalg.cholesky(positive)),
+        (np.linalg.cholesky(oc.asarray(positive[None])), np.linalg.cholesky(positive[None])),
+        (np.tri(4, 5, 1, like=x), np.tri(4, 5, 1)),
+        (np.eye(4, 5, 1, like=x), np.eye(4, 5, 1)),
+        (np.full((2, 3), 7, like=x), np.full((2, 3), 7)),
+    ]
+    for axis in (None, 0, -1, (0, 2), (2, 1)):
+        for order in (1, 2, np.inf):
+            for kept in (False, True):
+                options: Any = {"axis": axis, "ord": order, "keepdims": kept}
+                ours = np.linalg.vector_norm(x, **options)
+                pairs.append((ours, np.linalg.vector_norm(stack, **options)))
+    for ours, theirs in pairs:
+        assert ours.shape == theirs.shape
+        assert np.allclose(np.asarray(ours), theirs)
+    assert np.array_equiv(x, stack)
+    assert not np.array_equiv(x, stack[:, :2])
+    assert np.can_cast(x, "complex128")
+    assert not np.can_cast(x, "float32")
+    assert np.common_type(x, oc.ones(3, dtype="complex64")) is np.complex128
+    assert np.min_scalar_type(x) == np.float64
+    assert np.shares_memory(x, stack)
+    assert not np.may_share_memory(oc.ones(3), stack)

@@ -47,7 +47,7 @@ OURS = """
     result_type(A)  roll(A, 5)  rollaxis(A, 1)  rot90(A)  round(A)  searchsorted([0.5], A)
     shape(A)  sinc(A)  size(A)  split(A, 2)[0]  squeeze(A)  stack([A, B])  std(A)  sum(A)
     swapaxes(A, 0, 1)  take(A, [3, 1], axis=0)  tensordot(A, A[0], axes=1)  tile(A, 2)  trace(A)
-    transpose(A)  trapezoid(A)  tril(A)  triu(A)  unique(i)  unstack(A[:2])[0]  var(A)  vdot(v, w)
+    transpose(A)  trapezoid(A)  tril(A)  triu(A)  unique(i)  unstack(A[:2])[0]  var(A)  vdot(A, B)
     vsplit(A, 2)[0]  vstack([A, B])  where(A > 0, A, B)  zeros_like(A)
     permute_dims(A)  arange(9, like=A)  array([1, 2], like=A)
     array_equiv(A, B)  asanyarray(A, like=A)
@@ -121,15 +121,13 @@ import numpy.lib.scimath, numpy.lib.stride_tricks
 
 def made(large):
     G = oc.random.default_rng(1)
-    m, n, square, length = (5000, 3000, 4000, 15_000_000) if large else (700, 400, 500, 300_001)
+    m, n, square, length = (4500, 3000, 3000, 14_000_000) if large else (700, 400, 500, 300_001)
     found = {"np": np, "oc": oc, "A": G.random((m, n)), "B": G.random((m, n)),
              "v": G.random(length), "w": G.random(length), "C": G.random((m, n)) + 1j,
              "T": G.random((length // 25, 5, 5)),
-             "i": G.integers(0, 9, length), "u": G.integers(0, 9, 8 * length, dtype="uint8"),
+             "i": oc.arange(length) % 9, "u": G.integers(0, 9, 8 * length, dtype="uint8"),
              "Q": oc.eye(square) + 0.5, "z": G.random(90)}
-    names = list(found)[2:]
-    for name in names:
-        found[name] = found[name].save(name + ".npy", overwrite=True)
+    found["A"] = found["A"].save("A.npy", overwrite=True)
     found["D"] = G.random((m, n)).save("D.npy", overwrite=True)
     found["m"] = found["v"] > 0.5
     np.seterr(all="ignore")
@@ -154,7 +152,7 @@ for call in calls:
     try:
         result = eval("np." + call, names)
         if isinstance(result, oc.Array):
-            result.save("out.npy", overwrite=True)
+            oc.count_nonzero(result).compute()
     except Exception as error:
         how = type(error).__name__ + ": " + str(error)
     result = None
@@ -234,6 +232,8 @@ def test_functions_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
     found = _run(KEEPS, _calls(OURS + NUMPYS + REFUSED), tmp_path, str(BUDGET))
     for call, how, most in found:
         print(f"{most // MIB:5} MiB  {call}  {how}")
+    refusals = ("done", "BudgetError: ", "UnsupportedError: ")
+    assert not [(call, how) for call, how, _ in found if not how.startswith(refusals)]
     assert not [(call, most // MIB) for call, _, most in found if most > BUDGET + 200 * MIB]
 
 
