@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,6 +44,9 @@ _WAITING = 4096
 
 _ATTEMPTS = 8
 """How many times a budget that is named is tried, and what is named then."""
+
+_SECONDS = 2.0
+"""For which budgets are tried: where a plan takes long to make, what is named is a rougher one."""
 
 _MANY_STEPS = 20_000
 """Steps of plans that take so long to make that there are no more of them than must be."""
@@ -108,13 +112,14 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
         forget_frames(error)
     budget, named = memory_budget(), error.needed
     assert named is not None
+    end = time.monotonic() + _SECONDS
     least, too_little = named, budget
     for _ in range(_ATTEMPTS):
         found, needed = _tried(plan, least)
-        if found is not None:
+        if found is not None or time.monotonic() > end:
             break
         too_little, least = least, max(needed, least + least // 64)
-    while found is not None:
+    while found is not None and time.monotonic() < end:
         # Of what is only moved there are no steps.
         count = steps(found)
         if count > _MANY_STEPS or least - too_little <= max(_BLOCK, least // 256 if count else 0):
