@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
-from outcrop._external import ExternalSource, is_external
+from outcrop._conversion import lazy_source
 from outcrop._save import save
 from outcrop._shaping import Shaping
 from outcrop._sizes import format_bytes
@@ -310,8 +310,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         view = self._view.index(key)
         if isinstance(value, Array):
             value._source.check_open()
-        elif is_external(value):
-            value = Array(ExternalSource.of(value))
+        else:
+            lazy = lazy_source(value)
+            value = value if lazy is None else Array(lazy)
         with self._source.changing(whole=view.is_whole):
             if isinstance(value, Array):
                 assign_array(self._source, view, value)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._conversion import elements_of
 from outcrop.array import Array
 from outcrop.creation import asarray, fromfunction
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
@@ -43,7 +44,7 @@ def each(function: Callable[..., Any], *operands: Any, **options: Any) -> Array:
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     if not any(isinstance(x, Node) for x in given):
-        given[0] = argument(np.asarray(given[0]))
+        given[0] = argument(elements_of(given[0]))
     return mapped(OfNumpy(function, tuple(options.items())), given, dtype)
 
 
@@ -125,7 +126,10 @@ def allclose(
 
 def _table(values: Any) -> NDArray[Any]:
     """What every element is looked up in: in memory."""
-    return values.compute() if isinstance(values, Array) else np.array(values)
+    if isinstance(values, Array):
+        return values.compute()
+    # The caller may change what is the caller's.
+    return np.array(elements_of(values))
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
