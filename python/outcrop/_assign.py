@@ -116,9 +116,12 @@ def _part(where: tuple[slice, ...], shape: tuple[int, ...]) -> tuple[slice, ...]
     return tuple(slice(0, 1) if n == 1 else s for s, n in zip(own, shape, strict=True))
 
 
-def copy_into(out: NDArray[Any], source: Source, view: View) -> None:
-    """Read a view into an array of its shape, converting as ``astype`` does."""
-    for where, block in read_pieces(source, view, out.dtype.itemsize):
+def copy_into(out: NDArray[Any], source: Source, view: View, itemsize: int | None = None) -> None:
+    """Read a view into an array of its shape, converting as ``astype`` does.
+
+    An element of it takes `itemsize` bytes, where that is more than lies in the array.
+    """
+    for where, block in read_pieces(source, view, itemsize or out.dtype.itemsize):
         out[where] = block
 
 

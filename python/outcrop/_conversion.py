@@ -159,7 +159,7 @@ def _check_room(x: Any, needed: int) -> None:
     count = f" of {len(x)} elements" if isinstance(x, Sized) else ""
     raise BudgetError(
         f"a {type(x).__name__}{count} takes up to {format_bytes(needed)} as an array in memory, "
-        f"and {format_bytes(max(free, 0))} of the memory budget of {format_bytes(budget)} are free; "
+        f"and {format_bytes(free)} of the memory budget of {format_bytes(budget)} are free; "
         "describe it (oc.arange, oc.fromfunction), assign it part by part to an array on disk "
         "(oc.create), or raise the budget (oc.config(memory=...))",
         needed + budget - free,

@@ -112,6 +112,12 @@ class ExternalSource(StoreSource):
 
     def __init__(self, given: Any) -> None:
         ensure_configured()
+        if any(isinstance(n, float) and math.isnan(n) for n in given.shape):
+            raise InvalidArgumentError(
+                f"a {type(given).__module__.partition('.')[0]} array whose chunks have unknown sizes "
+                f"has the shape {given.shape}; its compute_chunk_sizes() finds them, as Dask's "
+                "arrays need it after a selection by a mask"
+            )
         dtype = check_dtype(given.dtype, swapped=True)
         dtype = np.dtype(dtype.name)
         shape = check_shape(given.shape, dtype)
