@@ -110,7 +110,7 @@ def _nested(x: Any) -> int:
     from outcrop.array import Array
 
     if isinstance(x, np.ndarray):
-        return x.size * max(x.dtype.itemsize, 8)
+        return int(x.size) * max(x.dtype.itemsize, 8)
     if isinstance(x, Array):
         return x.size * max(x.itemsize, 8)
     more = 0 if isinstance(x, list | tuple) else _NESTED
@@ -135,8 +135,9 @@ def _of_array(x: Any) -> int:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
         return 0
-    known = isinstance(dtype, np.dtype) and not dtype.hasobject
-    return math.prod(shape) * (dtype.itemsize if known else _OBJECT)
+    if isinstance(dtype, np.dtype) and not dtype.hasobject:
+        return math.prod(shape) * dtype.itemsize
+    return math.prod(shape) * _OBJECT
 
 
 def check_conversion(x: Any) -> None:

@@ -114,9 +114,8 @@ class ExternalSource(StoreSource):
         ensure_configured()
         if any(isinstance(n, float) and math.isnan(n) for n in given.shape):
             raise InvalidArgumentError(
-                f"a {type(given).__module__.partition('.')[0]} array whose chunks have unknown sizes "
-                f"has the shape {given.shape}; its compute_chunk_sizes() finds them, as Dask's "
-                "arrays need it after a selection by a mask"
+                f"an array of {type(given).__module__} has chunks of unknown sizes, as Dask's have "
+                "after a selection by a mask; x.compute_chunk_sizes() finds them"
             )
         dtype = check_dtype(given.dtype, swapped=True)
         dtype = np.dtype(dtype.name)
