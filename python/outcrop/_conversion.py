@@ -110,7 +110,7 @@ def _nested(x: Any) -> int:
     from outcrop.array import Array
 
     if isinstance(x, np.ndarray):
-        return int(x.size) * max(x.dtype.itemsize, 8)
+        return int(x.size * max(x.dtype.itemsize, 8))
     if isinstance(x, Array):
         return x.size * max(x.itemsize, 8)
     more = 0 if isinstance(x, list | tuple) else _NESTED
