@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._conversion import elements_of
 from outcrop._pieces import Piece, pieces
 from outcrop._source import Source
 from outcrop.config import piece_limit
@@ -26,7 +27,7 @@ def assign_value(target: Source, view: View, value: Any) -> None:
         # What is no array yet takes the target's type at once, as in NumPy's assignment: an
         # integer that does not fit is an error, where an array's elements would wrap around.
         own = isinstance(value, np.generic) or hasattr(value, "__array__")
-        value = np.asarray(value) if own else np.asarray(value, target.dtype)
+        value = elements_of(value, None if own else target.dtype)
     value = np.asarray(value)
     trim = _trim(value.shape, view.shape)
     value = value.reshape(trim)
@@ -115,9 +116,12 @@ def _part(where: tuple[slice, ...], shape: tuple[int, ...]) -> tuple[slice, ...]
     return tuple(slice(0, 1) if n == 1 else s for s, n in zip(own, shape, strict=True))
 
 
-def copy_into(out: NDArray[Any], source: Source, view: View) -> None:
-    """Read a view into an array of its shape, converting as ``astype`` does."""
-    for where, block in read_pieces(source, view, out.dtype.itemsize):
+def copy_into(out: NDArray[Any], source: Source, view: View, itemsize: int | None = None) -> None:
+    """Read a view into an array of its shape, converting as ``astype`` does.
+
+    An element of it takes `itemsize` bytes, where that is more than lies in the array.
+    """
+    for where, block in read_pieces(source, view, itemsize or out.dtype.itemsize):
         out[where] = block
 
 

@@ -21,7 +21,6 @@ __all__ = [
     "check_path",
     "check_shape",
     "check_tile",
-    "unmasked",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -130,19 +129,3 @@ def check_path(path: StrPath) -> str:
     if not found or "\0" in found:
         raise InvalidArgumentError(f"{found!r} is not a path")
     return found
-
-
-def unmasked(x: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements of an array in memory.
-
-    Raises
-    ------
-    UnsupportedError
-        Some are masked: nothing here would leave them out.
-    """
-    if np.ma.is_masked(x):
-        raise UnsupportedError(
-            "masked elements would be taken for others; x.filled(numpy.nan) and NaN-aware "
-            "functions, or where=, leave them out"
-        )
-    return np.asarray(x, dtype)

@@ -112,6 +112,11 @@ class ExternalSource(StoreSource):
 
     def __init__(self, given: Any) -> None:
         ensure_configured()
+        if any(isinstance(n, float) and math.isnan(n) for n in given.shape):
+            raise InvalidArgumentError(
+                f"an array of {type(given).__module__} has chunks of unknown sizes, as Dask's have "
+                "after a selection by a mask; x.compute_chunk_sizes() finds them"
+            )
         dtype = check_dtype(given.dtype, swapped=True)
         dtype = np.dtype(dtype.name)
         shape = check_shape(given.shape, dtype)

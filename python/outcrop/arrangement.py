@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from outcrop._conversion import elements_of
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
@@ -288,7 +289,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     """
     array = _array(x)
     array, along = one_axis(array, axis)
-    counts, extent = np.asarray(repeats), array.shape[along]
+    counts, extent = elements_of(repeats), array.shape[along]
     if counts.dtype.kind not in "biu" or counts.ndim > 1:
         raise InvalidTypeError("repeats must be an integer, or a row of integers")
     if counts.size and int(counts.min()) < 0:

@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
-from outcrop._external import ExternalSource, is_external
+from outcrop._conversion import lazy_source
+from outcrop._room import charge, room
 from outcrop._save import save
 from outcrop._shaping import Shaping
 from outcrop._sizes import format_bytes
@@ -46,6 +47,20 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     method.__qualname__ = f"Array.{function.__name__}"
     method.__doc__ = f"See `numpy.{function.__name__}`, whose arguments it takes; it is lazy."
     return method
+
+
+def _with_length(dtype: np.dtype[Any], target: np.dtype[Any]) -> np.dtype[Any]:
+    """What NumPy makes of ``str`` and ``bytes``: of the length that takes any number of a type."""
+    return np.empty(0, dtype).astype(target).dtype if target.itemsize == 0 else target
+
+
+def _converted_itemsize(dtype: np.dtype[Any], target: np.dtype[Any]) -> int:
+    """Bytes of an element that is converted, with the Python object that it may be."""
+    itemsize = _with_length(dtype, target).itemsize
+    return itemsize + (_OBJECT + dtype.itemsize if target.hasobject else 0)
+
+
+_OBJECT = 32
 
 
 def _is_comparable(value: object) -> bool:
@@ -310,8 +325,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         view = self._view.index(key)
         if isinstance(value, Array):
             value._source.check_open()
-        elif is_external(value):
-            value = Array(ExternalSource.of(value))
+        else:
+            lazy = lazy_source(value)
+            value = value if lazy is None else Array(lazy)
         with self._source.changing(whole=view.is_whole):
             if isinstance(value, Array):
                 assign_array(self._source, view, value)
@@ -373,10 +389,13 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             )
         if target == self.dtype:
             return self.compute()
-        self._check_fits(target)
-        out = np.empty(self.shape, target)
-        copy_into(out, self._source, self._view)
-        self._source.check_current()
+        each = _converted_itemsize(self.dtype, target)
+        self._check_fits(target, each)
+        with room(self.size * each):
+            out = np.empty(self.shape, _with_length(self.dtype, target))
+            copy_into(out, self._source, self._view, each)
+            self._source.check_current()
+        charge(out, self.size * each)
         return out
 
     def tiles(self) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
@@ -400,9 +419,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         self._source.check_open()
         return read_pieces(self._source, self._view, merge=False)
 
-    def _check_fits(self, dtype: np.dtype[Any]) -> None:
+    def _check_fits(self, dtype: np.dtype[Any], each: int | None = None) -> None:
         budget = memory_budget()
-        nbytes = self.size * dtype.itemsize
+        nbytes = self.size * (dtype.itemsize if each is None else each)
         # What is not read in one go comes through a piece beside the result.
         direct = self._view.is_dense and dtype == self.dtype
         if nbytes + (0 if direct else min(piece_limit(), nbytes)) <= budget:

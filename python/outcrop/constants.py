@@ -40,7 +40,12 @@ def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike | None = None) -
         raise InvalidArgumentError("fill_value must be a number")
     kind = check_dtype(value.dtype if dtype is None else dtype)
     same = np.broadcast_to(value.astype(kind), check_shape(shape, kind))
-    return Array(MemorySource(same, owned=True), View.whole(same.shape))
+    source = MemorySource(same, owned=True)
+    source.read_only_reason = (
+        "all of its elements are one number in memory; oc.asarray(A.compute()) can be assigned to, "
+        "and on disk what oc.create makes"
+    )
+    return Array(source, View.whole(same.shape))
 
 
 def zeros(shape: ShapeLike, *, dtype: DTypeLike = np.float64) -> Array:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._conversion import elements_of
 from outcrop._families import array_like
+from outcrop._room import room
 from outcrop._sizes import format_bytes
 from outcrop.array import Array
 from outcrop.config import piece_limit
@@ -28,6 +30,10 @@ from outcrop.statistical import max as max_of
 from outcrop.statistical import min as min_of
 
 __all__ = ["bincount", "histogram", "unique_counts", "unique_values"]
+
+
+_EACH = 64
+"""Bytes for a bin while a block is counted."""
 
 
 def _see(x: Array, see: Callable[[NDArray[Any]], None]) -> None:
@@ -88,6 +94,11 @@ def histogram(
         raise UnsupportedError(
             f"bins={bins!r} needs all elements in memory; say how many, or where"
         )
+    if not isinstance(bins, int | np.integer):
+        bins = bins.compute() if isinstance(bins, Array) and bins.ndim else elements_of(bins)
+        bins = bins if bins.ndim else bins[()]
+    many = int(bins) if np.ndim(bins) == 0 and isinstance(bins, int | np.integer) else np.size(bins)
+    _check_room(many, 2 * np.dtype(np.intp).itemsize)
     x = array_like(a)
     if x.dtype.kind == "c":
         raise UnsupportedError("complex numbers have no order; count their real parts, or np.abs")
@@ -112,7 +123,9 @@ def histogram(
     def see(block: NDArray[Any]) -> None:
         counts[...] += np.histogram(block, bins, ends)[0]
 
-    _see(x, see)
+    # Each block has counts and edges of its own.
+    with room(_EACH * len(edges)):
+        _see(x, see)
     if not density:
         return counts, edges
     with np.errstate(invalid="ignore"):

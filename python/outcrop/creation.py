@@ -17,10 +17,9 @@ from outcrop._checks import (
     check_order,
     check_path,
     check_shape,
-    unmasked,
 )
 from outcrop._codecs import Codecs
-from outcrop._external import ExternalSource, is_external
+from outcrop._conversion import lazy_source, unmasked
 from outcrop._labels import Labels, checked_labels, labels_of_new
 from outcrop._save import create_store
 from outcrop._source import FunctionSource, MemorySource
@@ -376,7 +375,7 @@ def asarray(
         ``shape``, ``dtype`` and slices) is not read now, but by that library, a chunk at a time,
         when it is needed. It must not change meanwhile: that cannot be noticed. Memory that the
         library takes for itself, such as for the tasks of Dask or for caches, does not count to
-        the budget.
+        the budget. A long `range` is described, as by `arange`.
     dtype : dtype_like, optional
         Default: that of `x`, in native byte order.
     copy : bool, optional
@@ -386,7 +385,8 @@ def asarray(
     Returns
     -------
     Array
-        With `layout` ``"memory"``, unless `x` is an `Array` or one of another library.
+        With `layout` ``"memory"``, unless `x` is an `Array`, one of another library, or a long
+        `range`.
 
     Raises
     ------
@@ -394,6 +394,9 @@ def asarray(
         The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
     InvalidArgumentError
         `copy` is False, and a copy is needed.
+    BudgetError
+        NumPy takes more to make an array of a list, or another sequence, than is free of the
+        memory budget.
 
     Examples
     --------
@@ -408,13 +411,14 @@ def asarray(
                 "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
             )
         return x.copy() if copy else x
-    if is_external(x):
+    lazy = lazy_source(x)
+    if lazy is not None:
         if copy is False:
             raise InvalidArgumentError(
                 f"Unable to avoid copy while creating an array as requested: {type(x).__name__} is "
-                "an array of another library, whose elements are copied as they are read"
+                "no array in memory, and its elements are copied as they are read"
             )
-        found = Array(ExternalSource.of(x))
+        found = Array(lazy)
         found = found if kind is None or kind == found.dtype else found.astype(kind)
         return found.copy() if copy else found
     array = unmasked(x, kind)

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._conversion import elements_of
+from outcrop._sizes import format_bytes
 from outcrop.array import Array
+from outcrop.config import piece_limit
 from outcrop.creation import asarray, fromfunction
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.arrays import argument, mapped
 from outcrop.expressions.functions import OfNumpy
 from outcrop.expressions.nodes import Node
@@ -43,7 +46,7 @@ def each(function: Callable[..., Any], *operands: Any, **options: Any) -> Array:
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     if not any(isinstance(x, Node) for x in given):
-        given[0] = argument(np.asarray(given[0]))
+        given[0] = argument(elements_of(given[0]))
     return mapped(OfNumpy(function, tuple(options.items())), given, dtype)
 
 
@@ -125,18 +128,58 @@ def allclose(
 
 def _table(values: Any) -> NDArray[Any]:
     """What every element is looked up in: in memory."""
-    return values.compute() if isinstance(values, Array) else np.array(values)
+    size = values.nbytes if isinstance(values, Array) else getattr(values, "nbytes", 0)
+    _check_room(size)
+    # The caller may change what is the caller's.
+    found = values.compute() if isinstance(values, Array) else np.array(elements_of(values))
+    _check_room(found.nbytes)
+    return found
+
+
+def _check_room(nbytes: int) -> None:
+    if nbytes > piece_limit():
+        raise BudgetError(
+            f"what every element is looked up in takes {format_bytes(nbytes)}, and at most "
+            f"{format_bytes(piece_limit())} of the memory budget are for that: every thread works "
+            "with it; look up in parts, or raise the budget (oc.config(memory=...))",
+            nbytes * 8,
+        )
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     """Whether elements are among those of `x2`, which is brought to memory, as `numpy.isin` says.
+
+    Raises
+    ------
+    BudgetError
+        Those of `x2` take more than an eighth of the memory budget.
 
     Examples
     --------
     >>> oc.isin(oc.arange(5), [1, 3]).compute()
     array([False,  True, False,  True, False])
     """
-    return each(np.isin, x1, test_elements=_table(x2), invert=bool(invert))
+    table, inverted = _table(x2), bool(invert)
+    kind = x1.dtype if isinstance(x1, Array | np.ndarray) else np.dtype(object)
+    if table.size < _MANY or not {kind.kind, table.dtype.kind} <= set("biufc"):
+        return each(np.isin, x1, test_elements=table, invert=inverted)
+    # Sorted once, and not with the elements of every tile.
+    table = np.unique(table.astype(np.promote_types(kind, table.dtype), copy=False))
+    _check_room(table.nbytes)
+    return each(_is_in, x1, table=table, invert=inverted)
+
+
+_MANY = 64
+"""So many elements are rather found in a sorted table."""
+
+
+def _is_in(values: NDArray[Any], *, table: NDArray[Any], invert: bool) -> Any:
+    places = np.searchsorted(table, values)
+    found = table[np.minimum(places, table.size - 1, out=places)] == values
+    return np.logical_not(found, out=found) if invert else found
+
+
+_is_in.__name__ = "isin"
 
 
 def _places(values: NDArray[Any], *, table: NDArray[Any], side: Any, sorter: Any) -> Any:
@@ -160,6 +203,11 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
     sorter : array_like, optional
         Indices in whose order `x1` ascends.
 
+    Raises
+    ------
+    BudgetError
+        `x1` takes more than an eighth of the memory budget.
+
     Examples
     --------
     >>> oc.searchsorted([1, 3, 5], oc.asarray([0, 3, 9])).compute()
@@ -172,6 +220,11 @@ def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None)
 def digitize(x: Any, bins: Any, /, right: bool = False) -> Array:
     """Tell in which interval elements lie, as `numpy.digitize` does; `bins` are brought to memory.
 
+    Raises
+    ------
+    BudgetError
+        The bins take more than an eighth of the memory budget.
+
     Examples
     --------
     >>> oc.digitize(oc.asarray([0.2, 6.4, 3.0]), [0, 1, 2.5, 4]).compute()
@@ -180,10 +233,21 @@ def digitize(x: Any, bins: Any, /, right: bool = False) -> Array:
     return each(np.digitize, x, bins=_table(bins), right=bool(right))
 
 
+def _wide(table: NDArray[Any]) -> NDArray[Any]:
+    return (
+        table.astype(np.promote_types(table.dtype, float)) if table.dtype.kind in "biuf" else table
+    )
+
+
 def interp(
     x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None
 ) -> Array:
     """Interpolate between points, which are brought to memory, as `numpy.interp` does.
+
+    Raises
+    ------
+    BudgetError
+        The points take more than an eighth of the memory budget.
 
     Examples
     --------
@@ -191,6 +255,9 @@ def interp(
     array([ 5., 15., 20.])
     """
     points = {"xp": _table(xp), "fp": _table(fp)}
+    # NumPy would convert them again for every tile.
+    points = {key: _wide(table) for key, table in points.items()}
+    _check_room(sum(table.nbytes for table in points.values()))
     return each(np.interp, x, **points, left=left, right=right, period=period)
 
 

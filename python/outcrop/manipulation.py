@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop._conversion import elements_of
 from outcrop.array import Array
 from outcrop.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
@@ -59,7 +60,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     dtype = np.result_type(*kinds)
     # Numbers that do not fit are refused here, and not when elements are chosen.
     mask, *values = (
-        a if isinstance(a, Node) else argument(np.asarray(a, kind))
+        a if isinstance(a, Node) else argument(elements_of(a, kind))
         for a, kind in zip(given, (None, dtype, dtype), strict=True)
     )
     return array_of(Map.of(Choose(), [mask, *values], dtype))

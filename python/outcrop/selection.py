@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from outcrop._conversion import elements_of
 from outcrop.arrangement import moveaxis
 from outcrop.array import Array
 from outcrop.creation import asarray
@@ -51,7 +52,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """
     array = _array(x)
     array, along = one_axis(array, axis)
-    given = indices if isinstance(indices, Array) else np.asarray(indices)
+    given = indices if isinstance(indices, Array) else elements_of(indices)
     if given.size and given.dtype.kind not in "iu":
         raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
     whole = given.reshape(-1) if given.size else np.empty(0, np.int64)
@@ -83,7 +84,7 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
     """
     array = _array(a)
     array, along = one_axis(array, axis)
-    given = condition if isinstance(condition, Array) else np.asarray(condition)
+    given = condition if isinstance(condition, Array) else elements_of(condition)
     if given.ndim != 1:
         raise InvalidArgumentError("condition must be a 1-d array")
     found = wrapped(places_of(given)[0], along, array.shape[along])
@@ -99,7 +100,7 @@ def extract(condition: Any, arr: Any, /) -> Array:
     >>> oc.extract(A % 3 == 0, A).compute()
     array([0, 3])
     """
-    given = condition if isinstance(condition, Array) else np.asarray(condition)
+    given = condition if isinstance(condition, Array) else elements_of(condition)
     return compress(given.reshape(-1), arr)
 
 

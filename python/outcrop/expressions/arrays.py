@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._checks import check_dtype, unmasked
-from outcrop._external import ExternalSource, is_external
+from outcrop._checks import check_dtype
+from outcrop._conversion import elements_of, lazy_source, unmasked
 from outcrop._lazy import Computation, ComputedSource, Operand, Progress, Target
 from outcrop._operation import scope
 from outcrop._source import ConjugateSource, MemorySource, Source
@@ -230,8 +230,9 @@ def argument(x: Any) -> Any:
         return node_of(x)
     if type(x) in (int, float, complex):
         return x
-    if is_external(x):
-        return node_of(Array(ExternalSource.of(x)))
+    lazy = lazy_source(x)
+    if lazy is not None:
+        return node_of(Array(lazy))
     array = unmasked(x)
     if array.dtype.kind not in "biufc":
         raise InvalidTypeError(f"elements of type {array.dtype} do not take part in expressions")
@@ -310,7 +311,7 @@ def _part(
         return array_of(Map.of(Apply(ufunc, output, options), arguments, dtype))
     # What NumPy leaves as it was is zero, where there was nothing.
     other = argument(np.zeros((), dtype) if out is None else out)
-    mask = argument(np.asarray(where) if not isinstance(where, Array) else where)
+    mask = argument(elements_of(where) if not isinstance(where, Array) else where)
     if mask.dtype != np.bool_:
         raise InvalidTypeError(f"where= must be of booleans, not of {mask.dtype}")
     function = ApplyWhere(ufunc, output, options)

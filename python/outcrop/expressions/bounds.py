@@ -6,11 +6,13 @@ generous one, that `tests/memory/test_every_function.py` measures. What has no b
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from outcrop._conversion import bytes_to_convert
 
 __all__ = ["BOUNDS", "BY_SHAPE", "Call"]
 
@@ -32,7 +34,8 @@ class Call:
     @property
     def wide(self) -> int:
         """Bytes of all arrays, in the types that NumPy computes in."""
-        return sum(_wide(x) for x in self.arrays)
+        least = max([8, *(_ELEMENT.get(x.dtype.kind, 0) for x in self.arrays)])
+        return sum(x.size * max(x.dtype.itemsize, least) for x in self.arrays)
 
     @property
     def broadcast(self) -> int:
@@ -40,17 +43,43 @@ class Call:
         return _COMPLEX * math.prod(_broadcast([x.shape for x in self.arrays]))
 
 
+_ELEMENT = {"O": 56, "S": 64, "U": 256, "V": 64}
+"""Bytes for an element of any array, where one of them has other elements than numbers."""
+
+
 def _arrays(values: Any) -> Iterator[NDArray[Any]]:
     for value in values:
         if isinstance(value, np.ndarray | np.generic):
             yield np.asarray(value)
         elif isinstance(value, list | tuple):
-            if value and all(isinstance(x, int | float | complex) for x in value):
-                yield np.broadcast_to(np.empty((), complex), (len(value),))
+            kinds = set(map(type, value))
+            if value and all(issubclass(kind, int | float | complex) for kind in kinds):
+                yield _of(len(value), _is_beyond(value, kinds))
+            elif value and kinds <= {str, bytes}:
+                yield _of(len(value) * -(-max(map(len, value)) // 64), "U1")
             else:
                 yield from _arrays(value)
         elif isinstance(value, Mapping):
             yield from _arrays(value.values())
+        elif not isinstance(value, str | bytes):
+            # A sequence of another kind, or what makes an array of itself.
+            nbytes = bytes_to_convert(value)
+            if nbytes:
+                yield _of(
+                    max(len(value) if isinstance(value, Sized) else 0, -(-nbytes // _COMPLEX))
+                )
+            elif isinstance(value, Sequence):
+                yield np.asarray(value)
+
+
+def _of(count: int, dtype: Any = complex) -> NDArray[Any]:
+    return np.broadcast_to(np.zeros((), dtype), (count,))
+
+
+def _is_beyond(values: Sequence[Any], kinds: set[type]) -> Any:
+    """The type of Python numbers: objects, where an integer is too large for any other."""
+    beyond = int in kinds and any(type(x) is int and not -(2**63) <= x < 2**64 for x in values)
+    return object if beyond else complex
 
 
 def _wide(x: NDArray[Any]) -> int:

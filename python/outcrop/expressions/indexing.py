@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop._conversion import elements_of
 from outcrop._lazy import ComputedSource
 from outcrop._pieces import pieces
 from outcrop._sizes import format_bytes
@@ -78,7 +79,7 @@ def selected(array: Array, key: Any) -> Array:
 
 def _mask_axes(item: Any) -> int:
     """How many axes a mask has; 0 of anything else."""
-    given = item if isinstance(item, Array) else np.asarray(item)
+    given = item if isinstance(item, Array) else elements_of(item)
     return given.ndim if given.dtype == np.bool_ else 0
 
 
@@ -150,7 +151,7 @@ def _by_axis(array: Array, axis: int, item: Any) -> list[Integers]:
     count = _mask_axes(item)
     if not count:
         return [wrapped(item, axis, array.shape[axis])]
-    mask = item if isinstance(item, Array) else np.asarray(item)
+    mask = item if isinstance(item, Array) else elements_of(item)
     extents = array.shape[axis : axis + count]
     for i, (n, m) in enumerate(zip(extents, mask.shape, strict=True)):
         if n != m:
@@ -165,7 +166,7 @@ def _by_axis(array: Array, axis: int, item: Any) -> list[Integers]:
 
 def wrapped(indices: Any, axis: int, extent: int) -> Integers:
     """Indices as NumPy takes them: the negative ones count from the end."""
-    given = np.asarray(indices) if not isinstance(indices, Array) else _loaded(indices)
+    given = elements_of(indices) if not isinstance(indices, Array) else _loaded(indices)
     if given.size == 0 and not isinstance(indices, np.ndarray | Array):
         given = given.astype(np.int64)
     if given.dtype.kind not in "iu":
@@ -238,7 +239,7 @@ def _choice(array: Array, key: Any) -> _Choice:
             "assignment to arrays along several axes at once is not supported in this version"
         )
     (at,) = found
-    given = items[at] if isinstance(items[at], Array) else np.asarray(items[at])
+    given = items[at] if isinstance(items[at], Array) else elements_of(items[at])
     is_mask = given.dtype == np.bool_
     if is_mask and given.ndim != 1:
         raise UnsupportedError(
@@ -289,7 +290,7 @@ def assign(array: Array, key: Any, value: Any) -> None:
     if isinstance(value, Array):
         value = _apart(value, target)
     else:
-        value = np.asarray(value, None if hasattr(value, "__array__") else array.dtype)
+        value = elements_of(value, None if hasattr(value, "__array__") else array.dtype)
     mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if isinstance(mask, np.ndarray | Array) and mask.ndim > 1 and mask.dtype == np.bool_:
         _assign_where(array, _apart(mask, target) if isinstance(mask, Array) else mask, value)

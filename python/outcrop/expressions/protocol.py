@@ -4,12 +4,14 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from outcrop import _native
+from outcrop._conversion import bytes_to_convert, lazy_source
+from outcrop._room import Room
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource, keep_apart
 from outcrop.array import Array
@@ -191,20 +193,47 @@ _CHANGING = frozenset({np.fill_diagonal, np.place, np.put, np.put_along_axis, np
 
 def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What NumPy makes of the elements, brought to memory where all that it takes fits there."""
-    name, options = f"{which.__module__}.{which.__name__}", dict(kwargs)
-    _check_bound(which, name, args, options)
-    if name in BY_SHAPE:
-        return which(*map(_hollow, args), **{key: _hollow(x) for key, x in options.items()})
+    name = f"{which.__module__}.{which.__name__}"
+    given = [_taken(x) for x in args]
+    options = {key: x if key == "out" else _taken(x) for key, x in kwargs.items()}
+    room = _room_for(which, name, given, options)
+    read: list[NDArray[Any]] = []
+    there: list[Any] = [*args, *kwargs.values()]
+    result = None
+    try:
+        if name in BY_SHAPE:
+            room.take(())
+            result = which(*map(_hollow, given), **{key: _hollow(x) for key, x in options.items()})
+        else:
+            result = _made(which, name, given, options, room, (read, there))
+        return result
+    finally:
+        room.close(result, there)
+
+
+def _made(
+    which: Callable[..., Any],
+    name: str,
+    args: Sequence[Any],
+    options: dict[str, Any],
+    room: Room,
+    seen: tuple[list[NDArray[Any]], list[Any]],
+) -> Any:
+    """What NumPy makes of the elements.
+
+    To `seen` is added what came to memory for it, and what was there before.
+    """
     out = options.pop("out", None)
     held: NDArray[Any] | None = None
     try:
-        loaded = [_guarded(x) for x in args]
-        options = {key: _guarded(value) for key, value in options.items()}
+        loaded = [_guarded(x, *seen) for x in args]
+        options = {key: _guarded(value, *seen) for key, value in options.items()}
         if isinstance(out, Array):
             out._source.check_writable()
             options["out"] = held = out.compute()
         elif out is not None:
             options["out"] = out
+        room.take(seen[0])
     except BudgetError as error:
         raise BudgetError(
             f"{name} is done in memory in this version, and {error}", error.needed
@@ -228,10 +257,10 @@ def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return result
 
 
-def _check_bound(
+def _room_for(
     which: Callable[..., Any], name: str, args: Sequence[Any], options: Mapping[str, Any]
-) -> None:
-    """Raise where what NumPy takes is not known, or is more than what is free of the budget."""
+) -> Room:
+    """Room for what NumPy takes. Raise where that is not known, or is not free of the budget."""
     bound = BOUNDS.get(name)
     if bound is None:
         raise UnsupportedError(
@@ -241,24 +270,35 @@ def _check_bound(
     # Where the arguments do not fit the function, NumPy says so best.
     given = _bound_arguments(which, args, options)
     arguments = {key: _hollow(value) for key, value in given.items()}
-    try:
-        work = bound(Call(arguments))
-    except (TypeError, ValueError, IndexError) as error:
-        raise InvalidArgumentError(f"{name}: {error}") from None
     read = 0 if name in BY_SHAPE else sum(_bytes_read(x) for x in given.values())
     ensure_configured()
     state = _native.status()
-    if work + read <= state["memory"] - state["used"]:
-        return
+    work: Any = 0
+    # What bounds ask of sequences, NumPy tells of the arrays that it makes of them.
+    if read <= state["memory"]:
+        try:
+            work = bound(Call(arguments))
+        except (TypeError, ValueError, IndexError) as error:
+            raise InvalidArgumentError(f"{name}: {error}") from None
+    if work + read <= state["memory"]:
+        try:
+            return Room(int(work), read)
+        except BudgetError:
+            # Here it is said what takes so much.
+            state = _native.status()
     what = "an amount that is not known beforehand"
     needed = None
     if math.isfinite(work):
         needed = int(work) + read + state["used"]
         what = f"up to {format_bytes(int(work) + read)}"
     used = f", of which {format_bytes(state['used'])} are in use" if state["used"] else ""
+    return _refuse(name, what, used, state["memory"], needed)
+
+
+def _refuse(name: str, what: str, used: str, budget: int, needed: int | None) -> NoReturn:
     raise BudgetError(
         f"{name} is done in memory in this version, and takes {what} with its result; the memory "
-        f"budget is {format_bytes(state['memory'])}{used}; take a slice ({name} of A[...]), raise "
+        f"budget is {format_bytes(budget)}{used}; take a slice ({name} of A[...]), raise "
         f"the budget (oc.config(memory=...)), or pass A.compute(), which only the elements limit",
         needed,
     )
@@ -280,41 +320,74 @@ def _bound_arguments(
 
 
 def _bytes_read(x: Any) -> int:
-    """How much comes to memory."""
-    if isinstance(x, list | tuple):
+    """How much comes to memory, and what NumPy takes to make arrays of what is none."""
+    if isinstance(x, Array):
+        return 0 if x._source.borrow(x._view) is not None else x.nbytes
+    if isinstance(x, list | tuple) and not _has_only_numbers(x):
         return sum(map(_bytes_read, x))
     if isinstance(x, Mapping):
         return sum(map(_bytes_read, x.values()))
-    if not isinstance(x, Array) or x._source.borrow(x._view) is not None:
-        return 0
-    return x.nbytes
+    return bytes_to_convert(x)
 
 
-def _hollow(x: Any) -> Any:
-    """In place of an array, one of its shape and type with a single element."""
+def _has_only_numbers(x: Sequence[Any]) -> bool:
+    """Whether there is nothing to look for in a list, which may be long."""
+    return set(map(type, x)) <= _NUMBERS
+
+
+_NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+
+
+def _each(change: Callable[[Any], Any], x: Any) -> Any:
+    """With every item of a list changed; the same list where none was."""
     if isinstance(x, list | tuple):
-        return type(x)(_hollow(item) for item in x)
+        if _has_only_numbers(x):
+            return x
+        items = [change(item) for item in x]
+        if all(new is old for new, old in zip(items, x, strict=True)):
+            return x
+        return items if isinstance(x, list) else tuple(items)
     if isinstance(x, Mapping):
-        return {key: _hollow(value) for key, value in x.items()}
-    return np.broadcast_to(np.empty((), x.dtype), x.shape) if isinstance(x, Array) else x
-
-
-def _loaded(x: Any) -> Any:
-    if isinstance(x, Array):
-        return np.asarray(x)
-    if isinstance(x, list | tuple):
-        return type(x)(_loaded(item) for item in x)
+        return {key: change(value) for key, value in x.items()}
     return x
 
 
-def _guarded(x: Any) -> Any:
-    """The elements in memory; what would be lost when written there cannot be written."""
-    if isinstance(x, list | tuple):
-        return type(x)(_guarded(item) for item in x)
+_FEW = 64
+
+
+def _taken(x: Any) -> Any:
+    """What is read a tile at a time, as an `Array`."""
+    lazy = None if isinstance(x, Array) else lazy_source(x)
+    return _each(_taken, x) if lazy is None else Array(lazy)
+
+
+def _hollow(x: Any) -> Any:
+    """In place of an array, one of its shape and type with a single element.
+
+    A few integers say how much is wanted, as numbers do: they stay as they are.
+    """
     if not isinstance(x, Array):
-        return x
+        return _each(_hollow, x)
+    if x.dtype.kind in "iu" and x.ndim < 2 and x.size <= _FEW:
+        return np.asarray(x)
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+
+
+def _loaded(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, Array) else _each(_loaded, x)
+
+
+def _guarded(x: Any, read: list[NDArray[Any]], there: list[Any]) -> Any:
+    """The elements in memory; what would be lost when written there cannot be written.
+
+    What was not there before is added to `read`, and the rest to `there`.
+    """
+    if not isinstance(x, Array):
+        return _each(lambda item: _guarded(item, read, there), x)
     values = np.asarray(x)
-    if not x.writable or x._source.borrow(x._view) is None:
+    borrowed = x._source.borrow(x._view) is not None
+    (there if borrowed else read).append(values)
+    if not x.writable or not borrowed:
         values = values.view()
         values.flags.writeable = False
     return values

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop._conversion import elements_of
 from outcrop._source import MemorySource
 from outcrop.array import Array
 from outcrop.errors import (
@@ -151,7 +152,7 @@ def mask_of(where: Any, node: Node) -> Node | None:
     """The elements of a node that count, as ``where=`` says; None for all."""
     if where is True:
         return None
-    mask: Node = node_of(where) if isinstance(where, Array) else argument(np.asarray(where))
+    mask: Node = node_of(where) if isinstance(where, Array) else argument(elements_of(where))
     if mask.dtype != np.bool_:
         raise InvalidTypeError(f"where= must be of booleans, not of {mask.dtype}")
     try:

@@ -78,6 +78,9 @@ _OTHERS = (
         "save each array to a .npy file, or use numpy.savez for what fits in memory",
     ),
     _Other("MATLAB", (".mat",), (b"MATLAB ",), "scipy.io.loadmat({path!r}) reads it"),
+    _Other("NIfTI", (".nii", ".nii.gz"), (), "nibabel.load({path!r}).dataobj reads it"),
+    _Other("PyTorch", (".pt", ".pth"), (), "torch.load reads it, if you trust it"),
+    _Other("safetensors", (".safetensors",), (), "safetensors.safe_open reads it"),
     _Other("FITS", (".fits", ".fit", ".fts"), (b"SIMPLE  =",), "astropy.io.fits reads it"),
     _Other("PNG", (".png",), (b"\x89PNG\r\n\x1a\n",), _IMAGE, "save it as .ppm, .pgm or .tif"),
     _Other("JPEG", (".jpg", ".jpeg"), (b"\xff\xd8\xff",), _IMAGE, "save it as .ppm, .pgm or .tif"),
@@ -118,13 +121,19 @@ _BY_SUFFIX = {suffix: other for other in _OTHERS for suffix in other.suffixes}
 _BY_NAME = {other.name: other for other in _OTHERS}
 
 
+def _suffix(path: str) -> str:
+    """The suffix of a path, or the last two where those together stand for a format."""
+    two = "".join(PurePath(path).suffixes[-2:]).lower()
+    return two if two in _BY_SUFFIX else PurePath(path).suffix.lower()
+
+
 def other_suffix(path: str) -> str | None:
     """What is wrong with a path as the name of a result, and what can be done.
 
     None where the suffix is not that of a format that only others write.
     """
-    suffix = PurePath(path).suffix
-    other = _BY_SUFFIX.get(suffix.lower())
+    suffix = _suffix(path)
+    other = _BY_SUFFIX.get(suffix)
     if other is None:
         return None
     advice = f"; {other.writing}" if other.writing else ""
