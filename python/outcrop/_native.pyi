@@ -221,12 +221,22 @@ class Draft:
     def temporary(
         self, name: str, dtype: str, shape: Sequence[int], tile: Sequence[int]
     ) -> tuple[int, int]: ...
-    def kernel(self, kind: int, rate: float) -> int: ...
-    def tape(self, tape: TapeDraft, room: tuple[int, int]) -> int: ...
+    # Kernels, by their numbers: whose steps Python does, a tape, or a compiled function.
+    def kernel(self, name: str, rate: float) -> int: ...
+    def tape(self, name: str, rate: float, tape: TapeDraft, room: tuple[int, int]) -> int: ...
+    def native(
+        self,
+        name: str,
+        rate: float,
+        address: int,  # of a function as outcrop_ops::native::Function
+        arguments: int,
+        kept: object,
+    ) -> int: ...
     def check(
         self,
         steps: int,
         operands: int,
+        arguments: int,
         kinds: Sequence[Sequence[int]],  # the arrays that each kind of step has tiles of
     ) -> None: ...
     def steps(
@@ -234,11 +244,10 @@ class Draft:
         kernels: NDArray[np.uint16],
         counts: NDArray[np.uint16],  # of operands
         work: NDArray[np.float64],
-        tapes: NDArray[np.int32],  # -1 where Python does it
         operands: NDArray[np.uint32],  # tile << 2 | access (0 read, 1 write, 2 update)
-        # Of those with a tape: the first index and the one after the last of each cut line, and
-        # which of the operands its tiles are.
-        ranges: NDArray[np.uint64],
+        # Of tapes, which part of each cut line; of compiled functions, their arguments.
+        numbers: NDArray[np.uint64],
+        # Of tapes, which of the operands their tiles are.
         places: NDArray[np.uint16],
     ) -> None: ...
 
@@ -252,7 +261,7 @@ class TapeDraft:
     def __init__(
         self,
         extents: Sequence[int],  # of lines
-        cut: Sequence[int],
+        cut: Sequence[tuple[int, int]],  # the line, and how many indices a part has
         strips: tuple[int, int] | None,  # the line, and how many indices each has
     ) -> None: ...
     # Each gives the value's number. `lines` are those of its axes.

@@ -1,18 +1,19 @@
 //! What the engine itself costs: steps that do nothing. Prints one JSON object a line.
 
-use outcrop_engine::execute::{Crew, Kernels, Tile, Work, run};
-use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role};
+use outcrop_engine::execute::{Crew, Work, run};
+use outcrop_engine::program::{Cost, Declaration, Kernel, Operand, Program, Role, Running};
 use outcrop_engine::report::peak_rss;
 use outcrop_engine::{Runtime, Settings, Unwatched, schedule};
-use outcrop_store::io::{Cancel, EngineChoice};
+use outcrop_store::io::EngineChoice;
 use outcrop_store::{DType, Dims, Result, TileGrid};
+use std::sync::Arc;
 use std::time::Instant;
 
 struct Nothing;
 
-impl Kernels for Nothing {
+impl Kernel for Nothing {
     // SAFETY: nothing is asked of the caller: no tile is touched.
-    unsafe fn run(&self, _: usize, _: u16, _: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
+    unsafe fn run(&self, _: Running<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -20,7 +21,7 @@ impl Kernels for Nothing {
 /// The steps of a product of `n` x `n` x `n` tiles of one block each.
 fn product(n: u64) -> Program {
     let mut program = Program::new("empty");
-    let kernel = program.kernel("nothing", 1e12);
+    let kernel = program.kernel("nothing", 1e12, Arc::new(Nothing));
     let mut array = |name: &str| {
         let grid = TileGrid::new(&[n * 16, n * 32], &[16, 32]).expect("a grid");
         let what = Declaration {
@@ -42,9 +43,9 @@ fn product(n: u64) -> Program {
     let (a, b, c) = (array("A"), array("B"), array("C"));
     for i in 0..n {
         for j in 0..n {
-            program.step(kernel, &[Operand::write(program.at(a, i, j))], 1.0);
-            program.step(kernel, &[Operand::write(program.at(b, i, j))], 1.0);
-            program.step(kernel, &[Operand::write(program.at(c, i, j))], 1.0);
+            program.step(kernel, &[Operand::write(program.at(a, i, j))], &[], 1.0);
+            program.step(kernel, &[Operand::write(program.at(b, i, j))], &[], 1.0);
+            program.step(kernel, &[Operand::write(program.at(c, i, j))], &[], 1.0);
         }
     }
     for i in 0..n {
@@ -55,7 +56,7 @@ fn product(n: u64) -> Program {
                     Operand::read(program.at(a, i, k)),
                     Operand::read(program.at(b, k, j)),
                 ];
-                program.step(kernel, &operands, 1.0);
+                program.step(kernel, &operands, &[], 1.0);
             }
         }
     }
@@ -83,8 +84,7 @@ fn main() -> Result<()> {
     let capacity = 30_000 * 4096;
     let scheduled = schedule::best(&program, capacity, &[], &mut Unwatched)?;
     let stores = vec![None; program.arrays().len()];
-    let work =
-        Work { program: &program, schedule: &scheduled, stores: &stores, kernels: &Nothing, commits: true };
+    let work = Work { program: &program, schedule: &scheduled, stores: &stores, caller: &(), commits: true };
     let crew = Crew {
         threads,
         loaders: 1,

@@ -1,8 +1,8 @@
 //! The best of several programs for one job, scheduled for the memory there is.
 
-use crate::execute::{self, Crew, Kernels, Timeline, Work};
+use crate::execute::{self, Crew, Timeline, Work};
 use crate::predict::{Prediction, Speeds, predict};
-use crate::program::{OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
+use crate::program::{ARGUMENT_BYTES, Caller, OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
 use crate::runtime::{Runtime, beside_arrays};
 use crate::schedule::{self, EVENT_BYTES, Schedule};
@@ -85,7 +85,7 @@ impl Plan {
         &self,
         runtime: &Runtime,
         stores: &[Option<Arc<dyn Store>>],
-        kernels: &dyn Kernels,
+        caller: &dyn Caller,
         commits: bool,
         timeline: Option<&Timeline>,
         watch: &mut dyn Watch,
@@ -99,7 +99,7 @@ impl Plan {
             None
         };
         let Plan { program, schedule, crew, .. } = fresh.as_ref().unwrap_or(self);
-        execute::run(runtime, &Work { program, schedule, stores, kernels, commits }, *crew, timeline, watch)
+        execute::run(runtime, &Work { program, schedule, stores, caller, commits }, *crew, timeline, watch)
     }
 }
 
@@ -187,7 +187,7 @@ pub fn capacity(
 ) -> Result<usize> {
     let steps = usize::try_from(steps).unwrap_or(usize::MAX);
     if steps > SHORT {
-        check_steps(runtime, program, (steps, steps.saturating_mul(3)), least)?;
+        check_steps(runtime, program, (steps, steps.saturating_mul(3), 0), least)?;
     }
     let books = steps.saturating_mul(STEP_BYTES + 3 * OPERAND_BYTES + 2 * EVENT_BYTES);
     let books = books.saturating_add(program.bytes() + EVENT_BYTES * program.tiles());
@@ -195,19 +195,20 @@ pub fn capacity(
     Ok(divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity))
 }
 
-/// Looks whether so many steps, with so many operands in all, may fit into memory. The program has its arrays, but not
-/// its steps, and better gets none where they do not. The largest step has tiles of `least` bytes.
+/// Looks whether so many steps, with so many operands and arguments in all, may fit into memory. The program has its
+/// arrays, but not its steps, and better gets none where they do not. The largest step has tiles of `least` bytes.
 ///
 /// # Errors
 /// [`Error::Budget`] naming a budget that would do.
 pub fn check_steps(
     runtime: &Runtime,
     program: &Program,
-    (steps, operands): (usize, usize),
+    (steps, operands, arguments): (usize, usize, usize),
     least: usize,
 ) -> Result<()> {
     let (limit, elsewhere) = available(runtime);
     let bare = fixed(program, &smallest(program, 0)) + least + program.bytes();
+    let bare = bare.saturating_add(arguments.saturating_mul(ARGUMENT_BYTES));
     let bytes = |of_step: usize, of_operand: usize| {
         let (all, of_operands) = (steps.saturating_mul(of_step), operands.saturating_mul(of_operand));
         all.saturating_add(of_operands).saturating_add(bare)

@@ -82,7 +82,7 @@ pub fn predict(
     let mut workers: BinaryHeap<Reverse<Time>> =
         (0..speeds.threads.max(1)).map(|_| Reverse(Time(0.0))).collect();
     let moved = (schedule.bytes_read() + schedule.bytes_written()) as f64;
-    let seconds_of = |step: &StepView<'_>| step.work / program.kernels()[step.kernel as usize].rate.max(1.0);
+    let seconds_of = |step: &StepView<'_>| step.work / program.kernels()[step.kernel].rate.max(1.0);
     let alone: f64 = (0..program.len()).map(|s| seconds_of(&program.step_at(s))).sum();
     // What moving takes of the processors, steps wait for.
     let stretch = 1.0 + moved / speeds.checksum / alone.max(1e-9);

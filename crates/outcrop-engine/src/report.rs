@@ -1,5 +1,6 @@
 //! What a run cost.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The cost of one run.
@@ -21,7 +22,7 @@ pub struct Report {
     /// Arithmetic operations.
     pub work: f64,
     /// By kernel, the time of its steps, added up over all threads.
-    pub kernels: Vec<(&'static str, Duration)>,
+    pub kernels: Vec<(Arc<str>, Duration)>,
     /// Most bytes of the budget in use at once.
     pub peak_bytes: u64,
     /// Most memory the process has had resident so far, in bytes, as the kernel says.
@@ -40,7 +41,7 @@ impl Report {
         for (name, time) in &other.kernels {
             match self.kernels.iter_mut().find(|(known, _)| known == name) {
                 Some((_, sum)) => *sum += *time,
-                None => self.kernels.push((name, *time)),
+                None => self.kernels.push((Arc::clone(name), *time)),
             }
         }
         self.peak_bytes = self.peak_bytes.max(other.peak_bytes);

@@ -1,12 +1,10 @@
 //! Runs of random programs give what the same steps give one after the other.
 
-use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::plan;
 use outcrop_engine::predict::Speeds;
-use outcrop_engine::program::{Cost, Declaration, Operand, Program, Role, TileId};
+use outcrop_engine::program::{Cost, Declaration, Kernel, Operand, Program, Role, Running, TileId};
 use outcrop_engine::{Runtime, Settings, Unwatched};
-use outcrop_store::io::Cancel;
-use outcrop_store::io::EngineChoice;
+use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::store::open::{As, NewFormat, create, open};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, DType, Dims, Error, Result, TileGrid};
@@ -20,7 +18,9 @@ const FRAME: usize = 12288;
 
 /// Mixes every tile that is written with all operands.
 struct Mix {
-    fail_at: Option<u32>,
+    /// What kind of use each tile is of, two bits each.
+    code: u16,
+    fails: bool,
 }
 
 fn mix(tiles: &mut [Vec<u64>], kernel: u16, reads: &[bool], writes: &[bool]) {
@@ -37,21 +37,19 @@ fn mix(tiles: &mut [Vec<u64>], kernel: u16, reads: &[bool], writes: &[bool]) {
     }
 }
 
-impl Kernels for Mix {
+impl Kernel for Mix {
     // SAFETY: what the caller promises is what the slices below need.
-    unsafe fn run(&self, _: usize, kernel: u16, tiles: &[Tile<'_>], _: &mut [u8], _: &Cancel) -> Result<()> {
-        if self.fail_at == Some(u32::from(kernel)) {
-            panic!("as it was told");
-        }
+    unsafe fn run(&self, Running { tiles, arguments, .. }: Running<'_>) -> Result<()> {
+        assert!(!self.fails, "as it was told");
+        assert_eq!(arguments, &[u64::from(self.code), tiles.len() as u64][..usize::from(self.code % 3)]);
         let slices: Vec<&mut [u64]> = tiles
             .iter()
             // SAFETY: the frames have room for the elements; writers are alone; readers only read.
             .map(|t| unsafe { std::slice::from_raw_parts_mut(t.start.cast::<u64>(), ITEMS) })
             .collect();
         let mut copies: Vec<Vec<u64>> = slices.iter().map(|s| s.to_vec()).collect();
-        // What kind of use each is, the kernel's number says, two bits each.
-        let (reads, writes) = uses(kernel, tiles.len());
-        mix(&mut copies, kernel, &reads, &writes);
+        let (reads, writes) = uses(self.code, tiles.len());
+        mix(&mut copies, self.code, &reads, &writes);
         for (i, slice) in slices.into_iter().enumerate().filter(|(i, _)| writes[*i]) {
             slice.copy_from_slice(&copies[i]);
         }
@@ -80,7 +78,7 @@ const TILES: u64 = 5;
 /// A program over an input, an output that starts as the input, and a temporary; and its steps.
 type Steps = Vec<(u16, Vec<u32>)>;
 
-fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
+fn program(given: &[Vec<(u32, u16)>], fails_at: Option<u16>) -> (Program, Steps) {
     let mut program = Program::new("random");
     let grid = TileGrid::new(&[TILES * ITEMS as u64], &[ITEMS as u64]).unwrap();
     let mut declare = |name: &str, role, initial| {
@@ -103,8 +101,8 @@ fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
     let a = declare("A", Role::Input, None);
     declare("X", Role::Output, Some(a));
     declare("T", Role::Temporary, None);
-    (0..64).for_each(|_| {
-        program.kernel("mix", 1e9);
+    (0..64).for_each(|code| {
+        program.kernel("mix", 1e9, Arc::new(Mix { code, fails: fails_at == Some(code) }));
     });
     let mut defined = HashSet::new();
     let mut steps = Vec::new();
@@ -124,7 +122,8 @@ fn program(given: &[Vec<(u32, u16)>]) -> (Program, Steps) {
             let t = TileId(tile);
             operands.push([Operand::read(t), Operand::write(t), Operand::update(t)][access as usize]);
         }
-        program.step(code, &operands, 1000.0);
+        let arguments = [u64::from(code), operands.len() as u64];
+        program.step(code, &operands, &arguments[..usize::from(code % 3)], 1000.0);
         steps.push((code, operands.iter().map(|o| o.tile().0).collect()));
     }
     (program, steps)
@@ -152,7 +151,7 @@ proptest! {
         drop((input, mover));
         let input = open(runtime.disk(), &dir.path().join("a"), &As::Found, false).unwrap();
 
-        let (program, steps) = program(&given);
+        let (program, steps) = program(&given, None);
         let mut expected: Vec<Vec<u64>> = values.chunks(ITEMS).map(<[u64]>::to_vec).collect();
         expected.extend(expected.clone());
         expected.extend((0..TILES).map(|_| vec![0; ITEMS]));
@@ -172,7 +171,7 @@ proptest! {
         let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads };
         let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
         let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-        let report = plan.run(&runtime, &stores, &Mix { fail_at: None }, true, None, &mut |_, _| true).unwrap();
+        let report = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| true).unwrap();
         prop_assert_eq!(report.bytes_read, plan.bytes_read());
         drop(spare);
         let mut found = vec![0; values.len()];
@@ -192,11 +191,11 @@ fn a_step_that_panics_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings { memory: 1 << 20, threads: 2, scratch: None, engine: EngineChoice::Auto };
     let runtime = Runtime::new(settings).unwrap();
-    let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]]);
+    let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]], Some(1));
     let stores = vec![None, Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-    let failed = plan.run(&runtime, &stores, &Mix { fail_at: Some(1) }, true, None, &mut |_, _| true);
+    let failed = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| true);
     assert!(matches!(&failed, Err(Error::Internal(why)) if why.contains("as it was told")), "{failed:?}");
     assert_eq!(runtime.budget().used(), 0);
     assert!(!dir.path().join("x").exists());
@@ -208,12 +207,12 @@ fn a_run_that_is_stopped_ends_at_once() {
     let settings = Settings { memory: 1 << 20, threads: 2, scratch: None, engine: EngineChoice::Auto };
     let runtime = Runtime::new(settings).unwrap();
     let given: Vec<Vec<(u32, u16)>> = (0..20_000).map(|_| vec![(5, 2)]).collect();
-    let (program, _) = program(&given);
+    let (program, _) = program(&given, None);
     let input = make(&runtime, &dir.path().join("a"), TILES);
     let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
     let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
-    let failed = plan.run(&runtime, &stores, &Mix { fail_at: None }, true, None, &mut |_, _| false);
+    let failed = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| false);
     assert!(matches!(failed, Err(Error::Interrupted)));
     drop(stores);
     assert_eq!(runtime.budget().used(), 0);

@@ -1,7 +1,7 @@
 //! What steps of expressions do, without whoever made them: instructions on strips that stay in the cache.
 //!
 //! A [`Tape`] is what the steps of a pass have in common. Its values are arrays whose axes run along *lines*; a step has
-//! a range of each line that is cut, and tiles, and the instructions are done for one strip of it after the other. What
+//! a part of each line that is cut, and tiles, and the instructions are done for one strip of it after the other. What
 //! is elementwise is done by inner loops of NumPy's ([`Function`]), products by [`crate::kernels`].
 
 mod bound;
@@ -14,7 +14,6 @@ mod view;
 
 pub use floating::Flags;
 pub use inner::{Function, MOST_OPERANDS};
-pub use steps::Steps;
 
 use outcrop_store::{DType, Error, Result};
 use std::ffi::c_void;
@@ -25,8 +24,8 @@ use std::ops::Range;
 pub struct Lines {
     /// Indices of each.
     pub extents: Vec<u64>,
-    /// Those of which a step has a part.
-    pub cut: Vec<usize>,
+    /// Those of which a step has a part, and into how many indices each they are cut.
+    pub cut: Vec<(usize, u64)>,
     /// That along which strips are cut, and their length.
     pub strips: Option<(usize, u64)>,
 }
@@ -225,8 +224,11 @@ impl Tape {
     fn check(&self) -> std::result::Result<(), &'static str> {
         let Lines { extents, cut, strips } = &self.lines;
         let is_line = |line: &usize| *line < extents.len();
-        if !cut.iter().chain(strips.as_ref().map(|(line, _)| line)).all(is_line) {
+        if !cut.iter().chain(strips).all(|(line, _)| is_line(line)) {
             return Err("a tape without some of its lines");
+        }
+        if cut.iter().any(|&(_, extent)| extent == 0) {
+            return Err("lines cut into nothing");
         }
         if strips.is_some_and(|(_, strip)| strip == 0) {
             return Err("strips without elements");

@@ -11,17 +11,17 @@ use crate::store::{Store, run};
 use crate::tape::TapeDraft;
 use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
-use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::plan::{self, Plan};
-use outcrop_engine::program::{ArrayId, Operand, Program};
+use outcrop_engine::program::{ArrayId, Caller, Kernel, Operand, Program, Running, Tile};
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{self, Block, Half};
-use outcrop_ops::tape::{Flags, Steps};
-use outcrop_store::io::Cancel;
+use outcrop_ops::native::{Function, NativeKernel};
+use outcrop_ops::tape::{Flags, Tape};
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::any::Any;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,21 +31,32 @@ const NAME: &str = "expression";
 /// What part of the budget a load may have to bring elements in order.
 const STAGING_PART: usize = 64;
 
-/// Kinds of steps that there are names for.
-const KINDS: [&str; 5] = ["elementwise", "product", "reduce", "combine", "move"];
+/// The most kernels of a program.
+const MOST_KERNELS: usize = 1 << 16;
 
 struct Building {
     program: Program,
     stores: Vec<Option<Arc<dyn store::Store>>>,
     raised: Vec<Raised>,
-    taped: Taped,
+    /// What does the steps of each kernel.
+    doers: Vec<Doer>,
+    /// How many steps Python does.
+    actions: u64,
 }
 
-/// The steps of a program that tapes do, and what has to live as long as they.
-#[derive(Default)]
+/// What does the steps of a kernel.
+enum Doer {
+    /// Python, which is told the number of the step among all that it does.
+    Python,
+    Tape(Arc<Taped>),
+    /// A compiled function, of so many arguments.
+    Native(usize),
+}
+
+/// A tape, and what has to live as long.
 struct Taped {
-    steps: Steps,
-    kept: Vec<Py<PyAny>>,
+    tape: Tape,
+    _kept: Vec<Py<PyAny>>,
 }
 
 /// A program being made.
@@ -72,6 +83,23 @@ impl Draft {
         })
     }
 
+    fn kernel_of(
+        &self,
+        py: Python<'_>,
+        (name, rate): (&str, f64),
+        doer: Doer,
+        kernel: Arc<dyn Kernel>,
+    ) -> PyResult<u16> {
+        self.with(py, |building| {
+            if building.doers.len() == MOST_KERNELS {
+                let what = format!("more than {MOST_KERNELS} kinds of steps in one program");
+                return Err(to_python(py, Error::invalid(what)));
+            }
+            building.doers.push(doer);
+            Ok(building.program.kernel(name, rate, kernel))
+        })
+    }
+
     fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Building) -> PyResult<T>) -> PyResult<T> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || to_python(py, Error::invalid("the program has been planned"));
@@ -89,8 +117,8 @@ impl Draft {
         program.remark = remark;
         (program.workspace, program.beside) = (workspace, beside);
         (program.calls_back, program.staging_part) = (calls_back, STAGING_PART);
-        let (stores, raised, taped) = Default::default();
-        Draft(Mutex::new(Some(Building { program, stores, raised, taped })))
+        let (stores, raised, doers) = Default::default();
+        Draft(Mutex::new(Some(Building { program, stores, raised, doers, actions: 0 })))
     }
 
     /// A box of a stored array, in tiles each of which reaches so far into those that follow.
@@ -145,35 +173,71 @@ impl Draft {
         self.declare(py, None, None, |program| new.temporary(program))
     }
 
-    /// A kind of step, by its number among the kinds, and how many seconds' work it does in a second.
-    fn kernel(&self, py: Python<'_>, kind: usize, rate: f64) -> PyResult<u16> {
-        self.with(py, |building| Ok(building.program.kernel(KINDS[kind], rate)))
+    /// A kernel whose steps Python does, and how many seconds' work they do in a second.
+    fn kernel(&self, py: Python<'_>, name: &str, rate: f64) -> PyResult<u16> {
+        self.kernel_of(py, (name, rate), Doer::Python, Arc::new(PythonKernel))
     }
 
-    /// A tape that does steps, and what products have of the workspace: its number.
-    fn tape(&self, py: Python<'_>, tape: &TapeDraft, room: (usize, usize)) -> PyResult<usize> {
+    /// A kernel whose steps a tape does, and what products have of the workspace.
+    fn tape(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        rate: f64,
+        tape: &TapeDraft,
+        room: (usize, usize),
+    ) -> PyResult<u16> {
         let made = tape.made(py, room)?;
-        self.with(py, |building| {
-            building.taped.kept.extend(made.kept);
-            Ok(building.taped.steps.tape(made.tape))
-        })
+        let taped = Arc::new(Taped { tape: made.tape, _kept: made.kept });
+        self.kernel_of(py, (name, rate), Doer::Tape(Arc::clone(&taped)), taped)
     }
 
-    /// Looks whether there may be memory for so many steps with so many operands, before they are made; of each kind of
-    /// step, the arrays that it has tiles of.
-    fn check(&self, py: Python<'_>, steps: usize, operands: usize, kinds: Vec<Vec<u16>>) -> PyResult<()> {
+    /// A kernel whose steps a compiled function does, with so many arguments each; `kept` keeps it alive.
+    ///
+    /// See `outcrop_ops::native::Function` for what it is given. What it does there is its maker's responsibility.
+    fn native(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        rate: f64,
+        address: usize,
+        arguments: usize,
+        kept: Py<PyAny>,
+    ) -> PyResult<u16> {
+        if address == 0 {
+            return Err(to_python(py, Error::invalid("a function without an address")));
+        }
+        // SAFETY: the address is that of such a function, as the maker vouches.
+        let function = unsafe { std::mem::transmute::<usize, Function>(address) };
+        // SAFETY: as the maker vouches.
+        let kernel = unsafe { NativeKernel::new(name, function, Box::new(kept)) };
+        self.kernel_of(py, (name, rate), Doer::Native(arguments), Arc::new(kernel))
+    }
+
+    /// Looks whether there may be memory for so many steps with so many operands and arguments, before they are made; of
+    /// each kind of step, the arrays that it has tiles of.
+    fn check(
+        &self,
+        py: Python<'_>,
+        steps: usize,
+        operands: usize,
+        arguments: usize,
+        kinds: Vec<Vec<u16>>,
+    ) -> PyResult<()> {
         let runtime = runtime(py)?;
         self.with(py, |building| {
             let program = &building.program;
             let frames = |arrays: &Vec<u16>| arrays.iter().map(|&a| program.array_at(ArrayId(a)).frame).sum();
             let least = kinds.iter().map(frames).max().unwrap_or(0);
-            plan::check_steps(&runtime, program, (steps, operands), least).map_err(|e| to_python(py, e))
+            plan::check_steps(&runtime, program, (steps, operands, arguments), least)
+                .map_err(|e| to_python(py, e))
         })
     }
 
-    /// Adds steps: of each, its kernel, how many operands it has, its work, and the number of its tape, -1 where Python
-    /// does it; all operands in a row, a tile's number times four, plus 1 where it is written whole and 2 where it is
-    /// read and written; and of those that have a tape, the ranges of all cut lines and the places of tiles, in rows.
+    /// Adds steps: of each, its kernel, how many operands it has, and its work; all operands in a row, a tile's number
+    /// times four, plus 1 where it is written whole and 2 where it is read and written; and in rows, too, the numbers of
+    /// those that have any (of a tape, its part of each cut line; of a compiled function, its arguments), and for tapes,
+    /// which of the operands their tiles are. Steps that Python does are numbered in their order.
     #[allow(clippy::too_many_arguments, reason = "columns of a table")]
     fn steps(
         &self,
@@ -181,53 +245,88 @@ impl Draft {
         kernels: PyReadonlyArray1<'_, u16>,
         counts: PyReadonlyArray1<'_, u16>,
         work: PyReadonlyArray1<'_, f64>,
-        tapes: PyReadonlyArray1<'_, i32>,
         operands: PyReadonlyArray1<'_, u32>,
-        ranges: PyReadonlyArray1<'_, u64>,
+        numbers: PyReadonlyArray1<'_, u64>,
         places: PyReadonlyArray1<'_, u16>,
     ) -> PyResult<()> {
-        let (kernels, counts, tapes) = (kernels.as_slice()?, counts.as_slice()?, tapes.as_slice()?);
-        let (work, codes) = (work.as_slice()?, operands.as_slice()?);
-        let ranges: Vec<(u64, u64)> = ranges.as_slice()?.chunks_exact(2).map(|r| (r[0], r[1])).collect();
-        let (mut ranges, mut places) = (&ranges[..], places.as_slice()?);
-        let all: usize = counts.iter().map(|&c| usize::from(c)).sum();
-        let fits = [counts.len(), work.len(), tapes.len()].iter().all(|&n| n == kernels.len());
-        let unfit = || Error::invalid("steps that do not fit together");
-        if !fits || all != codes.len() {
-            return Err(to_python(py, unfit()));
-        }
+        let (kernels, counts, work) = (kernels.as_slice()?, counts.as_slice()?, work.as_slice()?);
+        let columns = Columns {
+            operands: operands.as_slice()?,
+            numbers: numbers.as_slice()?,
+            places: places.as_slice()?,
+        };
         self.with(py, |building| {
-            let (program, taped) = (&mut building.program, &mut building.taped.steps);
-            let known = |k: &u16| usize::from(*k) < program.kernels().len();
-            let there = |code: &u32| ((code >> 2) as usize) < program.tiles() && code & 3 != 3;
-            if !kernels.iter().all(known) || !codes.iter().all(there) {
-                return Err(to_python(
-                    py,
-                    Error::invalid("a step of a kind, or on a tile, that is not declared"),
-                ));
-            }
-            program.reserve(kernels.len(), codes.len());
-            let mut rest = codes;
-            for (i, &kernel) in kernels.iter().enumerate() {
-                let (own, others) = rest.split_at(usize::from(counts[i]));
-                rest = others;
-                let operands: Vec<Operand> = own.iter().copied().map(Operand::from_code).collect();
-                program.step(kernel, &operands, work[i]);
-                let Ok(tape) = usize::try_from(tapes[i]) else {
-                    taped.push_other();
-                    continue;
-                };
-                let mut push = || {
-                    let (cut, tiles) = taped.counts(tape)?;
-                    let own = ranges.split_at_checked(cut).zip(places.split_at_checked(tiles));
-                    let (own_ranges, own_places);
-                    ((own_ranges, ranges), (own_places, places)) = own.ok_or_else(unfit)?;
-                    taped.push(tape, own_ranges, own_places, &operands)
-                };
-                push().map_err(|error| to_python(py, error))?;
-            }
-            Ok(())
+            building.append(kernels, counts, work, columns).map_err(|error| to_python(py, error))
         })
+    }
+}
+
+/// What of steps stands in rows, that of the next step first.
+struct Columns<'a> {
+    operands: &'a [u32],
+    numbers: &'a [u64],
+    places: &'a [u16],
+}
+
+/// The first of a row, which goes on with the others.
+fn taken<'a, T>(row: &mut &'a [T], count: usize) -> outcrop_store::Result<&'a [T]> {
+    let unfit = || Error::invalid("steps that do not fit together");
+    let (own, rest) = row.split_at_checked(count).ok_or_else(unfit)?;
+    *row = rest;
+    Ok(own)
+}
+
+impl Building {
+    fn append(
+        &mut self,
+        kernels: &[u16],
+        counts: &[u16],
+        work: &[f64],
+        mut columns: Columns<'_>,
+    ) -> outcrop_store::Result<()> {
+        if [counts.len(), work.len()] != [kernels.len(); 2] {
+            return Err(Error::invalid("steps that do not fit together"));
+        }
+        let Building { program, doers, actions, .. } = self;
+        let arguments = kernels.iter().map(|&kernel| match doers.get(usize::from(kernel)) {
+            Some(Doer::Tape(taped)) => taped.tape.arguments(),
+            Some(Doer::Native(count)) => *count,
+            _ => 1,
+        });
+        program.reserve(kernels.len(), columns.operands.len(), arguments.sum());
+        let (mut operands, mut arguments) = (Vec::new(), Vec::new());
+        for ((&kernel, &count), &work) in kernels.iter().zip(counts).zip(work) {
+            operands.clear();
+            arguments.clear();
+            for &code in taken(&mut columns.operands, usize::from(count))? {
+                if (code >> 2) as usize >= program.tiles() || code & 3 == 3 {
+                    return Err(Error::invalid("a step on a tile that is not declared"));
+                }
+                operands.push(Operand::from_code(code));
+            }
+            match doers.get(usize::from(kernel)) {
+                None => return Err(Error::invalid("a step of a kind that is not declared")),
+                Some(Doer::Python) => {
+                    arguments.push(*actions);
+                    *actions += 1;
+                }
+                Some(Doer::Tape(taped)) => {
+                    let (cut, tiles) = taped.tape.counts();
+                    let parts = taken(&mut columns.numbers, cut)?;
+                    let places = taken(&mut columns.places, tiles)?;
+                    taped.tape.push_arguments(&mut arguments, parts, places, &operands)?;
+                }
+                Some(Doer::Native(count)) => {
+                    arguments.extend_from_slice(taken(&mut columns.numbers, *count)?);
+                }
+            }
+            program.step(kernel, &operands, &arguments, work);
+        }
+        if columns.operands.is_empty() && columns.numbers.is_empty() && columns.places.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid("steps that do not fit together"))
+        }
     }
 }
 
@@ -238,7 +337,6 @@ pub struct ProgramPlan {
     runtime: Arc<Runtime>,
     stores: Vec<Option<Arc<dyn store::Store>>>,
     raised: Vec<Raised>,
-    taped: Taped,
 }
 
 /// Schedules a program.
@@ -247,13 +345,13 @@ pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
     let runtime = runtime(py)?;
     let taken = draft.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     let gone = || to_python(py, Error::invalid("the program has been planned"));
-    let Building { program, stores, raised, taped } = taken.ok_or_else(gone)?;
+    let Building { program, stores, raised, .. } = taken.ok_or_else(gone)?;
     let (path, bytes) = most_of(&program, &stores);
     let plan = run(py, &runtime, None, |watch| {
         let speeds = runtime.speeds(&path, bytes);
         Ok(plan::choose(&runtime, vec![(program, &stores[..])], speeds, watch)?.1)
     })?;
-    Ok(ProgramPlan { plan, runtime, stores, raised, taped })
+    Ok(ProgramPlan { plan, runtime, stores, raised })
 }
 
 /// Where most of what a program reads is, and bytes of all of it.
@@ -280,7 +378,7 @@ impl ProgramPlan {
         self.plan.is_better_than(&other.plan)
     }
 
-    /// Runs it: `function(step, tiles, workspace)` does what a step is to do that no tape does. Of floating-point errors
+    /// Runs it: `function(number, tiles, workspace)` does a step that is Python's, by its number among these. Of floating-point errors
     /// that come up in a tape, other than those that are `ignored`, `complain(name, errors)` hears, which numbers them
     /// as NumPy does. `outputs` are the stores of the arrays that were declared as results, by number; they are
     /// committed if it `commits`.
@@ -301,28 +399,46 @@ impl ProgramPlan {
         for (array, store) in &outputs {
             stores[*array as usize] = Some(store.inner(py)?.1);
         }
-        let (ignored, steps) = (Flags(ignored), &self.taped.steps);
-        let kernels = PythonKernels { function, complain, ignored, steps, raised: Raised::default() };
+        let caller = PythonCaller { function, complain, ignored: Flags(ignored), raised: Raised::default() };
         let mut raised = self.raised.clone();
-        raised.push(Arc::clone(&kernels.raised));
+        raised.push(Arc::clone(&caller.raised));
         let runtime = &self.runtime;
         run_plan(py, runtime, progress, timeline, &raised, |timeline, watch| {
-            self.plan.run(runtime, &stores, &kernels, commits, timeline, watch)
+            self.plan.run(runtime, &stores, &caller, commits, timeline, watch)
         })
     }
 }
 
-/// Steps that tapes do, and others, which a Python function does.
-struct PythonKernels<'a> {
+/// The steps that Python does.
+struct PythonKernel;
+
+impl Kernel for PythonKernel {
+    // SAFETY: what the caller promises is what the arrays need.
+    unsafe fn run(&self, step: Running<'_>) -> outcrop_store::Result<()> {
+        let caller: &dyn Any = step.caller;
+        let caller = caller.downcast_ref::<PythonCaller>().expect("who runs Python's steps is Python");
+        caller.keep(Python::attach(|py| caller.call(py, step.arguments[0], step.tiles, step.workspace)))
+    }
+}
+
+impl Kernel for Taped {
+    // SAFETY: what the caller promises is what the tape needs.
+    unsafe fn run(&self, step: Running<'_>) -> outcrop_store::Result<()> {
+        // SAFETY: as the caller vouches.
+        unsafe { self.tape.run(step) }
+    }
+}
+
+/// Whoever waits for a run in Python.
+struct PythonCaller {
     function: Py<PyAny>,
     complain: Py<PyAny>,
     ignored: Flags,
-    steps: &'a Steps,
     raised: Raised,
 }
 
-impl PythonKernels<'_> {
-    fn call(&self, py: Python<'_>, step: usize, tiles: &[Tile<'_>], workspace: &mut [u8]) -> PyResult<()> {
+impl PythonCaller {
+    fn call(&self, py: Python<'_>, number: u64, tiles: &[Tile<'_>], workspace: &mut [u8]) -> PyResult<()> {
         let mut arrays = Vec::with_capacity(tiles.len());
         for tile in tiles {
             let array = tile.array();
@@ -334,7 +450,7 @@ impl PythonKernels<'_> {
         let bytes = [workspace.len() as u64];
         // SAFETY: as above.
         let room = unsafe { array_at(py, workspace.as_mut_ptr(), &bytes, &bytes, DType::U8)? };
-        self.function.call1(py, (step, PyTuple::new(py, &arrays)?, &room))?;
+        self.function.call1(py, (number, PyTuple::new(py, &arrays)?, &room))?;
         // Frames go to other tiles now.
         // SAFETY: they are alive.
         let kept = arrays.iter().chain([&room]).any(|array| unsafe { ffi::Py_REFCNT(array.as_ptr()) } > 1);
@@ -344,9 +460,7 @@ impl PythonKernels<'_> {
             Ok(())
         }
     }
-}
 
-impl PythonKernels<'_> {
     /// What has been raised, kept for the caller of the run.
     fn keep(&self, outcome: PyResult<()>) -> outcrop_store::Result<()> {
         outcome.map_err(|raised| {
@@ -356,30 +470,13 @@ impl PythonKernels<'_> {
     }
 }
 
-impl Kernels for PythonKernels<'_> {
-    // SAFETY: what the caller promises is what the arrays and the tapes need.
-    unsafe fn run(
-        &self,
-        step: usize,
-        _kernel: u16,
-        tiles: &[Tile<'_>],
-        workspace: &mut [u8],
-        cancel: &Cancel,
-    ) -> outcrop_store::Result<()> {
-        cancel.check()?;
-        let Some(tape) = self.steps.tape_of(step) else {
-            return self.keep(Python::attach(|py| self.call(py, step, tiles, workspace)));
-        };
-        // SAFETY: as the caller vouches.
-        let noted = unsafe { self.steps.run(step, tiles, workspace, cancel)? };
-        for (instruction, flags) in noted {
-            let told = flags.without(self.ignored);
-            if !told.is_empty() {
-                let name = tape.name(instruction);
-                self.keep(Python::attach(|py| self.complain.call1(py, (name, told.0)).map(drop)))?;
-            }
+impl Caller for PythonCaller {
+    fn floating_errors(&self, name: &str, errors: u8) -> outcrop_store::Result<()> {
+        let told = Flags(errors).without(self.ignored);
+        if told.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.keep(Python::attach(|py| self.complain.call1(py, (name, told.0)).map(drop)))
     }
 
     /// The interpreter knows the thread all the time: to make itself known for each step takes more than 100 microseconds, as

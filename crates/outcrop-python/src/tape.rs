@@ -84,9 +84,10 @@ impl TapeDraft {
 
 #[pymethods]
 impl TapeDraft {
-    /// `extents` of lines, those that are `cut`, and along which line there are strips of which length.
+    /// `extents` of lines, those that are `cut` and into how many indices, and along which line there are strips of which
+    /// length.
     #[new]
-    fn new(extents: Vec<u64>, cut: Vec<usize>, strips: Option<(usize, u64)>) -> TapeDraft {
+    fn new(extents: Vec<u64>, cut: Vec<(usize, u64)>, strips: Option<(usize, u64)>) -> TapeDraft {
         let lines = Lines { extents, cut, strips };
         TapeDraft(Mutex::new(Building { lines, ..Building::default() }))
     }

@@ -15,10 +15,13 @@ from outcrop.expressions import native
 from outcrop.expressions.axes import Tiling
 from outcrop.expressions.nodes import Node, Reduce
 from outcrop.expressions.reductions import UfuncReduction
-from outcrop.expressions.steps import READ, UPDATE, Steps, operand
+from outcrop.expressions.steps import READ, UPDATE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.storage import Storage
 
 __all__ = ["Sum"]
+
+_RATE = 1e9
+"""Bytes in a second that one thread combines."""
 
 
 class Sum:
@@ -36,8 +39,6 @@ class Sum:
         Where its parts are.
     steps : Steps
         The program, which takes the steps that combine parts.
-    kernel : int
-        Of these steps.
     """
 
     def __init__(
@@ -47,31 +48,34 @@ class Sum:
         tiling: Tiling,
         storage: Storage,
         steps: Steps,
-        kernel: int,
     ) -> None:
         self._root, self._lines = root, lines
         # The numbers that make up one result are combined together.
         self._family: Sequence[Node] = root.family() if isinstance(root, Reduce) else (root,)
         self._tiling, self._storage = tiling, storage
-        self._steps, self._kernel = steps, kernel
+        self._steps = steps
         self._total = storage.parts(root)
         self._done: set[tuple[int, int, tuple[int, ...]]] = set()
         self._ufunc = _joining(root)
-        self._tape = None
+        draft = None
         if native.IS_USED and self._ufunc is not None:
             draft = native.joining(self._ufunc, root, storage.look(root), tiling)
-            if draft is not None:
-                self._tape = steps.tape(root, lambda: draft, (0, 0))
+        self._is_taped = draft is not None
+        if draft is not None:
+            self._kernel = steps.tape(Kind.COMBINE, _RATE, root, lambda: draft)
+        else:
+            self._kernel = steps.kernel(Kind.COMBINE, _RATE)
 
     @property
-    def size(self) -> tuple[int, int]:
-        """How many steps combine parts, and how many operands they have in all."""
+    def size(self) -> Size:
+        """How large the steps are that combine parts."""
         root, tiling = self._root, self._tiling
         if isinstance(root, Reduce) and root.output:
-            return 0, 0
+            return Size(0, 0, 0)
         tiles = math.prod(tiling.count(line) for line in tiling.axes.of(root))
-        steps = (self._total - 1) * tiles
-        return steps, 2 * steps * len(self._family)
+        steps, each = (self._total - 1) * tiles, 2 * len(self._family)
+        own = arguments(len(tiling.cut_axes(root)) if self._is_taped else None, each)
+        return Size(steps, steps * each, steps * own)
 
     @property
     def arrays(self) -> list[int]:
@@ -110,9 +114,9 @@ class Sum:
             operands.append(operand(tile(node, coords, left), UPDATE))
             operands.append(operand(tile(node, coords, right), READ))
         work = float(self._tiling.tile_bytes(root))
-        if self._tape is not None:
-            ranges = native.ranges(root, coords, self._tiling)
-            self._steps.add_taped(self._kernel, operands, work, self._tape, ranges, (0, 1))
+        if self._is_taped:
+            parts = native.parts(root, coords, self._tiling)
+            self._steps.add_taped(self._kernel, operands, work, parts, (0, 1))
             return
         looks = [self._storage.look(node) for node in family]
         counts = (

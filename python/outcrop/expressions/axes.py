@@ -180,6 +180,10 @@ class Tiling:
         """Bytes of a node's tile."""
         return math.prod(self.tile(node)) * node.dtype.itemsize
 
+    def cut_axes(self, node: Node) -> list[int]:
+        """The axes of a node whose lines are cut."""
+        return [axis for axis, line in enumerate(self.axes.of(node)) if line in self.cuts]
+
     def cut_lines(self, lines: Iterable[int]) -> frozenset[int]:
         """Those of the lines that are cut."""
         return frozenset(line for line in lines if line in self.cuts)

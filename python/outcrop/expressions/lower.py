@@ -24,7 +24,7 @@ from outcrop.expressions.drawing import Edge, Item
 from outcrop.expressions.grouping import Group, Grouping
 from outcrop.expressions.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.passes import Pass
-from outcrop.expressions.steps import READ, WRITE, Kind, Steps, operand
+from outcrop.expressions.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tape import Tape, pattern
 
@@ -32,6 +32,9 @@ __all__ = ["Lowered", "Order", "orders"]
 
 _TILE = 10
 """Bytes that a program takes for each tile, at least."""
+
+_MOVING = 1e9
+"""Seconds' work that copying tiles does in a second."""
 
 _FEW = 5000
 """Steps that are made in a moment, so that it need not be known before whether there is memory."""
@@ -173,36 +176,36 @@ class Lowered:
 
     def _check(self, passes: Sequence[Pass], moved: Sequence[tuple[Node, Stored]]) -> None:
         """Look whether there may be memory for the steps, before they are made."""
-        steps = operands = 0
+        size = Size(0, 0, 0)
         arrays: list[list[int]] = []
         for one in passes:
-            more = one.size
-            steps, operands = steps + more[0], operands + more[1]
+            size = size.plus(one.size)
             arrays += one.arrays
         for node, stored in moved:
             tiles, kept = math.prod(stored.counts), self._storage.of(node)
             assert kept is not None
-            steps, operands = steps + tiles, operands + 2 * tiles
+            size = size.plus(Size(tiles, 2 * tiles, tiles * arguments(len(self.tiling.cut_axes(node)), 2)))
             arrays.append([stored.number, kept.number])
         gathers = any(one.gathers for one in passes)
-        if gathers and steps <= _FEW:
+        if gathers and size.steps <= _FEW:
             return
         try:
-            self.draft.check(steps, operands, arrays)
+            self.draft.check(*size, arrays)
         except BudgetError as error:
             if gathers:
                 # Some of their operands are not counted: who knows what would do?
-                raise _too_much_account(steps, "steps") from error
+                raise _too_much_account(size.steps, "steps") from error
             raise
 
     def _move(self, node: Node, stored: Stored) -> None:
         """Copy what a pass has left to where it is wanted."""
-        kernel, look = self._steps.kernel(Kind.MOVE, 1e9), self._storage.look(node)
-        tape = None
+        look, draft = self._storage.look(node), None
         if native.IS_USED:
             draft = native.copying(node, (look_at_result(node), look), self.tiling)
-            if draft is not None:
-                tape = self._steps.tape((stored, node), lambda: draft, (0, 0))
+        if draft is not None:
+            kernel = self._steps.tape(Kind.MOVE, _MOVING, (stored, node), lambda: draft)
+        else:
+            kernel = self._steps.kernel(Kind.MOVE, _MOVING)
 
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
             out, kept = tiles
@@ -211,9 +214,9 @@ class Lowered:
         for coords in itertools.product(*map(range, stored.counts)):
             source = operand(self._storage.tile(node, coords), READ)
             operands = [operand(stored.at(coords), WRITE), source]
-            if tape is not None:
-                ranges = native.ranges(node, coords, self.tiling)
-                self._steps.add_taped(kernel, operands, 0.0, tape, ranges, (0, 1))
+            if draft is not None:
+                parts = native.parts(node, coords, self.tiling)
+                self._steps.add_taped(kernel, operands, 0.0, parts, (0, 1))
             else:
                 self._steps.add(kernel, operands, 0.0, action)
 

@@ -24,7 +24,7 @@ from outcrop.expressions.storage import Look
 if TYPE_CHECKING:
     from outcrop.expressions.tape import Tape
 
-__all__ = ["can_compute", "copying", "described", "joining", "ranges"]
+__all__ = ["can_compute", "copying", "described", "joining", "parts"]
 
 IS_USED = True
 """Whether what can run without the interpreter does; the results are the same."""
@@ -151,7 +151,7 @@ class _Description:
         self._local = local = {line: i for i, line in enumerate(lines)}
         self.draft = _native.TapeDraft(
             [tiling.axes.extents[line] for line in lines],
-            [local[line] for line in tape.cut],
+            [(local[line], tiling.extent(line)) for line in tape.cut],
             (local[tape.line], tape.strip) if tape.line is not None and tape.late else None,
         )
         self._numbers: dict[int, int] = {}
@@ -230,7 +230,7 @@ class _Description:
 def joining(ufunc: np.ufunc, node: Node, look: Look, tiling: Tiling) -> _native.TapeDraft | None:
     """What joins the second one of two tiles of a node to the first one; None if Python has to.
 
-    Its steps have the `ranges` of the node's lines.
+    Its steps have the `parts` of the node's tiles.
     """
     found = _loop_of(ufunc, (node.dtype, node.dtype), node.dtype)
     pair = _pair(node, (look, look), tiling)
@@ -251,10 +251,9 @@ def copying(node: Node, looks: tuple[Look, Look], tiling: Tiling) -> _native.Tap
     return draft
 
 
-def ranges(node: Node, coords: Sequence[int], tiling: Tiling) -> list[tuple[int, int]]:
-    """The ranges of a node's lines that are cut, at a tile."""
-    pairs = zip(tiling.axes.of(node), coords, strict=True)
-    return [tiling.range(line, i) for line, i in pairs if line in tiling.cuts]
+def parts(node: Node, coords: Sequence[int], tiling: Tiling) -> list[int]:
+    """Which part of each cut line of a node a tile has."""
+    return [coords[axis] for axis in tiling.cut_axes(node)]
 
 
 def _pair(
@@ -265,6 +264,7 @@ def _pair(
     if node.dtype not in _TYPES or not node.size or one is None or other is None:
         return None
     axes, dtype = range(node.ndim), dtype_name(node.dtype)
-    cut = [a for a, line in enumerate(tiling.axes.of(node)) if line in tiling.cuts]
+    tile = tiling.tile(node)
+    cut = [(axis, tile[axis]) for axis in tiling.cut_axes(node)]
     draft = _native.TapeDraft(node.shape, cut, None)
     return draft, draft.tile(dtype, axes, 0, one), draft.tile(dtype, axes, 1, other)

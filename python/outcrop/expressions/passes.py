@@ -14,7 +14,7 @@ from outcrop.expressions.gathering import Ranges, gathered
 from outcrop.expressions.gathers import Gather
 from outcrop.expressions.grouping import Group, Grouping
 from outcrop.expressions.nodes import Contract, Map, Node, Reduce, Scan
-from outcrop.expressions.steps import READ, UPDATE, WRITE, Kind, Steps, operand
+from outcrop.expressions.steps import READ, UPDATE, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.storage import Look, Storage
 from outcrop.expressions.tape import Tape
 
@@ -61,27 +61,34 @@ class Pass:
         self._lines, self._backwards = lines, backwards
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
-        self._kernel = steps.kernel(_kind(group.computed), self._work / max(seconds, 1e-12))
+        kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
         looks = tuple(map(storage.look, (*group.inputs, *group.roots)))
-        self._number = None
-        if native.IS_USED and tape.is_native and all(look.axes is not None for look in looks):
-            key = (tape, tuple([look.axes for look in looks]))
-            self._number = steps.tape(key, lambda: native.described(tape, looks), tape.room)
-        combine = steps.kernel(Kind.COMBINE, 1e9)
+        seen = [look.axes for look in looks]
+        self._is_taped = native.IS_USED and tape.is_native and None not in seen
+        if self._is_taped:
+            key = (tape, tuple(seen))
+            self._kernel = steps.tape(
+                kind, rate, key, lambda: native.described(tape, looks), tape.room
+            )
+        else:
+            self._kernel = steps.kernel(kind, rate)
         self._sums = {
-            id(root): Sum(root, lines, self._tiling, storage, steps, combine)
+            id(root): Sum(root, lines, self._tiling, storage, steps)
             for root in group.roots
             if (lines := grouping.sums(root))
         }
 
     @property
-    def size(self) -> tuple[int, int]:
-        """How many steps it has, and how many operands they have, what they gather not counted."""
+    def size(self) -> Size:
+        """How large its steps are, what they gather not counted."""
         group = self._group
         cells = math.prod(self._tiling.count(line) for line in self._lines)
-        sizes = [total.size for total in self._sums.values()]
         each = len(group.roots) + len(group.inputs) + len(self._tape.scans)
-        return cells + sum(n for n, _ in sizes), cells * each + sum(n for _, n in sizes)
+        own = arguments(len(self._tape.cut) if self._is_taped else None, each)
+        found = Size(cells, cells * each, cells * own)
+        for total in self._sums.values():
+            found = found.plus(total.size)
+        return found
 
     @property
     def arrays(self) -> list[list[int]]:
@@ -146,9 +153,9 @@ class Pass:
             (high - low) / max(tiling.axes.extents[line], 1) for line, (low, high) in ranges.items()
         )
         work = self._work * share
-        if self._number is not None:
-            cut, own = [ranges[line] for line in tape.cut], [i for i, _ in given]
-            self._steps.add_taped(self._kernel, operands, work, self._number, cut, own)
+        if self._is_taped:
+            parts, own = [at[line] for line in tape.cut], [i for i, _ in given]
+            self._steps.add_taped(self._kernel, operands, work, parts, own)
             return
 
         def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:

@@ -1,16 +1,16 @@
 """The steps of a program, in an order that is right if they are done one after the other."""
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from enum import IntEnum
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
 
-__all__ = ["READ", "UPDATE", "WRITE", "Action", "Kind", "Steps", "operand"]
+__all__ = ["READ", "UPDATE", "WRITE", "Action", "Kind", "Size", "Steps", "arguments", "operand"]
 
 Action: TypeAlias = Callable[[Sequence[NDArray[Any]], NDArray[Any]], None]
 """What a step does, given its tiles and a workspace."""
@@ -22,14 +22,31 @@ READ, WRITE, UPDATE = range(3)
 """How a step uses a tile."""
 
 
-class Kind(IntEnum):
-    """Kinds of steps, as the compiled core numbers them."""
+class Kind(StrEnum):
+    """Kinds of steps."""
 
-    ELEMENTWISE = 0
-    PRODUCT = 1
-    REDUCE = 2
-    COMBINE = 3
-    MOVE = 4
+    ELEMENTWISE = "elementwise"
+    PRODUCT = "product"
+    REDUCE = "reduce"
+    COMBINE = "combine"
+    MOVE = "move"
+
+
+class Size(NamedTuple):
+    """How many steps there are, and how many operands and arguments they have in all."""
+
+    steps: int
+    operands: int
+    arguments: int
+
+    def plus(self, other: "Size") -> "Size":
+        """Of both."""
+        return Size(*map(sum, zip(self, other, strict=True)))
+
+
+def arguments(lines: int | None, tiles: int) -> int:
+    """How many arguments a step has: of a tape with so many cut lines and tiles; None for others."""
+    return 1 if lines is None else -(-(2 * lines + tiles) // 4)
 
 
 def operand(tile: int, access: int) -> int:
@@ -48,10 +65,9 @@ class Steps:
 
     def __init__(self, draft: _native.Draft) -> None:
         self._draft = draft
-        self._actions: list[Action | None] = []
-        self._tapes: dict[Hashable, int] = {}
-        self._tape_of = array("i")
-        self._ranges = array("Q")
+        self._actions: list[Action] = []
+        self._known: dict[Hashable, int] = {}
+        self._numbers = array("Q")
         self._places = array("H")
         self._kernels = array("H")
         self._counts = array("H")
@@ -59,30 +75,42 @@ class Steps:
         self._operands = array("I")
 
     def kernel(self, kind: Kind, rate: float) -> int:
-        """A kernel that does so many operations in a second."""
-        return self._draft.kernel(kind, rate)
+        """A kernel for `add`, which does so many operations in a second."""
+        return self._made((kind, rate), lambda: self._draft.kernel(kind.value, rate))
 
-    def tape(self, key: Hashable, make: Callable[[], _native.TapeDraft], room: Room) -> int:
-        """The number of a tape that does steps without the interpreter, made once for each key.
+    def tape(
+        self,
+        kind: Kind,
+        rate: float,
+        key: Hashable,
+        make: Callable[[], _native.TapeDraft],
+        room: Room = (0, 0),
+    ) -> int:
+        """A kernel for `add_taped`: a tape that does steps without the interpreter.
 
-        The key keeps alive what it names.
+        It is made once for each key, which keeps alive what it names.
         """
-        number = self._tapes.get(key)
+        return self._made(
+            (kind, rate, key), lambda: self._draft.tape(kind.value, rate, make(), room)
+        )
+
+    def _made(self, key: Hashable, make: Callable[[], int]) -> int:
+        number = self._known.get(key)
         if number is None:
-            number = self._tapes[key] = self._draft.tape(make(), room)
+            number = self._known[key] = make()
         return number
 
     def add(self, kernel: int, operands: Sequence[int], work: float, action: Action) -> None:
         """Append a step, which takes so many operations."""
-        self._append(kernel, operands, work, action, -1)
+        self._append(kernel, operands, work)
+        self._actions.append(action)
 
     def add_taped(
         self,
         kernel: int,
         operands: Sequence[int],
         work: float,
-        tape: int,
-        ranges: Iterable[tuple[int, int]],
+        parts: Sequence[int],
         places: Sequence[int],
     ) -> None:
         """Append a step that a tape does.
@@ -91,32 +119,20 @@ class Steps:
         ----------
         kernel, operands, work
             As for other steps.
-        tape : int
-            The tape's number.
-        ranges : iterable of tuple
-            Of each line that the tape has cut, the first index and the one after the last.
+        parts : sequence of int
+            Which part the step has of each line that the tape has cut.
         places : sequence of int
             Which of the operands are the tape's tiles.
         """
-        self._append(kernel, operands, work, None, tape)
-        for own in ranges:
-            self._ranges.extend(own)
+        self._append(kernel, operands, work)
+        self._numbers.extend(parts)
         self._places.extend(places)
 
-    def _append(
-        self,
-        kernel: int,
-        operands: Sequence[int],
-        work: float,
-        action: Action | None,
-        tape: int,
-    ) -> None:
+    def _append(self, kernel: int, operands: Sequence[int], work: float) -> None:
         self._kernels.append(kernel)
         self._counts.append(len(operands))
         self._work.append(work)
         self._operands.extend(operands)
-        self._actions.append(action)
-        self._tape_of.append(tape)
 
     def hand_over(self) -> None:
         """Give all steps to the program."""
@@ -124,14 +140,11 @@ class Steps:
             np.array(self._kernels, np.uint16),
             np.array(self._counts, np.uint16),
             np.array(self._work, np.float64),
-            np.array(self._tape_of, np.int32),
             np.array(self._operands, np.uint32),
-            np.array(self._ranges, np.uint64),
+            np.array(self._numbers, np.uint64),
             np.array(self._places, np.uint16),
         )
 
     def run(self, number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
-        """Do a step that no tape does."""
-        action = self._actions[number]
-        assert action is not None
-        action(tiles, workspace)
+        """Do a step that no tape does, by its number among these."""
+        self._actions[number](tiles, workspace)

@@ -15,7 +15,7 @@ mod resource;
 mod state;
 mod timeline;
 
-use crate::program::{ArrayId, Program, Role, TileId};
+use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
 use crate::runtime::Runtime;
 use crate::schedule::{Action, Schedule};
@@ -36,59 +36,6 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 pub use timeline::Timeline;
-
-/// A tile of a step, in memory.
-#[derive(Clone, Copy)]
-pub struct Tile<'a> {
-    program: &'a Program,
-    /// Which.
-    pub id: TileId,
-    /// Where its first element is; rows follow each other as those of a whole tile do.
-    pub start: *mut u8,
-}
-
-impl Tile<'_> {
-    /// Its box in its array.
-    pub fn region(&self) -> ArrayBox {
-        self.program.region(self.id)
-    }
-
-    /// Its array's number.
-    pub fn array_id(&self) -> ArrayId {
-        self.program.array_of(self.id)
-    }
-
-    /// Its array.
-    pub fn array(&self) -> &crate::program::Array {
-        self.program.array_at(self.array_id())
-    }
-}
-
-/// What steps do.
-pub trait Kernels: Sync {
-    /// Runs a step, by its place in the program. `tiles` are its operands, in the order in which it names them.
-    /// Where it takes long, it looks now and then whether to stop.
-    ///
-    /// # Errors
-    /// Whatever stops the run, such as [`Error::Numerical`]; [`Error::Interrupted`].
-    ///
-    /// # Safety
-    /// The tiles that the step reads are there, those that it writes belong to it alone, and each has
-    /// a frame as its array says.
-    unsafe fn run(
-        &self,
-        step: usize,
-        kernel: u16,
-        tiles: &[Tile<'_>],
-        workspace: &mut [u8],
-        cancel: &Cancel,
-    ) -> Result<()>;
-
-    /// Does all the `steps` of one thread: around them, what they need of their thread can be held.
-    fn on_thread(&self, steps: &mut (dyn FnMut() + Send)) {
-        steps();
-    }
-}
 
 /// Who does the work, and with how much memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +64,8 @@ pub struct Work<'a> {
     pub schedule: &'a Schedule,
     /// By array, where it is stored; `None` for temporaries.
     pub stores: &'a [Option<Arc<dyn Store>>],
-    /// What steps do.
-    pub kernels: &'a dyn Kernels,
+    /// Whoever waits for it, as kernels see it.
+    pub caller: &'a dyn Caller,
     /// Whether outputs are committed at the end, and not by the caller, who has others to be committed with them.
     pub commits: bool,
 }
@@ -221,7 +168,7 @@ fn perform(
         let run = &run;
         for (i, mut workspace) in workspaces.into_iter().enumerate() {
             run.start(scope, "outcrop-step", move || {
-                run.work.kernels.on_thread(&mut || {
+                run.work.caller.on_thread(&mut || {
                     run.serve(STEPS, i, &mut |task, memory| run.step(task, memory, &mut workspace));
                 });
             });
@@ -282,12 +229,7 @@ fn perform(
     report.overlap = state.overlap;
     report.io_busy = state.io_busy;
     report.work = program.work();
-    report.kernels = program
-        .kernels()
-        .iter()
-        .zip(&state.kernel_seconds)
-        .map(|(kernel, &seconds)| (kernel.name, seconds))
-        .collect();
+    report.kernels = program.kernels().by_name(&state.kernel_seconds);
     runtime.set_last_run(report.clone());
     Ok(report)
 }
@@ -589,10 +531,16 @@ impl<'a> Run<'a> {
         let tiles: SmallVec<[Tile; 8]> = operands
             .map(|(o, &frame)| Tile { program, id: o.tile(), start: self.begin(o.tile(), frame) })
             .collect();
+        let running = Running {
+            tiles: &tiles,
+            arguments: step.arguments,
+            workspace: workspace.bytes_mut(),
+            cancel: &self.cancel,
+            caller: self.work.caller,
+        };
+        self.cancel.check()?;
         // SAFETY: the step's uses of the frames are granted, writers alone.
-        unsafe {
-            self.work.kernels.run(index as usize, step.kernel, &tiles, workspace.bytes_mut(), &self.cancel)
-        }
+        unsafe { program.kernels()[step.kernel].kernel.run(running) }
     }
 
     /// Where a tile begins in its frame.
@@ -646,12 +594,12 @@ impl<'a> Run<'a> {
         self.store_of(program.array_of(tile)).store(mover, &canvas)
     }
 
-    fn label(&self, task: Task) -> timeline::Label {
+    fn label(&self, task: Task) -> timeline::Label<'_> {
         match task {
             Task::Step(step) => {
                 let step = self.work.program.step_at(step as usize);
                 let tile = step.operands.iter().find(|o| o.writes()).or(step.operands.first());
-                let name = self.work.program.kernels()[step.kernel as usize].name;
+                let name = &self.work.program.kernels()[step.kernel].name;
                 timeline::Label { name, tile: tile.map(|o| o.tile()) }
             }
             Task::Load(tile, ..) => timeline::Label { name: "load", tile: Some(tile) },

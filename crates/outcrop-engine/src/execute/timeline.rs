@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// What an event is called.
-pub(super) struct Label {
-    pub name: &'static str,
+pub(super) struct Label<'a> {
+    pub name: &'a str,
     pub tile: Option<TileId>,
 }
 
@@ -68,7 +68,7 @@ impl Timeline {
     pub(super) fn record(
         &self,
         program: &Program,
-        label: &Label,
+        label: &Label<'_>,
         (lane, worker): (usize, usize),
         (begin, end): (Instant, Instant),
         memory: usize,

@@ -1,13 +1,23 @@
 //! Schedules are lawful, and as cheap as the best there are.
 
 use super::*;
-use crate::program::{Cost, Declaration, Operand, Program};
+use crate::program::{Cost, Declaration, Kernel, Operand, Program, Running};
 use crate::stream::Unwatched;
 use outcrop_store::{DType, Dims, TileGrid};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 const TILE: usize = 4096;
+
+struct Nothing;
+
+impl Kernel for Nothing {
+    // SAFETY: nothing is asked of the caller: no tile is touched.
+    unsafe fn run(&self, _: Running<'_>) -> outcrop_store::Result<()> {
+        Ok(())
+    }
+}
 
 fn array(program: &mut Program, name: &str, role: Role, tiles: u64, initial: Option<ArrayId>) -> ArrayId {
     let grid = TileGrid::new(&[tiles * 512], &[512]).unwrap();
@@ -33,12 +43,12 @@ fn array(program: &mut Program, name: &str, role: Role, tiles: u64, initial: Opt
 fn reading(steps: &[Vec<u32>], tiles: u64) -> Program {
     let mut program = Program::new("reading");
     array(&mut program, "A", Role::Input, tiles, None);
-    let kernel = program.kernel("look", 1.0);
+    let kernel = program.kernel("look", 1.0, Arc::new(Nothing));
     for step in steps {
         let mut seen = HashSet::new();
         let operands: Vec<Operand> =
             step.iter().filter(|t| seen.insert(**t)).map(|&t| Operand::read(TileId(t))).collect();
-        program.step(kernel, &operands, 1.0);
+        program.step(kernel, &operands, &[], 1.0);
     }
     program
 }
@@ -157,7 +167,7 @@ proptest! {
         array(&mut program, "X", Role::Output, 6, Some(a));
         array(&mut program, "T", Role::Temporary, 6, Some(a));
         array(&mut program, "U", Role::Temporary, 6, None);
-        let kernel = program.kernel("do", 1.0);
+        let kernel = program.kernel("do", 1.0, Arc::new(Nothing));
         let mut defined = HashSet::new();
         for step in &steps {
             let mut seen = HashSet::new();
@@ -173,7 +183,7 @@ proptest! {
                     _ => Operand::update(t),
                 });
             }
-            program.step(kernel, &operands, 1.0);
+            program.step(kernel, &operands, &[], 1.0);
         }
         let resident: Vec<TileId> = resident.into_iter().map(TileId).collect();
         let capacity = frames * TILE;
@@ -193,10 +203,10 @@ proptest! {
 fn a_dead_temporary_is_never_written() {
     let mut program = Program::new("chain");
     array(&mut program, "T", Role::Temporary, 100, None);
-    let kernel = program.kernel("next", 1.0);
-    program.step(kernel, &[Operand::write(TileId(0))], 1.0);
+    let kernel = program.kernel("next", 1.0, Arc::new(Nothing));
+    program.step(kernel, &[Operand::write(TileId(0))], &[], 1.0);
     for i in 1..100 {
-        program.step(kernel, &[Operand::write(TileId(i)), Operand::read(TileId(i - 1))], 1.0);
+        program.step(kernel, &[Operand::write(TileId(i)), Operand::read(TileId(i - 1))], &[], 1.0);
     }
     let found = best(&program, 2 * TILE, &[], &mut Unwatched).unwrap();
     check(&program, &found, 2 * TILE);

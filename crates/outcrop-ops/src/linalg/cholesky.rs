@@ -3,7 +3,7 @@
 //! stored.
 
 use super::matrix::{Axes, Matrix, NewArray, Tiles};
-use super::steps::{Builder, Form, Kind};
+use super::steps::{Builder, Kind};
 use super::{Job, aligned, side, tile_shape};
 use crate::arrays::Target;
 use crate::kernels::{Diagonal, Half};
@@ -24,13 +24,11 @@ pub fn cholesky(runtime: &Runtime, a: &Matrix, half: Half, target: &Target, spee
         let mut builder =
             Builder::new("cholesky", a.dtype(), speeds, (half == Half::Upper, half == Half::Lower));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
-        builder.note(stored);
         let (shape, tile) = ([a.rows(), a.rows()], tile_shape(2, Axes::MATRIX, side, side));
         let what = NewArray { name: "L", dtype: a.dtype(), shape: &shape, tile: &tile, axes: Axes::MATRIX };
         let l = what.output(&mut builder.program, target, Some(&stored))?;
         // The upper factor is, transposed, the lower factor of the transposed matrix.
         let l = if half == Half::Upper { l.transposed() } else { l };
-        let l = builder.note(l);
         builder.extents(side, side, side);
         Ok((builder, l))
     };
@@ -127,12 +125,7 @@ pub(super) fn factor_steps(
     finished: &mut dyn FnMut(&mut Builder, (u64, u64)),
 ) {
     let n = l.counts(&builder.program).0;
-    let solve = Kind::Solve {
-        half: Half::Lower,
-        diagonal: Diagonal::Stored,
-        t: Form { transposed: false, conj: true },
-        right: true,
-    };
+    let solve = Kind::Solve { half: Half::Lower, diagonal: Diagonal::Stored, conj: true, right: true };
     for j0 in (0..n).step_by(q as usize) {
         let j1 = (j0 + q).min(n);
         for i0 in (j0..n).step_by(p as usize) {
@@ -181,8 +174,8 @@ fn update(builder: &mut Builder, l: Tiles, (i, j, k): (u64, u64, u64)) {
     if i == j {
         builder.square(c, a, m, depth);
     } else {
-        let (b, n) = (l.at(program, j, k), l.rows_of(program, j));
-        builder.product((c, a, b), (true, -1.0), (Form::PLAIN, Form::ADJOINT), (m, n, depth));
+        let (b, n) = (l.transposed().at(program, k, j), l.rows_of(program, j));
+        builder.product((c, a, b), (true, -1.0), (false, true), (m, n, depth));
     }
 }
 

@@ -2,7 +2,7 @@
 //! stream past it.
 
 use super::matrix::{Matrix, NewArray, Tiles};
-use super::steps::{Builder, Form};
+use super::steps::Builder;
 use super::{Job, aligned, result_axes};
 use crate::arrays::Target;
 use outcrop_engine::Runtime;
@@ -31,8 +31,7 @@ pub fn matmul(
     let dtype = a.dtype();
     let mut job = Job::new(vec![Some(a.clone()), Some(b.clone()), None]);
     let tile = tile(runtime, a, b, shape, target);
-    let forms = [conj.0, conj.1].map(|conj| Form { transposed: false, conj });
-    let product = Product { a, b, forms: (forms[0], forms[1]), shape, target, dtype, tile, speeds };
+    let product = Product { a, b, conj, shape, target, dtype, tile, speeds };
     let (mut builder, tiles) = product.declare()?;
     let (count, least) = (product.count(&builder, tiles), product.least(&builder, tiles));
     let capacity = plan::capacity(runtime, &builder.program, count, speeds, least)?;
@@ -70,7 +69,7 @@ fn tile(runtime: &Runtime, a: &Matrix, b: &Matrix, shape: &[u64], target: &Targe
 struct Product<'a> {
     a: &'a Matrix,
     b: &'a Matrix,
-    forms: (Form, Form),
+    conj: (bool, bool),
     shape: &'a [u64],
     target: &'a Target,
     dtype: DType,
@@ -94,9 +93,6 @@ impl Product<'_> {
         axes.cols.into_iter().for_each(|x| tile[x] = tn);
         let what = NewArray { name: "C", dtype: self.dtype, shape: self.shape, tile: &tile, axes };
         let c = what.output(program, self.target, None)?;
-        for tiles in [a, b, c] {
-            builder.note(tiles);
-        }
         builder.extents(tm, tn, tk);
         Ok((builder, (a, b, c)))
     }
@@ -183,7 +179,7 @@ impl Product<'_> {
                             let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
                             let extents =
                                 (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
-                            builder.product(tiles, (k > 0, 1.0), self.forms, extents);
+                            builder.product(tiles, (k > 0, 1.0), self.conj, extents);
                         }
                     }
                 }

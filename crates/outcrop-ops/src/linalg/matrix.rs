@@ -2,8 +2,7 @@
 
 use crate::arrays::{self, Target};
 use crate::kernels::Block;
-use outcrop_engine::execute::Tile;
-use outcrop_engine::program::{ArrayId, Program, TileId};
+use outcrop_engine::program::{ArrayId, Program, Tile, TileId};
 use outcrop_store::layout::Layout;
 use outcrop_store::shape::row_major_strides;
 use outcrop_store::store::Store;
@@ -184,13 +183,21 @@ pub(crate) struct Tiles {
     pub source: Option<Source>,
 }
 
+/// A tile of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MatrixTile {
+    pub tile: TileId,
+    /// Which of the array's axes are its rows and columns.
+    pub axes: Axes,
+}
+
 impl Tiles {
     /// The tile in a row and a column of tiles.
-    pub(crate) fn at(&self, program: &Program, row: u64, col: u64) -> TileId {
+    pub(crate) fn at(&self, program: &Program, row: u64, col: u64) -> MatrixTile {
         let mut coords: Dims = SmallVec::from_elem(0, self.ndim);
         self.axes.rows.into_iter().for_each(|a| coords[a] = row);
         self.axes.cols.into_iter().for_each(|a| coords[a] = col);
-        program.tile(self.array, &coords)
+        MatrixTile { tile: program.tile(self.array, &coords), axes: self.axes }
     }
 
     /// The tiles of the transposed matrix.

@@ -9,7 +9,7 @@ mod matmul;
 pub mod matrix;
 mod rates;
 mod solve;
-mod steps;
+pub(crate) mod steps;
 mod triangular;
 
 pub use crate::arrays::Target;
@@ -30,7 +30,7 @@ use outcrop_store::{ArrayBox, Dims, Error, Failure, Result};
 pub use solve::solve;
 use std::path::Path;
 use std::sync::Arc;
-use steps::{Builder, LinearKernels};
+use steps::Builder;
 pub use triangular::{Triangle, solve_triangular};
 
 /// A job with the programs that do it.
@@ -46,7 +46,6 @@ pub struct Job {
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    kernels: LinearKernels,
     stores: Vec<Option<Arc<dyn Store>>>,
     output: ArrayId,
     triangle: Option<(Matrix, u64)>,
@@ -67,14 +66,11 @@ impl Job {
     /// [`outcrop_store::Error::Budget`] naming the least budget; those of the stores.
     pub fn plan(self, runtime: &Runtime, speeds: Speeds, watch: &mut dyn Watch) -> Result<Planned> {
         let stores: Vec<_> = self.inputs.iter().map(|m| m.as_ref().map(|m| Arc::clone(&m.store))).collect();
-        let (programs, kernels): (Vec<_>, Vec<_>) =
-            self.candidates.into_iter().map(|b| (b.program, b.kernels)).unzip();
-        let programs = programs.into_iter().map(|program| (program, &stores[..])).collect();
-        let (chosen, plan) = plan::choose(runtime, programs, speeds, watch)?;
-        let kernels = kernels.into_iter().nth(chosen).expect("one for each program");
+        let programs = self.candidates.into_iter().map(|b| (b.program, &stores[..])).collect();
+        let (_, plan) = plan::choose(runtime, programs, speeds, watch)?;
         let arrays = plan.program.arrays();
         let output = arrays.iter().position(|a| a.role == Role::Output).expect("a job has a result");
-        Ok(Planned { plan, kernels, stores, output: ArrayId(output as u16), triangle: self.triangle })
+        Ok(Planned { plan, stores, output: ArrayId(output as u16), triangle: self.triangle })
     }
 }
 
@@ -128,7 +124,7 @@ impl Planned {
         let mut stores = self.stores.clone();
         stores.resize(self.plan.program.arrays().len(), None);
         stores[self.output.0 as usize] = Some(Arc::clone(output));
-        let done = self.plan.run(runtime, &stores, &self.kernels, true, timeline, watch);
+        let done = self.plan.run(runtime, &stores, &(), true, timeline, watch);
         if let (Err(Error::Numerical { failure: Failure::Singular, .. }), Some((t, side))) =
             (&done, &self.triangle)
             && let Some(index) = triangular::first_zero(runtime, t, *side)?

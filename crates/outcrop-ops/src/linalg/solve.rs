@@ -3,7 +3,7 @@
 
 use super::cholesky::{blocks, factor_steps, lower_bound, square_side};
 use super::matrix::{Axes, Matrix, NewArray, Tiles};
-use super::steps::{Builder, Form, Kind};
+use super::steps::{Builder, Kind};
 use super::triangular::{self, Triangle, declare_solution, solve_steps, subtract, width};
 use super::{Job, aligned, tile_shape};
 use crate::arrays::Target;
@@ -36,7 +36,6 @@ pub fn solve(
         let turned = a.axes.is_transposed();
         let mut builder = Builder::new("solve", a.dtype(), speeds, (turned, !turned));
         let stored = a.declare(&mut builder.program, "A", side, side)?;
-        builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, wide))?;
         let tile = tile_shape(2, Axes::MATRIX, side, side);
         let extents = [a.rows(), a.rows()];
@@ -45,7 +44,6 @@ pub fn solve(
         let axes = if plain { a.axes } else { Axes::MATRIX };
         let what = NewArray { name: "L", dtype: a.dtype(), shape: &extents, tile: &tile, axes };
         let l = what.temporary(&mut builder.program, Some(&stored))?;
-        let l = builder.note(l);
         builder.extents(side, wide.max(side), side);
         Ok((builder, l, x))
     };
@@ -89,11 +87,11 @@ fn forward_with_factor(builder: &mut Builder, l: Tiles, x: Tiles, block: (u64, u
     for i in 0..rows {
         (0..cols).for_each(|s| builder.begin(x, i, s));
     }
-    let solve = Kind::Solve { half: Half::Lower, diagonal: Diagonal::Stored, t: Form::PLAIN, right: false };
+    let solve = Kind::Solve { half: Half::Lower, diagonal: Diagonal::Stored, conj: false, right: false };
     factor_steps(builder, l, block, &mut |builder, (i, k)| {
         for s in 0..cols {
             if i > k {
-                subtract(builder, l, Form::PLAIN, x, (i, k, s));
+                subtract(builder, l, false, x, (i, k, s));
                 continue;
             }
             let program = &builder.program;

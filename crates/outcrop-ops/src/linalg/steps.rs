@@ -1,32 +1,14 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
-use super::matrix::{Axes, Tiles};
+use super::matrix::{Axes, MatrixTile, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
-use outcrop_engine::execute::{Kernels, Tile};
 use outcrop_engine::predict::Speeds;
-use outcrop_engine::program::{Operand as Use, Program, TileId};
-use outcrop_store::io::Cancel;
+use outcrop_engine::program::{Kernel, Operand as Use, Program, Running, Tile};
 use outcrop_store::{DType, Error, Failure, Result};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
-
-/// How a block enters a product.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form {
-    pub transposed: bool,
-    pub conj: bool,
-}
-
-impl Form {
-    /// As it is.
-    pub(crate) const PLAIN: Form = Form { transposed: false, conj: false };
-    /// Transposed and conjugated.
-    pub(crate) const ADJOINT: Form = Form { transposed: true, conj: true };
-
-    fn of(self, block: Block) -> Operand {
-        Operand { block: if self.transposed { block.transposed() } else { block }, conj: self.conj }
-    }
-}
+use std::sync::Arc;
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,28 +17,33 @@ pub(crate) enum Kind {
     Zero,
     /// `c = a`.
     Copy,
-    /// `c = alpha a b`, or `c += alpha a b`.
-    Product { accumulate: bool, alpha: f64, a: Form, b: Form },
+    /// `c = alpha a b`, or `c += alpha a b`, of factors as they are or conjugated.
+    Product { accumulate: bool, alpha: f64, conj: (bool, bool) },
     /// The lower half of `c -= a a^H`.
     Square,
     /// The lower half of `a` becomes its Cholesky factor, the other half zero.
     Factor,
-    /// `x = t^-1 x`, or `x = x t^-T` where `right`.
-    Solve { half: Half, diagonal: Diagonal, t: Form, right: bool },
+    /// `x = t^-1 x`, or `x = x t^-T` where `right`; t as it is or conjugated.
+    Solve { half: Half, diagonal: Diagonal, conj: bool, right: bool },
 }
 
-/// The kernels of a program of linear algebra.
-pub struct LinearKernels {
+/// The axes of the operands of a step, in their order.
+type OperandAxes = SmallVec<[Axes; 3]>;
+
+/// A kernel of linear algebra, on matrices that lie so in their arrays.
+struct MatrixKernel {
     dtype: DType,
-    kinds: Vec<Kind>,
-    /// By array.
-    axes: Vec<Axes>,
+    kind: Kind,
+    /// Of a product of a tile with itself, which a step names once, three all the same.
+    axes: OperandAxes,
 }
 
-/// Builds a program and its kernels side by side.
+/// Appends arrays and steps of linear algebra to a program.
 pub(crate) struct Builder {
     pub program: Program,
-    pub kernels: LinearKernels,
+    dtype: DType,
+    /// The kernels that have been declared.
+    known: Vec<(Kind, OperandAxes, u16)>,
     speeds: Speeds,
     /// Which of the factors of a product lie column by column.
     transposed: (bool, bool),
@@ -70,31 +57,19 @@ const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
 
 impl Builder {
-    /// A program without steps. `transposed` says which of the factors of most of its products lie column by
-    /// column.
+    /// `transposed` says which of the factors of most of its products lie column by column.
+    pub(crate) fn on(program: Program, dtype: DType, speeds: Speeds, transposed: (bool, bool)) -> Builder {
+        Builder { program, dtype, known: Vec::new(), speeds, transposed, rate: 0.0 }
+    }
+
+    /// For a program of its own.
     pub(crate) fn new(name: &'static str, dtype: DType, speeds: Speeds, transposed: (bool, bool)) -> Builder {
-        let kernels = LinearKernels { dtype, kinds: Vec::new(), axes: Vec::new() };
-        Builder { program: Program::new(name), kernels, speeds, transposed, rate: 0.0 }
+        Builder::on(Program::new(name), dtype, speeds, transposed)
     }
 
-    /// Notes which axes the matrix of an array has. Blocks of its transposed are that by their axes.
-    pub(crate) fn note(&mut self, tiles: Tiles) -> Tiles {
-        for of in tiles.copied_from().into_iter().chain([tiles]) {
-            let array = of.array.0 as usize;
-            self.kernels.axes.resize(self.kernels.axes.len().max(array + 1), Axes::default());
-            self.kernels.axes[array] = of.axes;
-        }
-        tiles
-    }
-
-    /// How blocks of a matrix, which may be the transposed of the one noted, enter a product.
-    pub(crate) fn form(&self, tiles: Tiles, conj: bool) -> Form {
-        Form { transposed: tiles.axes != self.kernels.axes[tiles.array.0 as usize], conj }
-    }
-
-    fn kind(&mut self, kind: Kind) -> u16 {
-        if let Some(i) = self.kernels.kinds.iter().position(|k| *k == kind) {
-            return i as u16;
+    fn kernel(&mut self, kind: Kind, axes: OperandAxes) -> u16 {
+        if let Some((.., number)) = self.known.iter().find(|known| (known.0, &known.1) == (kind, &axes)) {
+            return *number;
         }
         let (name, part) = match kind {
             Kind::Zero => ("zero", 1.0),
@@ -104,112 +79,115 @@ impl Builder {
             Kind::Factor => ("potrf", FACTOR_RATE),
             Kind::Solve { .. } => ("trsm", SOLVE_RATE),
         };
-        self.kernels.kinds.push(kind);
-        self.program.kernel(name, self.rate * part)
+        let made = MatrixKernel { dtype: self.dtype, kind, axes: axes.clone() };
+        let number = self.program.kernel(name, self.rate * part, Arc::new(made));
+        self.known.push((kind, axes, number));
+        number
+    }
+
+    fn step(&mut self, kind: Kind, axes: OperandAxes, operands: &[Use], work: f64) {
+        let kernel = self.kernel(kind, axes);
+        self.program.step(kernel, operands, &[], work);
     }
 
     /// Operations of a multiplication and an addition.
     fn pair(&self) -> f64 {
-        if matches!(self.kernels.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
+        if matches!(self.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
     }
 
-    pub(crate) fn zero(&mut self, c: TileId) {
-        let kind = self.kind(Kind::Zero);
-        self.program.step(kind, &[Use::write(c)], 0.0);
+    pub(crate) fn zero(&mut self, c: MatrixTile) {
+        self.step(Kind::Zero, smallvec![c.axes], &[Use::write(c.tile)], 0.0);
     }
 
     /// Copies what a tile starts with, where it is to be copied.
     pub(crate) fn begin(&mut self, x: Tiles, row: u64, col: u64) {
         let Some(source) = x.copied_from() else { return };
         let (to, from) = (x.at(&self.program, row, col), source.at(&self.program, row, col));
-        let kind = self.kind(Kind::Copy);
-        self.program.step(kind, &[Use::write(to), Use::read(from)], 0.0);
+        let operands = [Use::write(to.tile), Use::read(from.tile)];
+        self.step(Kind::Copy, smallvec![to.axes, from.axes], &operands, 0.0);
     }
 
-    /// `extents` are the rows and columns of c, and the columns of a.
+    /// `extents` are the rows and columns of c, and the columns of a; `conj` says which of the factors count as their
+    /// conjugates.
     pub(crate) fn product(
         &mut self,
-        (c, a, b): (TileId, TileId, TileId),
+        (c, a, b): (MatrixTile, MatrixTile, MatrixTile),
         (accumulate, alpha): (bool, f64),
-        forms: (Form, Form),
+        conj: (bool, bool),
         (m, n, k): (f64, f64, f64),
     ) {
-        let kind = self.kind(Kind::Product { accumulate, alpha, a: forms.0, b: forms.1 });
-        let c = if accumulate { Use::update(c) } else { Use::write(c) };
-        let work = self.pair() * m * n * k;
+        let use_of_c = if accumulate { Use::update(c.tile) } else { Use::write(c.tile) };
         // A product of a tile with itself names it once.
-        if a == b {
-            self.program.step(kind, &[c, Use::read(a)], work);
-        } else {
-            self.program.step(kind, &[c, Use::read(a), Use::read(b)], work);
-        }
+        let operands = [use_of_c, Use::read(a.tile), Use::read(b.tile)];
+        let operands = &operands[..if a.tile == b.tile { 2 } else { 3 }];
+        let kind = Kind::Product { accumulate, alpha, conj };
+        self.step(kind, smallvec![c.axes, a.axes, b.axes], operands, self.pair() * m * n * k);
     }
 
-    pub(crate) fn square(&mut self, c: TileId, a: TileId, n: f64, k: f64) {
-        let kind = self.kind(Kind::Square);
-        self.program.step(kind, &[Use::update(c), Use::read(a)], self.pair() / 2.0 * n * (n + 1.0) * k);
+    pub(crate) fn square(&mut self, c: MatrixTile, a: MatrixTile, n: f64, k: f64) {
+        let operands = [Use::update(c.tile), Use::read(a.tile)];
+        let work = self.pair() / 2.0 * n * (n + 1.0) * k;
+        self.step(Kind::Square, smallvec![c.axes, a.axes], &operands, work);
     }
 
-    pub(crate) fn factor(&mut self, a: TileId, n: f64) {
-        let kind = self.kind(Kind::Factor);
-        self.program.step(kind, &[Use::update(a)], self.pair() / 6.0 * n * n * n);
+    pub(crate) fn factor(&mut self, a: MatrixTile, n: f64) {
+        let work = self.pair() / 6.0 * n * n * n;
+        self.step(Kind::Factor, smallvec![a.axes], &[Use::update(a.tile)], work);
     }
 
     /// `x` has `n` rows or columns along `t`, and `m` the other way.
-    pub(crate) fn solve(&mut self, kind: Kind, x: TileId, t: TileId, n: f64, m: f64) {
-        let kind = self.kind(kind);
-        self.program.step(kind, &[Use::update(x), Use::read(t)], self.pair() / 2.0 * n * n * m);
+    pub(crate) fn solve(&mut self, kind: Kind, x: MatrixTile, t: MatrixTile, n: f64, m: f64) {
+        let operands = [Use::update(x.tile), Use::read(t.tile)];
+        self.step(kind, smallvec![x.axes, t.axes], &operands, self.pair() / 2.0 * n * n * m);
     }
 
     /// Sets the workspace, and how fast products are, from the largest extents of tiles: rows and columns of
     /// results, and the extent summed over. Before the steps, and after them where solving is among them.
     pub(crate) fn extents(&mut self, rows: u64, cols: u64, depth: u64) {
-        let (dtype, program) = (self.kernels.dtype, &mut self.program);
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
-        let order = m.max(n).max(k);
+        let (dtype, order) = (self.dtype, m.max(n).max(k));
         let product = Product { dtype, m, n, k, transposed: self.transposed };
         self.rate = rates::rate(product, self.speeds.threads);
-        program.workspace = kernels::gemm_workspace(dtype, m, n, k);
-        if kernels::is_floating(dtype) {
-            program.beside = kernels::packing_bytes(dtype, m, n, k);
-        }
-        if self.kernels.kinds.iter().any(|k| matches!(k, Kind::Solve { .. } | Kind::Factor)) {
+        let solves = self.known.iter().any(|(kind, ..)| matches!(kind, Kind::Solve { .. } | Kind::Factor));
+        let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
+        let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
+        if solves {
             let solve = kernels::solve_triangular_workspace(dtype, order, order);
             let factor = kernels::cholesky_workspace(dtype, order);
-            program.workspace = program.workspace.max(solve).max(factor);
-            program.beside = kernels::packing_bytes(dtype, order, order, order);
+            workspace = workspace.max(solve).max(factor);
+            beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
         }
+        self.program.workspace = self.program.workspace.max(workspace);
+        self.program.beside = self.program.beside.max(beside);
     }
 }
 
-impl LinearKernels {
-    fn block(&self, tile: &Tile<'_>) -> Block {
-        self.axes[tile.array_id().0 as usize].block(tile)
+impl MatrixKernel {
+    fn block(&self, operand: usize, tile: &Tile<'_>) -> Block {
+        self.axes[operand].block(tile)
     }
 
     /// Where a tile's first diagonal element is on the diagonal of its matrix.
-    fn diagonal_start(&self, tile: &Tile<'_>) -> u64 {
-        let axes = self.axes[tile.array_id().0 as usize];
-        axes.rows.map_or(0, |a| tile.region().start[a])
+    fn diagonal_start(&self, operand: usize, tile: &Tile<'_>) -> u64 {
+        self.axes[operand].rows.map_or(0, |a| tile.region().start[a])
     }
 }
 
-impl Kernels for LinearKernels {
+/// A block as a factor, as it is or conjugated.
+fn factor_of(block: Block, conj: bool) -> Operand {
+    Operand { block, conj }
+}
+
+impl Kernel for MatrixKernel {
     // SAFETY: what the caller promises is what the kernels below ask for.
-    unsafe fn run(
-        &self,
-        _step: usize,
-        kernel: u16,
-        tiles: &[Tile<'_>],
-        workspace: &mut [u8],
-        cancel: &Cancel,
-    ) -> Result<()> {
+    unsafe fn run(&self, step: Running<'_>) -> Result<()> {
+        let Running { tiles, workspace, cancel, .. } = step;
         let (dtype, size) = (self.dtype, self.dtype.size());
-        let c = self.block(&tiles[0]);
+        let c = self.block(0, &tiles[0]);
         let spans = |extent, work| spans(extent, work, dtype);
         // SAFETY, of every kernel below: the tiles are granted to the step, those that it writes to it
         // alone; a frame has room for its block; different tiles do not overlap.
-        match self.kinds[kernel as usize] {
+        match self.kind {
             Kind::Zero => {
                 let strides = [c.row_stride, c.col_stride].map(|s| s * dtype.size() as isize);
                 let zero = [0u8; 16];
@@ -224,7 +202,7 @@ impl Kernels for LinearKernels {
                 }
             }
             Kind::Copy => {
-                let a = self.block(&tiles[1]);
+                let a = self.block(1, &tiles[1]);
                 let strides = |b: &Block| [b.row_stride, b.col_stride].map(|s| s * dtype.size() as isize);
                 let shape = [c.rows as u64, c.cols as u64];
                 // SAFETY: as above.
@@ -239,10 +217,9 @@ impl Kernels for LinearKernels {
                     );
                 }
             }
-            Kind::Product { accumulate, alpha, a, b } => {
-                let left = self.block(&tiles[1]);
-                let right = tiles.get(2).map_or(left, |t| self.block(t));
-                let (a, b) = (a.of(left), b.of(right));
+            Kind::Product { accumulate, alpha, conj } => {
+                let a = factor_of(self.block(1, &tiles[1]), conj.0);
+                let b = factor_of(self.block(2, tiles.get(2).unwrap_or(&tiles[1])), conj.1);
                 for cols in spans(c.cols, 2 * c.rows * a.block.cols) {
                     cancel.check()?;
                     let c = c.part(0..c.rows, cols.clone(), size);
@@ -252,7 +229,7 @@ impl Kernels for LinearKernels {
                 }
             }
             Kind::Square => {
-                let a = self.block(&tiles[1]);
+                let a = self.block(1, &tiles[1]);
                 for rows in spans(c.rows, 2 * c.cols * a.cols) {
                     cancel.check()?;
                     let (own, before) =
@@ -292,13 +269,13 @@ impl Kernels for LinearKernels {
                             cancel.check()?;
                         }
                         let factored = kernels::cholesky(dtype, Half::Lower, own, workspace);
-                        let first = self.diagonal_start(&tiles[0]) + panel.start as u64 + 1;
+                        let first = self.diagonal_start(0, &tiles[0]) + panel.start as u64 + 1;
                         factored.map_err(|i| not_positive_definite(first + i as u64))?;
                         cancel.check()?;
-                        let adjoint = Form { transposed: false, conj: true };
-                        let (half, stored) = (Half::Lower, Diagonal::Stored);
+                        let (half, stored, conjugated) =
+                            (Half::Lower, Diagonal::Stored, factor_of(own, true));
                         let rows = below.transposed();
-                        kernels::solve_triangular(dtype, half, stored, adjoint.of(own), rows, workspace);
+                        kernels::solve_triangular(dtype, half, stored, conjugated, rows, workspace);
                     }
                 }
                 let strides = [c.row_stride, c.col_stride].map(|s| s * dtype.size() as isize);
@@ -312,19 +289,22 @@ impl Kernels for LinearKernels {
                     };
                 }
             }
-            Kind::Solve { half, diagonal, t, right } => {
-                let factor = self.block(&tiles[1]);
+            Kind::Solve { half, diagonal, conj, right } => {
+                let factor = self.block(1, &tiles[1]);
                 // SAFETY: as above.
                 let zero = unsafe { kernels::first_zero_diagonal(dtype, factor) };
                 if let Some(i) = zero.filter(|_| diagonal == Diagonal::Stored) {
-                    return Err(singular(self.diagonal_start(&tiles[1]) + i as u64 + 1));
+                    return Err(singular(self.diagonal_start(1, &tiles[1]) + i as u64 + 1));
                 }
                 let x = if right { c.transposed() } else { c };
                 for cols in spans(x.cols, x.rows * x.rows) {
                     cancel.check()?;
                     let x = x.part(0..x.rows, cols, size);
                     // SAFETY: as above.
-                    unsafe { kernels::solve_triangular(dtype, half, diagonal, t.of(factor), x, workspace) };
+                    unsafe {
+                        let t = factor_of(factor, conj);
+                        kernels::solve_triangular(dtype, half, diagonal, t, x, workspace);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::cholesky::square_side;
 use super::matrix::{Matrix, NewArray, Tiles};
-use super::steps::{Builder, Form, Kind};
+use super::steps::{Builder, Kind};
 use super::{Job, aligned, tile_shape};
 use crate::access::canvas_on;
 use crate::arrays::Target;
@@ -45,7 +45,6 @@ pub fn solve_triangular(
         let mut builder =
             Builder::new("solve_triangular", t.dtype(), speeds, (t.axes.is_transposed(), false));
         let stored = t.declare(&mut builder.program, "T", side, side)?;
-        builder.note(stored);
         let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
         builder.extents(side, width, side);
         Ok((builder, stored, x))
@@ -103,12 +102,10 @@ pub(super) fn declare_solution(
     (side, width): (u64, u64),
 ) -> Result<Tiles> {
     let given = b.declare(&mut builder.program, "B", side, width)?;
-    builder.note(given);
     let axes = super::result_axes(shape, true);
     let tile = tile_shape(shape.len(), axes, side, width);
     let new = NewArray { name: "X", dtype: b.dtype(), shape, tile: &tile, axes };
-    let x = new.output(&mut builder.program, target, Some(&given))?;
-    Ok(builder.note(x))
+    new.output(&mut builder.program, target, Some(&given))
 }
 
 /// Extents of tiles: the side of those of T, and the columns of those of X.
@@ -174,8 +171,7 @@ pub(super) fn solve_steps(
     (p, w): (u64, u64),
 ) {
     let (n, m) = x.counts(&builder.program);
-    let form = builder.form(t, what.conj);
-    let solve = Kind::Solve { half: what.half, diagonal: what.diagonal, t: form, right: false };
+    let solve = Kind::Solve { half: what.half, diagonal: what.diagonal, conj: what.conj, right: false };
     // In the order in which rows are found: downwards for a lower triangle.
     let row = |i: u64| if what.half == Half::Lower { i } else { n - 1 - i };
     for s0 in (0..m).step_by(w as usize) {
@@ -198,7 +194,7 @@ pub(super) fn solve_steps(
                 }
                 for i in i0.max(k + 1)..i1 {
                     for s in cols.clone() {
-                        subtract(builder, t, form, x, (row(i), row(k), s));
+                        subtract(builder, t, what.conj, x, (row(i), row(k), s));
                     }
                 }
             }
@@ -207,9 +203,9 @@ pub(super) fn solve_steps(
 }
 
 /// `x(i, s) -= t(i, k) x(k, s)`.
-pub(super) fn subtract(builder: &mut Builder, t: Tiles, form: Form, x: Tiles, (i, k, s): (u64, u64, u64)) {
+pub(super) fn subtract(builder: &mut Builder, t: Tiles, conj: bool, x: Tiles, (i, k, s): (u64, u64, u64)) {
     let program = &builder.program;
     let tiles = (x.at(program, i, s), t.at(program, i, k), x.at(program, k, s));
     let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));
-    builder.product(tiles, (true, -1.0), (form, Form::PLAIN), extents);
+    builder.product(tiles, (true, -1.0), (conj, false), extents);
 }

@@ -7,14 +7,14 @@ use super::{
     Instruction, Loop, MOST_OPERANDS, Matrix, Place, Product, Reduction, Tape, Value, When, is_aligned,
 };
 use crate::kernels::{self, Block, Half};
-use outcrop_engine::execute;
+use outcrop_engine::program::Tile;
 use outcrop_store::io::Cancel;
 use outcrop_store::shape::row_major_strides;
 use outcrop_store::{DType, Error, Result, strided};
 use smallvec::SmallVec;
 
 /// What floating-point errors the instructions of a step have made, by their numbers.
-pub type Noted = SmallVec<[(usize, Flags); 2]>;
+pub(super) type Noted = SmallVec<[(usize, Flags); 2]>;
 
 /// A tape's values at a step.
 struct Bound<'a> {
@@ -27,24 +27,25 @@ struct Bound<'a> {
     noted: Noted,
 }
 
-/// Does a step: at these ranges of the cut lines, on these tiles.
+/// Does a step: at these parts of the cut lines, on these tiles.
 ///
 /// # Errors
 /// [`Error::Interrupted`]; an error where tiles or workspace do not hold the values.
 ///
 /// # Safety
-/// As [`execute::Kernels::run`]; the step writes the tiles that the tape writes.
+/// As [`outcrop_engine::program::Kernel::run`]; the step writes the tiles that the tape writes.
 pub(super) unsafe fn run(
     tape: &Tape,
-    ranges: &[(u64, u64)],
-    tiles: &[&execute::Tile<'_>],
+    parts: impl Iterator<Item = u64>,
+    tiles: &[&Tile<'_>],
     workspace: &mut [u8],
     cancel: &Cancel,
 ) -> Result<Noted> {
     let mut extents = tape.lines.extents.clone();
     let mut starts = vec![0; extents.len()];
-    for (&line, &(low, high)) in tape.lines.cut.iter().zip(ranges) {
-        (starts[line], extents[line]) = (low as usize, high - low);
+    for (&(line, extent), part) in tape.lines.cut.iter().zip(parts) {
+        let start = part * extent;
+        (starts[line], extents[line]) = (start as usize, extent.min(extents[line] - start));
     }
     let (length, memory) = (workspace.len(), workspace.as_mut_ptr());
     if tape.room.end > length {
@@ -87,7 +88,7 @@ pub(super) unsafe fn run(
 }
 
 /// A tile as a value.
-fn of_tile(value: &Value, tile: &execute::Tile<'_>, shape: PerAxis<usize>) -> Result<View> {
+fn of_tile(value: &Value, tile: &Tile<'_>, shape: PerAxis<usize>) -> Result<View> {
     let Place::Tile(_, shown) = &value.place else { unreachable!("only for those") };
     let (array, size) = (tile.array(), value.dtype.size());
     let (extents, apart) = (tile.region().shape, row_major_strides(array.tile_shape()));

@@ -1,116 +1,80 @@
-//! The steps of a program that tapes do.
+//! The steps of a program that a tape does: the tape is their kernel.
+//!
+//! A step's arguments are which part of each cut line is its own, and which of its operands the tape's tiles are: numbers
+//! of 32 and of 16 bits, packed.
 
 use super::Tape;
-use super::bound::{self, Noted};
-use outcrop_engine::execute::Tile;
-use outcrop_engine::program::Operand;
-use outcrop_store::io::Cancel;
+use super::bound;
+use outcrop_engine::program::{Kernel, Operand, Running, Tile};
 use outcrop_store::{Error, Result};
 use smallvec::SmallVec;
 
-/// The steps of a program, as far as tapes do them.
-#[derive(Debug, Default)]
-pub struct Steps {
-    tapes: Vec<Tape>,
-    /// Of each step, its tape and where it is in the other two, if it has a tape.
-    steps: Vec<Option<Step>>,
-    /// Of each step, the range of each cut line.
-    ranges: Vec<(u64, u64)>,
-    /// Of each step, which of its operands the tiles of the tape are.
-    places: Vec<u16>,
-}
+/// Words of 16 bits in an argument.
+const PACKED: usize = 4;
 
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    tape: u32,
-    ranges: u32,
-    places: u32,
-}
-
-impl Steps {
-    /// Adds a tape, and gives its number.
-    pub fn tape(&mut self, tape: Tape) -> usize {
-        self.tapes.push(tape);
-        self.tapes.len() - 1
+impl Tape {
+    /// How many parts of lines and places a step has.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.lines.cut.len(), self.tiles())
     }
 
-    /// How many ranges and places a step of a tape has.
-    ///
-    /// # Errors
-    /// Where there is no such tape.
-    pub fn counts(&self, tape: usize) -> Result<(usize, usize)> {
-        let known =
-            self.tapes.get(tape).ok_or_else(|| Error::invalid("a step of a tape that is not declared"))?;
-        Ok((known.lines.cut.len(), known.tiles()))
+    /// How many arguments a step has.
+    pub fn arguments(&self) -> usize {
+        let (cut, tiles) = self.counts();
+        (2 * cut + tiles).div_ceil(PACKED)
     }
 
-    /// Appends a step that no tape does.
-    pub fn push_other(&mut self) {
-        self.steps.push(None);
-    }
-
-    /// Appends a step: its tape, the range of each cut line, and which of its operands the tape's tiles are.
+    /// The arguments of a step, added to others: which part of each cut line is its own, and which of its operands the
+    /// tape's tiles are.
     ///
     /// # Errors
     /// Where they do not fit the tape.
-    pub fn push(
-        &mut self,
-        tape: usize,
-        ranges: &[(u64, u64)],
+    pub fn push_arguments(
+        &self,
+        arguments: &mut Vec<u64>,
+        parts: &[u64],
         places: &[u16],
         operands: &[Operand],
     ) -> Result<()> {
-        if self.counts(tape)? != (ranges.len(), places.len()) {
+        if self.counts() != (parts.len(), places.len()) {
             return Err(Error::invalid("a step that does not fit its tape"));
         }
-        let Tape { lines, written, .. } = &self.tapes[tape];
-        let is_inside =
-            |(&line, &(low, high)): (&usize, &(u64, u64))| low <= high && high <= lines.extents[line];
+        let is_inside = |(&(line, extent), &part): (&(usize, u64), &u64)| {
+            let count = self.lines.extents[line].div_ceil(extent);
+            // Of a line without indices, there is one part that has none.
+            part < count.max(1) && part <= u64::from(u32::MAX)
+        };
         let is_there = |(&place, &writes): (&u16, &bool)| {
             operands.get(usize::from(place)).is_some_and(|operand| operand.writes() || !writes)
         };
-        if !lines.cut.iter().zip(ranges).all(is_inside) || !places.iter().zip(written).all(is_there) {
+        if !self.lines.cut.iter().zip(parts).all(is_inside) || !places.iter().zip(&self.written).all(is_there)
+        {
             return Err(Error::invalid(
                 "a step that reaches beyond its arrays, or writes what it may only read",
             ));
         }
-        let step =
-            Step { tape: tape as u32, ranges: self.ranges.len() as u32, places: self.places.len() as u32 };
-        self.ranges.extend_from_slice(ranges);
-        self.places.extend_from_slice(places);
-        self.steps.push(Some(step));
+        let halves = parts.iter().flat_map(|&part| [part as u16, (part >> 16) as u16]);
+        let words: SmallVec<[u16; 32]> = halves.chain(places.iter().copied()).collect();
+        arguments.extend(
+            words.chunks(PACKED).map(|some| some.iter().rev().fold(0, |all, &w| all << 16 | u64::from(w))),
+        );
         Ok(())
     }
+}
 
-    /// The tape of a step, if one does it.
-    pub fn tape_of(&self, step: usize) -> Option<&Tape> {
-        let step = (*self.steps.get(step)?)?;
-        Some(&self.tapes[step.tape as usize])
-    }
-
-    /// Does a step that a tape does. Where floating-point errors came up, it says in which of its instructions.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`]; an error where tiles or workspace do not hold what the tape needs.
-    ///
-    /// # Panics
-    /// Where no tape does the step.
-    ///
-    /// # Safety
-    /// As [`outcrop_engine::execute::Kernels::run`], of the program whose steps these are.
-    pub unsafe fn run(
-        &self,
-        step: usize,
-        tiles: &[Tile<'_>],
-        workspace: &mut [u8],
-        cancel: &Cancel,
-    ) -> Result<Noted> {
-        let step = self.steps[step].expect("a step that a tape does");
-        let tape = &self.tapes[step.tape as usize];
-        let ranges = &self.ranges[step.ranges as usize..][..tape.lines.cut.len()];
-        let places = &self.places[step.places as usize..][..tape.tiles()];
-        let own: SmallVec<[&Tile<'_>; 8]> = places.iter().map(|&place| &tiles[usize::from(place)]).collect();
-        // SAFETY: as the caller vouches; that it writes what the tape writes was checked when it was added.
-        unsafe { bound::run(tape, ranges, &own, workspace, cancel) }
+impl Kernel for Tape {
+    // SAFETY: what the caller promises is what `bound::run` asks for; that the step writes what the tape writes, and stays
+    // inside its arrays, was checked when its arguments were made.
+    unsafe fn run(&self, step: Running<'_>) -> Result<()> {
+        let (cut, count) = self.counts();
+        let word = |i: usize| (step.arguments[i / PACKED] >> (16 * (i % PACKED))) as u16;
+        let parts = (0..cut).map(|i| u64::from(word(2 * i)) | u64::from(word(2 * i + 1)) << 16);
+        let own: SmallVec<[&Tile<'_>; 8]> =
+            (0..count).map(|i| &step.tiles[usize::from(word(2 * cut + i))]).collect();
+        // SAFETY: as above.
+        let noted = unsafe { bound::run(self, parts, &own, step.workspace, step.cancel)? };
+        noted
+            .into_iter()
+            .try_for_each(|(instruction, flags)| step.caller.floating_errors(self.name(instruction), flags.0))
     }
 }

@@ -1,6 +1,6 @@
 use super::inner::{reduce, run};
 use super::view::{PerAxis, View};
-use super::{Inner, Instruction, Lines, Loop, Place, Shown, Steps, Tape, Value, When};
+use super::{Inner, Instruction, Lines, Loop, Place, Shown, Tape, Value, When};
 use outcrop_engine::program::{Operand, TileId};
 use outcrop_store::DType;
 use proptest::prelude::*;
@@ -161,7 +161,7 @@ proptest! {
 
 /// A tape that adds a tile to another one, each along two lines of 10 and 20 indices, of which the first one is cut.
 fn tape(values: Vec<usize>) -> outcrop_store::Result<Tape> {
-    let lines = Lines { extents: vec![10, 20], cut: vec![0], strips: Some((0, 4)) };
+    let lines = Lines { extents: vec![10, 20], cut: vec![(0, 5)], strips: Some((0, 4)) };
     let shown: Vec<Shown> = (0..2).map(|axis| Shown { axis: Some(axis), step: 1, first: 0 }).collect();
     let value = |i| Value { dtype: DType::I64, lines: vec![0, 1], place: Place::Tile(i, shown.clone()) };
     let own = Loop { inner: adding(std::ptr::null_mut()), values };
@@ -181,18 +181,17 @@ fn a_tape_knows_its_values() {
 
 #[test]
 fn steps_stay_inside_their_arrays_and_write_what_is_theirs() {
-    let mut steps = Steps::default();
-    let tape = steps.tape(tape(vec![0, 1, 0]).unwrap());
-    let (read, update) = (Operand::read(TileId(3)), Operand::update(TileId(5)));
-    steps.push(tape, &[(5, 10)], &[1, 0], &[read, update]).unwrap();
-    steps.push_other();
-    steps.push(tape, &[(5, 10)], &[0, 1], &[read, update]).unwrap_err();
-    steps.push(tape, &[(5, 11)], &[1, 0], &[read, update]).unwrap_err();
-    steps.push(tape, &[(5, 4)], &[1, 0], &[read, update]).unwrap_err();
-    steps.push(tape, &[(5, 10)], &[1, 2], &[read, update]).unwrap_err();
-    steps.push(tape, &[], &[1, 0], &[read, update]).unwrap_err();
-    steps.push(tape + 1, &[(5, 10)], &[1, 0], &[read, update]).unwrap_err();
-    assert!(steps.tape_of(0).is_some());
-    assert!(steps.tape_of(1).is_none());
-    assert!(steps.tape_of(2).is_none());
+    let tape = tape(vec![0, 1, 0]).unwrap();
+    let (read, update) = (Operand::read(TileId(0)), Operand::update(TileId(1)));
+    let of = |parts: &[u64], places: &[u16]| {
+        let mut made = Vec::new();
+        tape.push_arguments(&mut made, parts, places, &[read, update]).map(|()| made)
+    };
+    assert_eq!(of(&[1], &[1, 0]).unwrap(), [1 | 1 << 32]);
+    assert_eq!(tape.arguments(), 1);
+    of(&[1], &[0, 1]).unwrap_err();
+    of(&[2], &[1, 0]).unwrap_err();
+    of(&[1], &[1, 2]).unwrap_err();
+    of(&[1, 1], &[1, 0]).unwrap_err();
+    of(&[], &[1, 0]).unwrap_err();
 }

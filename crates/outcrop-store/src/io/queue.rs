@@ -43,6 +43,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Where what is compiled elsewhere can look whether it was asked to stop.
+    pub fn as_ptr(&self) -> *const bool {
+        self.0.as_ptr()
+    }
+
     /// An error where it was asked to stop.
     ///
     /// # Errors

@@ -4,10 +4,14 @@
 //! A program says nothing of loads, stores and memory: those are the [schedule](crate::schedule)'s.
 //! It is compact, a few tens of bytes a step, because it stands in memory beside the tiles.
 
+mod kernel_table;
+
+pub use kernel_table::{Caller, Kernel, KernelTable, Kind, Running, Tile};
 use outcrop_store::frame::fitted;
 use outcrop_store::shape::TileGrid;
 use outcrop_store::{ArrayBox, DType, Dims, Result};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// An array of a program, by the order in which they were declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,29 +109,25 @@ pub fn beyond(extents: &[u64], overlap: &[u64]) -> Dims {
     extents.iter().zip(overlap).map(|(n, more)| n + more).collect()
 }
 
-/// A kind of step.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    /// For people, such as `gemm`.
-    pub name: &'static str,
-    /// Operations in a second on one thread, for predicting time.
-    pub rate: f64,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// Of the first operand.
     operands: u32,
+    /// Of the first argument.
+    arguments: u32,
     kernel: u16,
     count: u16,
     work: f32,
 }
 
-/// Bytes of memory that a step takes, its operands not counted.
+/// Bytes of memory that a step takes, its operands and arguments not counted.
 pub const STEP_BYTES: usize = size_of::<Step>();
 
 /// Bytes of memory that an operand of a step takes.
 pub const OPERAND_BYTES: usize = size_of::<Operand>();
+
+/// Bytes of memory that an argument of a step takes.
+pub const ARGUMENT_BYTES: usize = size_of::<u64>();
 
 /// An operand of a step: a tile and how it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +182,8 @@ pub struct StepView<'a> {
     pub kernel: u16,
     /// Its operands. A tile occurs once.
     pub operands: &'a [Operand],
+    /// Numbers of its own, for its kernel.
+    pub arguments: &'a [u64],
     /// Arithmetic operations.
     pub work: f64,
 }
@@ -194,13 +196,14 @@ pub struct Program {
     /// How it was made, for people, such as `C in blocks of 4 x 6 tiles`.
     pub remark: String,
     arrays: Vec<Array>,
-    kernels: Vec<Kernel>,
+    kernels: KernelTable,
     tile_array: Vec<u16>,
     /// In units of 4096 bytes.
     load: Vec<u32>,
     store: Vec<u32>,
     steps: Vec<Step>,
     operands: Vec<Operand>,
+    arguments: Vec<u64>,
     /// Whether it is the one for its job that takes the least memory.
     pub frugal: bool,
     /// Bytes of memory that each thread's kernels need beside the tiles.
@@ -305,24 +308,31 @@ impl Program {
         Ok(ArrayId(id))
     }
 
-    /// Declares a kind of step.
-    pub fn kernel(&mut self, name: &'static str, rate: f64) -> u16 {
-        self.kernels.push(Kernel { name, rate });
-        self.kernels.len() as u16 - 1
+    /// Declares a kind of step, by what it does.
+    pub fn kernel(&mut self, name: &str, rate: f64, kernel: Arc<dyn Kernel>) -> u16 {
+        self.kernels.push(Kind { name: name.into(), rate, kernel })
     }
 
-    /// Makes room for steps to come, with so many operands in all.
-    pub fn reserve(&mut self, steps: usize, operands: usize) {
+    /// Makes room for steps to come, with so many operands and arguments in all.
+    pub fn reserve(&mut self, steps: usize, operands: usize, arguments: usize) {
         self.steps.reserve_exact(steps);
         self.operands.reserve_exact(operands);
+        self.arguments.reserve_exact(arguments);
     }
 
-    /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands.
-    pub fn step(&mut self, kernel: u16, operands: &[Operand], work: f64) {
+    /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands. What the `arguments` say is
+    /// its kernel's business.
+    pub fn step(&mut self, kernel: u16, operands: &[Operand], arguments: &[u64], work: f64) {
         debug_assert_eq!(operands.iter().map(|o| o.tile()).collect::<HashSet<_>>().len(), operands.len());
-        let first = self.operands.len() as u32;
+        self.steps.push(Step {
+            operands: self.operands.len() as u32,
+            arguments: self.arguments.len() as u32,
+            kernel,
+            count: operands.len() as u16,
+            work: work as f32,
+        });
         self.operands.extend_from_slice(operands);
-        self.steps.push(Step { operands: first, kernel, count: operands.len() as u16, work: work as f32 });
+        self.arguments.extend_from_slice(arguments);
     }
 
     /// The tile of an array at these coordinates.
@@ -347,7 +357,7 @@ impl Program {
     }
 
     /// The kinds of steps.
-    pub fn kernels(&self) -> &[Kernel] {
+    pub fn kernels(&self) -> &KernelTable {
         &self.kernels
     }
 
@@ -371,7 +381,9 @@ impl Program {
         let step = &self.steps[i];
         let first = step.operands as usize;
         let operands = &self.operands[first..first + step.count as usize];
-        StepView { kernel: step.kernel, operands, work: step.work as f64 }
+        let end = self.steps.get(i + 1).map_or(self.arguments.len(), |next| next.arguments as usize);
+        let arguments = &self.arguments[step.arguments as usize..end];
+        StepView { kernel: step.kernel, operands, arguments, work: step.work as f64 }
     }
 
     /// Where the operands of a step begin among those of all steps.
@@ -451,6 +463,7 @@ impl Program {
     pub fn bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Step>()
             + self.operands.capacity() * size_of::<Operand>()
+            + self.arguments.capacity() * ARGUMENT_BYTES
             + self.tile_array.capacity() * 10
     }
 
