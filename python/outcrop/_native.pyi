@@ -149,6 +149,13 @@ class Operand:
     ) -> None: ...
 
 @final
+class Charge:
+    """Bytes of the budget for memory that others allocate, until they are released."""
+
+    def __init__(self, nbytes: int, purpose: str) -> None: ...
+    def release(self) -> None: ...
+
+@final
 class Output:
     """Memory for a result, charged to the budget."""
 

@@ -391,7 +391,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             return self.compute()
         each = _converted_itemsize(self.dtype, target)
         self._check_fits(target, each)
-        with room(self.size * each):
+        with room(self.size * each, "converted elements"):
             out = np.empty(self.shape, _with_length(self.dtype, target))
             copy_into(out, self._source, self._view, each)
             self._source.check_current()

@@ -124,7 +124,7 @@ def histogram(
         counts[...] += np.histogram(block, bins, ends)[0]
 
     # Each block has counts and edges of its own.
-    with room(_EACH * len(edges)):
+    with room(_EACH * len(edges), "histogram"):
         _see(x, see)
     if not density:
         return counts, edges

@@ -25,7 +25,7 @@ mod _native {
     use super::ending::end;
     #[pymodule_export]
     use super::linalg::{
-        Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul, plan_solve,
+        Charge, Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul, plan_solve,
         plan_solve_triangular,
     };
     #[pymodule_export]

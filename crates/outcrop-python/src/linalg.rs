@@ -19,7 +19,7 @@ use outcrop_store::store::memory::MemoryArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part of an array as a matrix: its box, and the axes along which rows and columns run.
 #[pyclass(frozen)]
@@ -128,6 +128,25 @@ impl Output {
     fn array<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.frame.share_with_children();
         array_over(py, Arc::clone(&self.frame), &self.shape, self.dtype)
+    }
+}
+
+/// Bytes of the budget for memory that others allocate, until they are released.
+#[pyclass(frozen)]
+pub struct Charge(Mutex<Option<outcrop_store::frame::Charge>>);
+
+#[pymethods]
+impl Charge {
+    #[new]
+    fn new(py: Python<'_>, bytes: usize, purpose: &str) -> PyResult<Charge> {
+        let runtime = runtime(py)?;
+        let charge = run(py, &runtime, None, |_| runtime.charge(bytes, purpose))?;
+        Ok(Charge(Mutex::new(Some(charge))))
+    }
+
+    /// Gives them back.
+    fn release(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from outcrop import _native
 from outcrop._conversion import bytes_to_convert, lazy_source
-from outcrop._room import Room
+from outcrop._room import charge, room, turn
 from outcrop._sizes import format_bytes
 from outcrop._source import MemorySource, keep_apart
 from outcrop.array import Array
@@ -196,19 +196,23 @@ def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     name = f"{which.__module__}.{which.__name__}"
     given = [_taken(x) for x in args]
     options = {key: x if key == "out" else _taken(x) for key, x in kwargs.items()}
-    room = _room_for(which, name, given, options)
-    read: list[NDArray[Any]] = []
+    work, read = _needed(which, name, given, options)
     there: list[Any] = [*args, *kwargs.values()]
-    result = None
-    try:
-        if name in BY_SHAPE:
-            room.take(())
-            result = which(*map(_hollow, given), **{key: _hollow(x) for key, x in options.items()})
-        else:
-            result = _made(which, name, given, options, room, (read, there))
-        return result
-    finally:
-        room.close(result, there)
+    with turn(work + read):
+        try:
+            with room(work + read, name):
+                pass
+        except BudgetError:
+            _refuse(name, work + read)
+        with room(work, f"{name}, done in memory,"):
+            if name in BY_SHAPE:
+                result = which(
+                    *map(_hollow, given), **{key: _hollow(x) for key, x in options.items()}
+                )
+            else:
+                result = _made(which, name, given, options, there)
+        charge(result, beside=there)
+    return result
 
 
 def _made(
@@ -216,24 +220,19 @@ def _made(
     name: str,
     args: Sequence[Any],
     options: dict[str, Any],
-    room: Room,
-    seen: tuple[list[NDArray[Any]], list[Any]],
+    there: list[Any],
 ) -> Any:
-    """What NumPy makes of the elements.
-
-    To `seen` is added what came to memory for it, and what was there before.
-    """
+    """What NumPy makes of the elements; those that were in memory before are added to `there`."""
     out = options.pop("out", None)
     held: NDArray[Any] | None = None
     try:
-        loaded = [_guarded(x, *seen) for x in args]
-        options = {key: _guarded(value, *seen) for key, value in options.items()}
+        loaded = [_guarded(x, there) for x in args]
+        options = {key: _guarded(value, there) for key, value in options.items()}
         if isinstance(out, Array):
             out._source.check_writable()
             options["out"] = held = out.compute()
         elif out is not None:
             options["out"] = out
-        room.take(seen[0])
     except BudgetError as error:
         raise BudgetError(
             f"{name} is done in memory in this version, and {error}", error.needed
@@ -257,10 +256,10 @@ def _made(
     return result
 
 
-def _room_for(
+def _needed(
     which: Callable[..., Any], name: str, args: Sequence[Any], options: Mapping[str, Any]
-) -> Room:
-    """Room for what NumPy takes. Raise where that is not known, or is not free of the budget."""
+) -> tuple[int, int]:
+    """How many bytes NumPy takes, and how many come to memory for it. Raise where that is unknown."""
     bound = BOUNDS.get(name)
     if bound is None:
         raise UnsupportedError(
@@ -269,36 +268,29 @@ def _room_for(
         )
     # Where the arguments do not fit the function, NumPy says so best.
     given = _bound_arguments(which, args, options)
-    arguments = {key: _hollow(value) for key, value in given.items()}
     read = 0 if name in BY_SHAPE else sum(_bytes_read(x) for x in given.values())
     ensure_configured()
+    if read > _native.status()["memory"]:
+        # What bounds ask of sequences, NumPy tells of the arrays that it makes of them.
+        _refuse(name, read)
+    try:
+        work = bound(Call({key: _hollow(value) for key, value in given.items()}))
+    except (TypeError, ValueError, IndexError) as error:
+        raise InvalidArgumentError(f"{name}: {error}") from None
+    if not math.isfinite(work):
+        _refuse(name, None)
+    return int(work), read
+
+
+def _refuse(name: str, needed: int | None) -> NoReturn:
     state = _native.status()
-    work: Any = 0
-    # What bounds ask of sequences, NumPy tells of the arrays that it makes of them.
-    if read <= state["memory"]:
-        try:
-            work = bound(Call(arguments))
-        except (TypeError, ValueError, IndexError) as error:
-            raise InvalidArgumentError(f"{name}: {error}") from None
-    if work + read <= state["memory"]:
-        try:
-            return Room(int(work), read)
-        except BudgetError:
-            # Here it is said what takes so much.
-            state = _native.status()
     what = "an amount that is not known beforehand"
-    needed = None
-    if math.isfinite(work):
-        needed = int(work) + read + state["used"]
-        what = f"up to {format_bytes(int(work) + read)}"
+    if needed is not None:
+        what, needed = f"up to {format_bytes(needed)}", needed + state["used"]
     used = f", of which {format_bytes(state['used'])} are in use" if state["used"] else ""
-    return _refuse(name, what, used, state["memory"], needed)
-
-
-def _refuse(name: str, what: str, used: str, budget: int, needed: int | None) -> NoReturn:
     raise BudgetError(
         f"{name} is done in memory in this version, and takes {what} with its result; the memory "
-        f"budget is {format_bytes(budget)}{used}; take a slice ({name} of A[...]), raise "
+        f"budget is {format_bytes(state['memory'])}{used}; take a slice ({name} of A[...]), raise "
         f"the budget (oc.config(memory=...)), or pass A.compute(), which only the elements limit",
         needed,
     )
@@ -377,16 +369,17 @@ def _loaded(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, Array) else _each(_loaded, x)
 
 
-def _guarded(x: Any, read: list[NDArray[Any]], there: list[Any]) -> Any:
+def _guarded(x: Any, there: list[Any]) -> Any:
     """The elements in memory; what would be lost when written there cannot be written.
 
-    What was not there before is added to `read`, and the rest to `there`.
+    What was there before is added to `there`.
     """
     if not isinstance(x, Array):
-        return _each(lambda item: _guarded(item, read, there), x)
+        return _each(lambda item: _guarded(item, there), x)
     values = np.asarray(x)
     borrowed = x._source.borrow(x._view) is not None
-    (there if borrowed else read).append(values)
+    if borrowed:
+        there.append(values)
     if not x.writable or not borrowed:
         values = values.view()
         values.flags.writeable = False
