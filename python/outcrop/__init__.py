@@ -18,6 +18,7 @@ from outcrop import _starting  # noqa: F401
 from importlib import metadata as _metadata
 
 from outcrop import (
+    _allocator,  # noqa: F401
     along,
     arrangement,
     constants,

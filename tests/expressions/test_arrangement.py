@@ -185,7 +185,7 @@ def test_any_order(tiny: Any, data: st.DataObject, pair: Any, dtype: str) -> Non
 
 
 def test_a_shape_that_takes_more_memory(desk: Any) -> None:
-    array = desk.put(np.arange(3e6).reshape(3000, 1000), "npy")
+    array = desk.put(np.arange(750e3).reshape(1500, 500), "npy")
     with oc.config(memory="300KiB"), pytest.raises(oc.BudgetError) as caught:
         oc.plan(array.T.reshape(-1))
     with oc.config(memory=2 * caught.value.needed):

@@ -139,7 +139,9 @@ def test_reductions(desk: Any, dtype: str, layout: str, monkeypatch: pytest.Monk
     for ufunc in ufuncs:
         # NumPy rounds otherwise over several axes.
         rounds = dtype[0] in "fc" and ufunc in (np.add, np.multiply)
-        for array in (long, cube, abs(cube), cube[:1]):
+        # What is computed before, and one plane, are the same from whatever file they come.
+        others = (abs(cube), cube[:1]) if layout == "npy" else ()
+        for array in (long, cube, *others):
             for axis in [*range(array.ndim), *itertools.combinations(range(array.ndim), 2), None]:
 
                 def make(array: Any = array, ufunc: Any = ufunc, axis: Any = axis) -> Any:

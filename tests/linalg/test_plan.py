@@ -279,8 +279,12 @@ def test_the_least_budget_is_the_least(
     random: Make,
     operation: Operation,
     tile: Any,
+    request: pytest.FixtureRequest,
 ) -> None:
     """What the error names does, and much less does not: another order may need a little less."""
+    if tile == (150, 16) and request.node.name.endswith(("-solve]", "-solve with itself]")):
+        # More tiles make plans that take seconds each, and the search makes many.
+        tile = (150, 23)
     oc.config(memory="8MiB")
     A = desk.put(positive_definite(301, "float64"), tile)
     B = desk.put(random((301, 290), "float64"), tile)

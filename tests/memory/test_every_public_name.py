@@ -1,0 +1,440 @@
+"""Every public name keeps to the budget with arrays that exceed it, or refuses before.
+
+NumPy's functions have a test of their own. Each call is made twice: with an array that is a .npy
+file, and with one that is tiled. What it gives is written to disk, so that nothing stays lazy.
+Where the process may make a cgroup, the kernel ends whatever takes more than is allowed.
+"""
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+import outcrop as oc
+from outcrop.cli.app import group
+
+MIB = 1 << 20
+BUDGET = 64 * MIB
+ALLOWED = BUDGET + 200 * MIB
+
+# A and B are stored in different ways, larger than the budget, and random from 0 to 1. I and J are
+# integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
+FUNCTIONS = """
+    asarray(A)  asarray(A, dtype='float32')
+    config(memory=oc.config().memory)  doctor('.', quick=True)  flip(A)
+    flip('{A}', 'new.npy', axis=0)  fromfunction(lambda i, j: i + j, A.shape)  last_run()
+    matmul(A.T, B[:, :100])  open('{A}')  permute_dims(A, (1, 0))
+    permute_dims('{A}', (1, 0), 'new.zarr')  plan(A.T, 'new.npy')  plan((A + B).sum(axis=0))
+    plan(A.T @ B)  rotate(A)  rotate('{A}', 'new.npy', 90)  save({'1.npy': A + B, '2.zarr': A.T})
+    transpose(A)  transpose('{A}', 'new.npy')
+
+    cumulative_prod(A, axis=0)  cumulative_sum(A, axis=1)  diff(A)  nancumprod(A, axis=1)
+    nancumsum(A, axis=0)  trapezoid(A)
+
+    array_split(A, 3)  broadcast_arrays(A, B[:1])  moveaxis(A, 0, 1)  pad(A, 3)
+    repeat(A, 2, axis=0)  reshape(A, -1)  reshape(A, (3000, 4500))  roll(A, 5)  split(A, 2)
+    swapaxes(A, 0, 1)  tile(A, 2)  unstack(A[:3])
+
+    arange(14_000_000)  eye(3700)  full(A.shape, 2.5)  full_like(A, 2)  linspace(0, 1, 14_000_000)
+    ones(A.shape)  ones_like(A)  zeros(A.shape)  zeros_like(A)
+
+    bincount(oc.reshape(I, -1))  histogram(A, 20)  unique_counts(I)  unique_values(I)
+
+    allclose(A, B)  digitize(A, [0.1, 0.5])  imag(A + 1j)  interp(A, [0, 1], [1, 2])
+    isclose(A, B)  isin(I, [1, 5])  nan_to_num(A)  real(A + 1j)  round(A)  searchsorted([0.5], A)
+    tril(A)  triu(A)
+
+    abs(A)  acos(A)  acosh(A + 1)  add(A, B)  asin(A)  asinh(A)  atan(A)  atan2(A, B)  atanh(A)
+    bitwise_and(I, J)  bitwise_invert(I)  bitwise_left_shift(I, J)  bitwise_or(I, J)
+    bitwise_right_shift(I, J)  bitwise_xor(I, J)  ceil(A)  conj(A + 1j)  copysign(A, B)  cos(A)
+    cosh(A)  divide(A, B + 1)  equal(A, B)  exp(A)  expm1(A)  floor(A)  floor_divide(A, B + 1)
+    greater(A, B)  greater_equal(A, B)  hypot(A, B)  isfinite(A)  isinf(A)  isnan(A)  less(A, B)
+    less_equal(A, B)  log(A + 1)  log10(A + 1)  log1p(A)  log2(A + 1)  logaddexp(A, B)
+    logical_and(A, B)  logical_not(A)  logical_or(A, B)  logical_xor(A, B)  maximum(A, B)
+    minimum(A, B)  multiply(A, B)  negative(A)  nextafter(A, B)  not_equal(A, B)  positive(A)
+    pow(A, B)  reciprocal(A + 1)  remainder(A, B + 1)  sign(A)  signbit(A)  sin(A)  sinh(A)
+    sqrt(A)  square(A)  subtract(A, B)  tan(A)  tanh(A)  trunc(A)
+
+    astype(A, 'float32')  broadcast_to(A[:1], A.shape)  clip(A, 0.1, 0.5)  concat([A, B])
+    expand_dims(A, axis=0)  map(np.hypot, A, B)  squeeze(A[None], axis=0)  stack([A, B])
+    where(A > 0.5, A, B)
+
+    einsum('ij,ij->i', A, B)  einsum('ij,ik->jk', A, B[:, :100])  outer(A[:, 0], B[0])
+    tensordot(A, B[:, :100], axes=((0,), (0,)))  vecdot(A, B)
+
+    argmax(A)  argmax(A, axis=0)  argmin(A, axis=1)  count_nonzero(A, axis=0)  nanargmax(A)
+    nanargmin(A, axis=0)  compress(A[:, 0] > 0.5, A, axis=0)  diagonal(A)
+    extract(A > 0.9999, A)  flatnonzero(A > 0.9999)  nonzero(A > 0.9999)
+    nonzero(A > 0.5)  take(A, [3, 1], axis=0)  take(A, range(2999, 0, -2), axis=1)
+
+    all(A)  any(A, axis=1)  average(A, axis=1, weights=B[0])  max(A)  mean(A, axis=0)
+    min(A, axis=1)  nanmax(A)  nanmean(A, axis=0)  nanmin(A)  nanprod(A)  nanstd(A)
+    nansum(A, axis=1)  nanvar(A, axis=0)  prod(A)  ptp(A)  std(A)  sum(A)  var(A, axis=1)
+
+    linalg.cholesky(Q)  linalg.cholesky(Q, upper=True)  linalg.diagonal(A)
+    linalg.matmul(A, B.T[:, :100])  linalg.matrix_transpose(A)  linalg.norm(A)
+    linalg.norm(A, axis=1)  linalg.outer(v[:4000], w[:4000])
+    linalg.solve(Q, Q[0], assume='pos')  linalg.solve(Q, Q[:, :300], assume='pos')
+    linalg.solve_triangular(L, Q[:, :300], lower=True)
+    linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
+
+    random.default_rng(1)  random.Generator.integers(G, 0, 9, A.shape)
+    random.Generator.normal(G, 0, 1, A.shape)  random.Generator.random(G, A.shape)
+    random.Generator.standard_normal(G, A.shape)  random.Generator.uniform(G, 0, 2, A.shape)
+"""
+
+# P and M are plans, S are the settings, D and K are A and I to be written to.
+MEMBERS = """
+    A.T  A.all()  A.any(axis=0)  A.argmax()  A.argmin(axis=1)  A.astype('float32')  A.attributes
+    A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
+    A.conj()  A.conjugate()  A.copy()  A.cumprod(axis=1)  A.cumsum(axis=0)  A.cumsum()  A.diagonal()
+    A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value  A.flatten()  A.flatten('F')  A.format
+    A.imag  A.item(3, 4)  A.itemsize  A.layout  A.mT  A.max(axis=1)  A.mean()  A.min()  A.nbytes
+    A.ndim  A.nonzero()  A.path  A.prod(axis=0)  A.ravel()  A.real  A.repeat(2, axis=1)
+    A.reshape(3000, 4500)  A.round(1)  A.save('new.zarr', codecs='zstd')
+    A.save('new.npy', order='F')  A.save('new.zarr', tile=500)  A.shape  A.size  A.squeeze()
+    A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.tile  A.tolist()
+    A[:100].tolist()  A.trace()  A.transpose()  A.var()  A.writable
+    D.flush()
+    P.explain()  P.show('new.svg')  M.explain()  M.show('new.svg')
+    S.memory  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline
+"""
+
+NEW = "N = oc.create('new' + suffix, A.shape)"
+OTHERWISE = {
+    "create": f"{NEW}; N[:] = A; N.close()",
+    "close": f"{NEW}; N[:, ::2] = A[:, ::2]; N.close()",
+    "abort": f"{NEW}; N[:] = A + 1; N.abort()",
+    "tiles": "for _, block in A.tiles(): block.sum()",
+    "__enter__": "with oc.create('new' + suffix, A.shape) as N: N[5:] = A[5:]",
+    "__exit__": "with oc.open('E' + suffix, 'r+') as N: N[::2] = 3",
+    "__setitem__": "D[:] = A; D[3:, 5] = B[3:, 5]; D[::2] = 1; D[D > 0.5] = 0; D[[7, 3]] = B[:2]",
+    "__getitem__": "A[5:], A[::-3, ::2], A[:, None, 5:], A[A > 0.9999]",
+    "__getitem__ of indices": "A[[5, 3]], A[:, [9] * 4000], A[np.arange(4499, -1, -1)]",
+    "__abs__": "abs(A)",
+    "__add__": "A + B",
+    "__and__": "I & J",
+    "__array__": "np.asarray(A)",
+    "__array_function__": "np.sum(A, axis=0), np.concatenate([A, B])",
+    "__array_ufunc__": "np.add(A, B), np.add.reduce(A), np.multiply.outer(A[0], A[1])",
+    "__bool__": "bool(A)",
+    "__bool__ of one": "bool((A > 2).any())",
+    "__complex__": "complex(A.sum())",
+    "__contains__": "2.5 in A",
+    "__copy__": "copy.copy(A)",
+    "__deepcopy__": "copy.deepcopy(A)",
+    "__divmod__": "divmod(A, B + 1)",
+    "__eq__": "A == B",
+    "__float__": "float(A.mean())",
+    "__floordiv__": "A // (B + 1)",
+    "__format__": "format(A), f'{A.sum():.3f}'",
+    "__ge__": "A >= B",
+    "__gt__": "A > B",
+    "__hash__": "hash(A)",
+    "__iadd__": "D += B",
+    "__iand__": "K &= J",
+    "__ifloordiv__": "D //= B + 1",
+    "__ilshift__": "K <<= J",
+    "__imatmul__": "V = D[:400]; V @= B[:3000]",
+    "__imod__": "D %= B + 1",
+    "__imul__": "D *= B.T.T",
+    "__index__": "[1, 2, 3][(A > 2).any().astype('int64')]",
+    "__int__": "int(A.sum())",
+    "__invert__": "~I",
+    "__ior__": "K |= J",
+    "__ipow__": "D **= 2",
+    "__irshift__": "K >>= J",
+    "__isub__": "D -= A[::-1]",
+    "__iter__": "for row in A[:9]: row.sum().compute()",
+    "__itruediv__": "D /= 2",
+    "__ixor__": "K ^= J",
+    "__le__": "A <= B",
+    "__len__": "len(A)",
+    "__lshift__": "I << J",
+    "__lt__": "A < B",
+    "__matmul__": "A @ B.T[:, :100]",
+    "__mod__": "A % (B + 1)",
+    "__mul__": "A * B",
+    "__ne__": "A != B",
+    "__neg__": "-A",
+    "__or__": "I | J",
+    "__pos__": "+A",
+    "__pow__": "A ** B",
+    "__radd__": "1 + A",
+    "__rand__": "1 & I",
+    "__rdivmod__": "divmod(1, A + 1)",
+    "__reduce_ex__": "pickle.dumps(A)",
+    "__repr__": "repr(A), str(A + B)",
+    "__rfloordiv__": "1 // (A + 1)",
+    "__rlshift__": "1 << I",
+    "__rmatmul__": "np.ones(4500) @ A",
+    "__rmod__": "1 % (A + 1)",
+    "__rmul__": "2 * A",
+    "__ror__": "1 | I",
+    "__round__": "round(A, 2)",
+    "__rpow__": "2 ** A",
+    "__rrshift__": "9 >> I",
+    "__rshift__": "I >> J",
+    "__rsub__": "1 - A",
+    "__rtruediv__": "1 / (A + 1)",
+    "__rxor__": "1 ^ I",
+    "__sub__": "A - B",
+    "__truediv__": "A / (B + 1)",
+    "__xor__": "I ^ J",
+}
+
+# What gives more in memory than the budget is, and what there is not.
+REFUSED = {
+    "oc.asarray(A, dtype='float32')": "UnsupportedError",
+    "oc.nonzero(A > 0.5)": "BudgetError",
+    "A.compute()": "BudgetError",
+    "A.nonzero()": "BudgetError",
+    "A.tolist()": "BudgetError",
+    OTHERWISE["__array__"]: "BudgetError",
+    OTHERWISE["__bool__"]: "InvalidArgumentError",
+    OTHERWISE["__reduce_ex__"]: "InvalidTypeError",
+    OTHERWISE["__round__"]: "InvalidTypeError",
+}
+
+VERBS = """
+    info A.npy  info --json A.zarr  copy A.npy C.npy  copy A.zarr C.zarr  convert A.npy D.zarr
+    convert A.zarr D.npy --order F  convert A.zarr E.zarr --codecs zstd --tile 500
+    convert E.zarr E.npy  convert A.npy F.npy --box ::2,::-1  verify A.npy A.zarr E.zarr
+    transpose A.npy G.npy  transpose A.zarr G.zarr  rotate A.npy H.npy 90  rotate A.zarr H.zarr 180
+    flip A.npy I.npy  flip A.zarr I.zarr --axis 1  permute A.npy J.zarr 1,0
+    permute A.zarr J.npy 1,0  matmul A.npy Y.npy K.zarr  matmul A.zarr A.npy K.npy --trans-b
+    cholesky Q.npy L.zarr  cholesky Q.zarr L.npy --upper  solve Q.npy R.npy X.zarr --assume pos
+    solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
+    plan solve Q.zarr R.npy --assume pos  doctor --quick .  timeline run.json run.png
+"""
+
+COMMON = """
+import copy, json, os, pickle, shutil, sys
+import numpy as np, outcrop as oc
+budget = int(sys.argv[1])
+
+def tell(*facts):
+    print(json.dumps(facts), flush=True)
+
+def begin(call):
+    tell("begin", call)
+    open("/proc/self/clear_refs", "w").write("5")
+
+def end(call, how):
+    lines = open("/proc/self/status").read().splitlines()
+    most = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    tell("end", call, how, most)
+
+def remove(path):
+    shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
+
+oc.config(memory=budget, scratch=".")
+G, shape = oc.random.default_rng(1), (4500, 3000)
+
+def stored(name, array):
+    # Once as a file, and once tiled.
+    assert array.nbytes > 1.5 * budget
+    return array.save(name + ".npy").save(name + ".zarr")
+"""
+
+CALLS = (
+    COMMON
+    + """
+def written(result):
+    if isinstance(result, oc.Array):
+        target = "out" + suffix
+        result.save(target, overwrite=True)
+        remove(target)
+    elif isinstance(result, (tuple, list)):
+        for part in result:
+            written(part)
+
+for name in "ABDE":
+    stored(name, G.random(shape))
+for name in "IJK":
+    stored(name, G.integers(0, 9, (5300, 5300), dtype="int32"))
+size = 3700
+stored("Q", oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + size * (i == j), (size, size)))
+stored("L", oc.tril(oc.open("Q.npy")))
+S = oc.config()
+for suffix, other in (".npy", ".zarr"), (".zarr", ".npy"):
+    names = {name: oc.open(name + suffix) for name in "AIQL"}
+    names |= {name: oc.open(name + other) for name in "BJ"}
+    names |= {name: oc.open(name + suffix, "r+") for name in "DK"}
+    A, B = names["A"], names["B"]
+    P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
+    names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
+    names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
+    np.seterr(all="ignore")
+    for call in json.loads(sys.argv[2]):
+        label = suffix + " " + call
+        begin(label)
+        how = "done"
+        try:
+            text = call.replace("{A}", "A" + suffix)
+            try:
+                code = compile(text, "call", "eval")
+            except SyntaxError:
+                exec(text, dict(names))
+            else:
+                written(eval(code, names))
+        except Exception as error:
+            how = type(error).__name__ + ": " + str(error)
+        end(label, how)
+        for made in os.listdir("."):
+            if made.startswith(("new.", "out.", "1.", "2.")):
+                remove(made)
+"""
+)
+
+COMMANDS = (
+    COMMON
+    + """
+from outcrop.cli.app import run
+stored("A", G.random(shape))
+stored("Q", oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + 9 * (i == j), (3700, 3700)))
+G.random((3000, 90)).save("Y.npy")
+G.random((3700, 90)).save("R.npy")
+with oc.config(timeline="run.json"):
+    (oc.open("A.npy") @ oc.open("Y.npy")).save("Z.npy")
+for call in json.loads(sys.argv[2]):
+    begin(call)
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    status = run(["--memory", str(budget), *call.split()])
+    os.dup2(kept, 1)
+    end(call, "done" if status == 0 else "status " + str(status))
+"""
+)
+
+
+def _table(text: str) -> list[str]:
+    return [call for line in text.splitlines() for call in line.strip().split("  ") if call]
+
+
+@contextmanager
+def _limited(most: int) -> Iterator[list[str]]:
+    """What to begin a command with so that the kernel ends it where it takes more than this.
+
+    Nothing, where no cgroup may be made.
+    """
+    root = Path("/sys/fs/cgroup")
+    first = root / "memory" if (root / "memory").is_dir() else root
+    place = first / f"outcrop-tests-{os.getpid()}"
+    limit = "memory.max" if first == root else "memory.limit_in_bytes"
+    try:
+        place.mkdir()
+    except OSError:
+        yield []
+        return
+    try:
+        (place / limit).write_text(str(most))
+        yield ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(place / "cgroup.procs")]
+    except OSError:
+        yield []
+    finally:
+        with suppress(OSError):
+            place.rmdir()
+
+
+def _measured(script: str, calls: list[str], place: Path) -> list[tuple[str, str, int]]:
+    """For each call how it ended, and the most that was resident meanwhile."""
+    with _limited(ALLOWED) as limited:
+        ended = subprocess.run(
+            [*limited, sys.executable, "-c", script, str(BUDGET), json.dumps(calls)],
+            cwd=place,
+            capture_output=True,
+            text=True,
+        )
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert ended.returncode == 0, (ended.returncode, told[-1:], ended.stderr)
+    done = [facts for facts in told if facts[0] == "end"]
+    for _, call, how, most in done:
+        print(f"{most // MIB:5} MiB  {call}  {how}")
+    return [(call, how, most) for what, call, how, most in done]
+
+
+def _public(of: Any) -> set[str]:
+    return {name for name in dir(of) if not name.startswith("_")}
+
+
+def _called(variables: str) -> set[str]:
+    return {
+        found[1]
+        for call in _table(MEMBERS)
+        if (found := re.match(rf"[{variables}](?:\[.*?\])?\.(\w+)", call))
+    }
+
+
+def test_every_function_is_in_the_table() -> None:
+    called = {call.partition("(")[0] for call in _table(FUNCTIONS)} | OTHERWISE.keys()
+    functions = {
+        name
+        for name in oc.__all__
+        if not inspect.isclass(getattr(oc, name)) and callable(getattr(oc, name))
+    }
+    assert not functions - called
+    assert not {f"linalg.{name}" for name in oc.linalg.__all__} - called
+    assert not {f"random.Generator.{name}" for name in _public(oc.random.Generator)} - called
+    assert set(oc.random.__all__) == {"Generator", "default_rng"}
+    # A module that is added has a table to be added to.
+    modules = {name for name in oc.__all__ if inspect.ismodule(getattr(oc, name))}
+    assert modules == {"linalg", "random"}
+    # What no list of names has, another module does.
+    assert not {
+        name for name in _public(oc) - set(oc.__all__) if not inspect.ismodule(getattr(oc, name))
+    }
+
+
+def test_every_member_is_in_the_table() -> None:
+    own = {name for base in oc.Array.__mro__[:-1] for name in vars(base)}
+    operators = {name for name in own if re.fullmatch("__.*__", name)}
+    about = {"__init__", "__slots__", "__doc__", "__module__", "__weakref__"}
+    assert not operators - about - OTHERWISE.keys()
+    assert not _public(oc.Array) - _called("AD") - OTHERWISE.keys()
+    assert not _public(oc.Config) - _called("S")
+    for kind in (oc.Plan, oc.ExpressionPlan, oc.MovementPlan):
+        assert not _public(kind) - _called("PM")
+    # Other classes are what is raised, or facts.
+    classes = {name for name in oc.__all__ if inspect.isclass(getattr(oc, name))}
+    others = {name for name in classes if not issubclass(getattr(oc, name), Exception)}
+    assert others == {"Array", "Config", "ExpressionPlan", "MovementPlan", "Plan", "Run"}
+
+
+def test_every_verb_is_in_the_table() -> None:
+    verbs = {call.partition(" ")[0] for call in _table(VERBS)}
+    assert verbs == set(group.commands)
+    planned = {call.split()[1] for call in _table(VERBS) if call.startswith("plan ")}
+    plans = group.commands["plan"]
+    assert isinstance(plans, click.Group)
+    assert planned == set(plans.commands)
+
+
+def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
+    calls = [f"oc.{call}" for call in _table(FUNCTIONS)] + _table(MEMBERS)
+    calls += OTHERWISE.values()
+    assert not REFUSED.keys() - set(calls)
+    found = _measured(CALLS, calls, tmp_path)
+    assert len(found) == 2 * len(calls)
+    unexpected = [
+        (call, how)
+        for call, how, _ in found
+        if how.partition(":")[0] != REFUSED.get(call.partition(" ")[2], "done")
+    ]
+    assert not unexpected
+    assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]
+
+
+def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
+    found = _measured(COMMANDS, _table(VERBS), tmp_path)
+    assert not [(call, how) for call, how, _ in found if how != "done"]
+    assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]
