@@ -435,6 +435,9 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
 
 
 def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
-    found = _measured(COMMANDS, _table(VERBS), tmp_path)
+    # A picture takes Matplotlib, which takes memory for itself: it is drawn in a process of its own.
+    drawing = [call for call in _table(VERBS) if call.startswith("timeline ")]
+    found = _measured(COMMANDS, [c for c in _table(VERBS) if c not in drawing], tmp_path)
+    found += _measured(COMMANDS, drawing, tmp_path)
     assert not [(call, how) for call, how, _ in found if how != "done"]
     assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]
