@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
+from outcrop._assign import assign_array, assign_value, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
 from outcrop._external import ExternalSource, is_external
@@ -375,7 +375,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             return self.compute()
         self._check_fits(target)
         out = np.empty(self.shape, target)
-        copy_into(out, self._source, self._view)
+        self._source.read_into(out, self._view)
         self._source.check_current()
         return out
 
