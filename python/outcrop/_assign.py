@@ -17,7 +17,7 @@ from outcrop.views import View
 if TYPE_CHECKING:
     from outcrop.array import Array
 
-__all__ = ["assign_array", "assign_value", "copy_into", "read_pieces"]
+__all__ = ["assign_array", "assign_value", "read_pieces"]
 
 
 def assign_value(target: Source, view: View, value: Any) -> None:
@@ -116,23 +116,13 @@ def _part(where: tuple[slice, ...], shape: tuple[int, ...]) -> tuple[slice, ...]
     return tuple(slice(0, 1) if n == 1 else s for s, n in zip(own, shape, strict=True))
 
 
-def copy_into(out: NDArray[Any], source: Source, view: View, itemsize: int | None = None) -> None:
-    """Read a view into an array of its shape, converting as ``astype`` does.
-
-    An element of it takes `itemsize` bytes, where that is more than lies in the array.
-    """
-    for where, block in read_pieces(source, view, itemsize or out.dtype.itemsize):
-        out[where] = block
-
-
 def read_pieces(
-    source: Source, view: View, itemsize: int = 1, *, merge: bool = True
+    source: Source, view: View, *, merge: bool = True
 ) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
     """The elements of a view in pieces, with where they are in it, read ahead."""
-    grid = replace(source.grid, itemsize=max(source.dtype.itemsize, itemsize))
 
     def cut() -> Iterator[Piece]:
-        return pieces(view, grid, piece_limit(), merge=merge)
+        return pieces(view, source.grid, piece_limit(), merge=merge)
 
     blocks = source.read_many(piece for _, piece in cut())
     for (where, _), block in zip(cut(), blocks, strict=True):

@@ -436,5 +436,8 @@ def doctor(directory: str, quick: bool, progress: Progress | None) -> str:
 def inject_faults(specification: str | None) -> None:
     """Tests only: "read:17:eio:once"; None ends it."""
 
+def memory_asked_for() -> tuple[int, int]:
+    """Tests only: how often since then for large pieces of memory, and for any on the heap."""
+
 def operations_seen() -> int:
     """Tests only: the operations counted since the faults were set."""

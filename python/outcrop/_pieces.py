@@ -7,11 +7,13 @@ one selected element each, so tiles between the steps of a slice are never read.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from outcrop.views import NewAxis, Span, View
 
-__all__ = ["Grid", "Piece", "pieces"]
+__all__ = ["Grid", "Piece", "converted_itemsize", "pieces", "with_length"]
 
 Piece: TypeAlias = tuple[tuple[slice, ...], View]
 """Where in the view, and which elements of the source."""
@@ -21,6 +23,21 @@ _TARGET_BYTES = 32 << 20
 
 _GAP_BYTES = 64 << 10
 """In a file without tiles, unselected stretches from this size on are skipped, not read."""
+
+_OBJECT = 32
+"""Bytes of a number that is a Python object."""
+
+
+def with_length(dtype: np.dtype[Any], target: np.dtype[Any]) -> np.dtype[Any]:
+    """What NumPy makes of ``str`` and ``bytes``: of the length that takes any number of a type."""
+    return np.empty(0, dtype).astype(target).dtype if target.itemsize == 0 else target
+
+
+def converted_itemsize(dtype: np.dtype[Any], target: np.dtype[Any]) -> int:
+    """Bytes of an element of another type, with the Python object that it may be."""
+    itemsize = with_length(dtype, target).itemsize
+    more = _OBJECT + dtype.itemsize if target.hasobject else 0
+    return itemsize + more
 
 
 @dataclass(frozen=True, slots=True)

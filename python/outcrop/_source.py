@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._pieces import Grid, pieces
+from outcrop._pieces import Grid, Piece, converted_itemsize, pieces
 from outcrop.config import memory_budget, piece_limit
 from outcrop.errors import (
     ChangedArrayError,
@@ -89,6 +89,18 @@ class Source(ABC):
     @abstractmethod
     def read(self, view: View) -> NDArray[Any]:
         """The elements, in memory that nobody else has. The caller has checked the budget."""
+
+    def read_into(self, out: NDArray[Any], view: View) -> None:
+        """Read a view, of one state, into an array of its shape, converting as ``astype`` does."""
+        itemsize = max(self.dtype.itemsize, converted_itemsize(self.dtype, out.dtype))
+        grid = replace(self.grid, itemsize=itemsize)
+
+        def cut() -> Iterator[Piece]:
+            return pieces(view, grid, piece_limit())
+
+        blocks = self.read_many(piece for _, piece in cut())
+        for (where, _), block in zip(cut(), blocks, strict=True):
+            out[where] = block
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         """Read one after the other; ahead of the consumer, if the source can."""
@@ -481,6 +493,14 @@ class ConjugateSource(Source):
 
     def read(self, view: View) -> NDArray[Any]:
         return _conjugated(self.source.read(view))
+
+    def read_into(self, out: NDArray[Any], view: View) -> None:
+        if out.dtype.kind in "SU":
+            super().read_into(out, view)
+            return
+        self.source.read_into(out, view)
+        if out.dtype.kind in "cO":
+            np.conjugate(out, out=out)
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         return map(_conjugated, self.source.read_many(views))

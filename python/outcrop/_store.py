@@ -15,15 +15,16 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop._pieces import Piece, pieces
+from outcrop._pieces import Piece, converted_itemsize, pieces
 from outcrop._source import Source, assign
 from outcrop._stamps import Stamp, changes_of, files_of, stamp_of
 from outcrop.config import piece_limit
@@ -38,6 +39,8 @@ from outcrop.errors import (
 from outcrop.views import View
 
 __all__ = ["StoreSource"]
+
+_T = TypeVar("_T")
 
 if TYPE_CHECKING:
     _Finalizer: TypeAlias = "weakref.finalize[[_native.Store, int], StoreSource]"
@@ -153,11 +156,21 @@ class StoreSource(Source):
     # -- elements ----------------------------------------------------------------------------
 
     def read(self, view: View) -> NDArray[Any]:
+        return self._patiently(lambda: self._read(view))
+
+    def read_into(self, out: NDArray[Any], view: View) -> None:
+        # Otherwise nobody can open it again, and each piece may be read in its own way.
+        if self._again is None:
+            super().read_into(out, view)
+        else:
+            self._patiently(lambda: self._fill(out, view))
+
+    def _patiently(self, read: Callable[[], _T]) -> _T:
         self.renew()
         end = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._read(view)
+                return read()
             except ChangedArrayError:
                 # The whole view once more, so that it is all of one state.
                 if self._again is None or time.monotonic() > end:
@@ -172,10 +185,14 @@ class StoreSource(Source):
         if view.is_dense:
             return view.apply(store.read(*view.box))
         out = np.empty(view.shape, self.dtype)
-        cut = pieces(view, self.grid, piece_limit())
-        for (where, piece), box in _ahead(store, cut):
-            out[where] = piece.apply(box)
+        self._fill(out, view)
         return out
+
+    def _fill(self, out: NDArray[Any], view: View) -> None:
+        itemsize = max(self.dtype.itemsize, converted_itemsize(self.dtype, out.dtype))
+        grid = replace(self.grid, itemsize=itemsize)
+        for (where, piece), box in _ahead(self.store, pieces(view, grid, piece_limit())):
+            out[where] = piece.apply(box)
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         # Reading ahead is worth it, and simple, for views that are one box each; the others
@@ -445,6 +462,11 @@ class _State(StoreSource):
             elements = super().read(view)
         self.check_current()
         return elements
+
+    def read_into(self, out: NDArray[Any], view: View) -> None:
+        with self.naming_changes():
+            super().read_into(out, view)
+        self.check_current()
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         for elements in super().read_many(views):

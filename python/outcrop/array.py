@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from outcrop._assign import assign_array, assign_value, copy_into, read_pieces
+from outcrop._assign import assign_array, assign_value, read_pieces
 from outcrop._checks import ShapeLike, StrPath
 from outcrop._codecs import Codecs
 from outcrop._conversion import lazy_source
+from outcrop._pieces import converted_itemsize, with_length
 from outcrop._room import charge, room
 from outcrop._save import save
 from outcrop._shaping import Shaping
@@ -47,20 +48,6 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     method.__qualname__ = f"Array.{function.__name__}"
     method.__doc__ = f"See `numpy.{function.__name__}`, whose arguments it takes; it is lazy."
     return method
-
-
-def _with_length(dtype: np.dtype[Any], target: np.dtype[Any]) -> np.dtype[Any]:
-    """What NumPy makes of ``str`` and ``bytes``: of the length that takes any number of a type."""
-    return np.empty(0, dtype).astype(target).dtype if target.itemsize == 0 else target
-
-
-def _converted_itemsize(dtype: np.dtype[Any], target: np.dtype[Any]) -> int:
-    """Bytes of an element that is converted, with the Python object that it may be."""
-    itemsize = _with_length(dtype, target).itemsize
-    return itemsize + (_OBJECT + dtype.itemsize if target.hasobject else 0)
-
-
-_OBJECT = 32
 
 
 def _is_comparable(value: object) -> bool:
@@ -389,11 +376,11 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             )
         if target == self.dtype:
             return self.compute()
-        each = _converted_itemsize(self.dtype, target)
+        each = converted_itemsize(self.dtype, target)
         self._check_fits(target, each)
         with room(self.size * each, "converted elements"):
-            out = np.empty(self.shape, _with_length(self.dtype, target))
-            copy_into(out, self._source, self._view, each)
+            out = np.empty(self.shape, with_length(self.dtype, target))
+            self._source.read_into(out, self._view)
             self._source.check_current()
         charge(out, self.size * each)
         return out

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import outcrop as oc
+from outcrop import _assign, _source, _store
 
 WRITER = """
 import sys, time
@@ -40,6 +42,9 @@ def test_every_read_is_of_one_state(how: str, tmp_path: Path) -> None:
             assert len(values) == 1, values
             seen.add(values[0])
             reads += 1
+        for dtype in ("float32", "int64", "complex128"):
+            values = np.unique(np.asarray(held, dtype))
+            assert len(values) == 1, values
         blocks = [block for _, block in held.tiles()]
         assert all(len(np.unique(block)) == 1 for block in blocks)
     commits = len(writer.stdout.read().split())
@@ -66,3 +71,31 @@ def test_an_expression_is_of_its_state_or_stale(tmp_path: Path) -> None:
     assert writer.stdout is not None
     writer.stdout.close()
     assert "computed" in outcomes
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_what_changes_in_the_midst_is_read_again(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once half of it was read, all of it is another: as a whole it is the one or the other."""
+    path = tmp_path / "a.zarr"
+    oc.asarray(np.zeros((4000, 500))).save(path, tile=50)
+    held = oc.open(path)
+    ahead, times = _store._ahead, []
+
+    def changing(*arguments: object) -> Iterator[object]:
+        for count, found in enumerate(ahead(*arguments)):  # type: ignore[arg-type]
+            yield found
+            if count == 0 and not times:
+                times.append(1)
+                with oc.open(path, "r+") as changed:
+                    changed[...] = 1
+
+    monkeypatch.setattr(_store, "_ahead", changing)
+    for module in (_assign, _source, _store):
+        monkeypatch.setattr(module, "piece_limit", lambda: 1 << 20)
+    monkeypatch.setattr(_store, "_BATCH", 1)
+    with oc.config(memory="64MiB"):
+        # A view with steps is read in pieces, whatever its type.
+        values = np.unique(np.asarray(held[::2], dtype))
+    assert times and values.tolist() == [1], values

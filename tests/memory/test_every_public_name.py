@@ -435,7 +435,7 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
 
 
 def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
-    # A picture takes Matplotlib, which takes memory for itself: it is drawn in a process of its own.
+    # A picture takes Matplotlib, which has memory of its own: it is drawn in another process.
     drawing = [call for call in _table(VERBS) if call.startswith("timeline ")]
     found = _measured(COMMANDS, [c for c in _table(VERBS) if c not in drawing], tmp_path)
     found += _measured(COMMANDS, drawing, tmp_path)

@@ -6,9 +6,9 @@ use outcrop_store::io::{Direction, DiskFile, Transfer};
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result, io::Disk};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -65,11 +65,13 @@ impl ScratchDir {
                 made => made.map_err(|e| Error::io(&path, "make a scratch directory", e))?,
             }
             // Until it is locked, another process may take it for abandoned.
-            if let Ok(lock) = File::open(&path)
-                && lock.try_lock().is_ok()
-                && path.exists()
-            {
-                return Ok(ScratchDir { path, _lock: lock, pid });
+            match locked(&path) {
+                Ok(Some(lock)) => return Ok(ScratchDir { path, _lock: lock, pid }),
+                Ok(None) => {}
+                Err(error) => {
+                    let _ = std::fs::remove_dir(&path);
+                    return Err(Error::io(&path, "lock the scratch directory", error));
+                }
             }
         }
     }
@@ -114,14 +116,30 @@ fn remove_abandoned(parent: &Path) {
         if begins(FILE) && found.is_file() {
             // Its maker has it open, and wants it without its name.
             let _ = std::fs::remove_file(&path);
-        } else if begins(DIRECTORY)
-            && found.is_dir()
-            && let Ok(directory) = File::open(&path)
-            && directory.try_lock().is_ok()
-        {
+        } else if begins(DIRECTORY) && found.is_dir() && locked(&path).is_ok_and(|lock| lock.is_some()) {
+            // Links in it go, and not what they lead to.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
+}
+
+/// A directory, opened and locked; `None` where somebody else has it, or it is not in its place any more. A link is not
+/// followed, and nothing is waited for.
+fn locked(path: &Path) -> std::io::Result<Option<File>> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let directory = match File::options().read(true).custom_flags(flags).open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match directory.try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(e)) => return Err(e),
+        Ok(()) => {}
+    }
+    let opened = directory.metadata()?;
+    let there = path.symlink_metadata();
+    let is_there = there.is_ok_and(|there| (there.dev(), there.ino()) == (opened.dev(), opened.ino()));
+    Ok(is_there.then_some(directory))
 }
 
 /// A file that has its name for as long as that takes.
@@ -231,5 +249,72 @@ impl Scratch {
         let moved = unsafe { disk.transfer(queue, &self.file, transfers, direction, &cancel) };
         self.file.drop_cache();
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// What was left behind goes, with the links and pipes in it; what they lead to stays, and nothing is waited for.
+    #[test]
+    fn what_is_abandoned_goes_and_what_it_links_to_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let (outside, parent) = (place.path().join("outside"), place.path().join("scratch"));
+        std::fs::create_dir_all(outside.join("below")).unwrap();
+        std::fs::write(outside.join("below/file"), b"precious").unwrap();
+        std::fs::create_dir(&parent).unwrap();
+        let left = parent.join(format!("{DIRECTORY}1-0"));
+        std::fs::create_dir_all(left.join("deep/er")).unwrap();
+        symlink(&outside, left.join("deep/er/link")).unwrap();
+        symlink(outside.join("below/file"), left.join("link")).unwrap();
+        std::fs::hard_link(outside.join("below/file"), left.join("deep/hard")).unwrap();
+        std::fs::hard_link(outside.join("below/file"), parent.join(format!("{FILE}1-0"))).unwrap();
+        // Of these kinds nothing is ours.
+        let others = [
+            format!("{DIRECTORY}link"),
+            format!("{FILE}link"),
+            format!("{DIRECTORY}pipe"),
+            format!("{FILE}pipe"),
+        ];
+        symlink(&outside, parent.join(&others[0])).unwrap();
+        symlink(outside.join("below/file"), parent.join(&others[1])).unwrap();
+        for pipe in [parent.join(&others[2]), parent.join(&others[3]), left.join("deep/pipe")] {
+            make_pipe(&pipe);
+        }
+        remove_abandoned(&parent);
+        let mut names: Vec<String> = std::fs::read_dir(&parent)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mut expected = others.to_vec();
+        expected.sort();
+        assert_eq!(names, expected);
+        assert_eq!(std::fs::read(outside.join("below/file")).unwrap(), b"precious");
+    }
+
+    fn make_pipe(path: &Path) {
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the name is a string that ends in a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    }
+
+    #[test]
+    fn what_is_no_directory_any_more_is_neither_opened_nor_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let (real, link, pipe) =
+            (place.path().join("real"), place.path().join("link"), place.path().join("pipe"));
+        std::fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        make_pipe(&pipe);
+        assert!(locked(&link).is_err());
+        assert!(locked(&pipe).is_err());
+        assert!(locked(&place.path().join("nothing")).unwrap().is_none());
+        let lock = locked(&real).unwrap().unwrap();
+        assert!(locked(&real).unwrap().is_none(), "somebody has it");
+        drop(lock);
+        assert!(locked(&real).unwrap().is_some());
     }
 }

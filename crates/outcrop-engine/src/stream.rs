@@ -14,9 +14,9 @@
 use crate::report::Report;
 use crate::runtime::Runtime;
 use outcrop_store::frame::Frame;
-use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
+use outcrop_store::thread;
 use outcrop_store::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -317,10 +317,7 @@ fn start<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) {
-    let thread = std::thread::Builder::new().name(name.into());
-    let place = std::path::Path::new(".");
-    let start = || thread.spawn_scoped(scope, work).map_err(|e| Error::io(place, "start a thread", e));
-    if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+    if let Err(error) = thread::start_scoped(scope, name, work) {
         run.fail(error);
     }
 }

@@ -158,11 +158,9 @@ impl Reader {
         let threads = (0..count.min(shared.boxes.len()))
             .map(|i| {
                 let shared = Arc::clone(&shared);
-                outcrop_store::frame::room_for_a_thread()?;
-                let thread = std::thread::Builder::new().name("outcrop-reader".into());
-                thread
-                    .spawn(move || shared.serve(choice.load_staging, i == 0))
-                    .map_err(|e| Error::io(std::path::Path::new("."), "start a thread", e))
+                outcrop_store::thread::start("outcrop-reader", move || {
+                    shared.serve(choice.load_staging, i == 0)
+                })
             })
             .collect::<Result<_>>()?;
         Ok(Reader { shared, threads, given: 0 })

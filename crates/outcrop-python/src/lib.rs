@@ -35,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use super::process::{
         Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
-        last_run, operations_seen, status, total_memory,
+        last_run, memory_asked_for, operations_seen, status, total_memory,
     };
     #[pymodule_export]
     use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_program};
@@ -51,6 +51,9 @@ mod _native {
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         super::ending::be_quiet();
+        // What this thread has to itself is there before memory is short: without any, the C library would end the
+        // process.
+        let _ = std::thread::current();
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use crate::errors::to_python;
 use crate::watch::PyWatch;
 use outcrop_engine::scratch::ScratchDir;
 use outcrop_engine::{Runtime, Settings, Watch, memory};
+use outcrop_store::frame::refusals;
 use outcrop_store::io::fault::Faults;
 use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::{Error, profile};
@@ -227,9 +228,17 @@ pub fn inject_faults(py: Python<'_>, specification: Option<&str>) -> PyResult<()
         .transpose()
         .map_err(|message| to_python(py, Error::invalid(message)))?
         .map(Arc::new);
+    Faults::refuse_memory(None);
     runtime(py)?.disk().set_faults(faults.clone());
+    Faults::refuse_memory(faults.as_deref());
     *FAULTS.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     Ok(())
+}
+
+/// How often memory was asked for since faults were set: large pieces, and anything on the heap.
+#[pyfunction]
+pub fn memory_asked_for() -> (u64, u64) {
+    (refusals::MEMORY.seen(), refusals::HEAP.seen())
 }
 
 #[pyfunction]

@@ -5,8 +5,10 @@
 //! Rust ends the process. So what the system refuses comes from a reserve, until what is large has been
 //! refused in its turn, and an exception says so.
 
+use outcrop_store::frame::refusals::HEAP;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Address space; what is never used of it takes no memory.
@@ -50,7 +52,7 @@ fn take(layout: Layout) -> *mut u8 {
     });
     match taken {
         Ok(_) => (start() + offset) as *mut u8,
-        Err(_) => std::ptr::null_mut(),
+        Err(_) => null_mut(),
     }
 }
 
@@ -68,13 +70,13 @@ fn give_back() {
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: passed on from the caller.
-        let memory = unsafe { System.alloc(layout) };
+        let memory = if HEAP.next() { null_mut() } else { unsafe { System.alloc(layout) } };
         if memory.is_null() { take(layout) } else { memory }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: passed on from the caller.
-        let memory = unsafe { System.alloc_zeroed(layout) };
+        let memory = if HEAP.next() { null_mut() } else { unsafe { System.alloc_zeroed(layout) } };
         if !memory.is_null() {
             return memory;
         }
@@ -96,7 +98,7 @@ unsafe impl GlobalAlloc for WithReserve {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if !is_reserved(memory) {
+        if !is_reserved(memory) && !HEAP.next() {
             // SAFETY: passed on from the caller.
             let moved = unsafe { System.realloc(memory, layout, size) };
             if !moved.is_null() {

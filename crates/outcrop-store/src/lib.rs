@@ -3,7 +3,7 @@
 //! From the bottom up:
 //! - [`dtype`], [`shape`]: element types, shapes, boxes, tile grids.
 //! - [`strided`]: copying between strided n-dimensional blocks of memory.
-//! - [`frame`]: aligned memory inside a budget.
+//! - [`frame`]: aligned memory inside a budget. [`thread`]: threads, and what they begin with.
 //! - [`io`]: the I/O engines and the files they work on.
 //! - [`layout`]: from a box of an array to extents of a file.
 //! - [`mod@format`]: metadata of Zarr, `.npy` and raw files, as pure functions of bytes.
@@ -20,6 +20,7 @@ pub mod profile;
 pub mod shape;
 pub mod store;
 pub mod strided;
+pub mod thread;
 
 pub use dtype::{ByteOrder, DType};
 pub use error::{Error, Failure, Result};

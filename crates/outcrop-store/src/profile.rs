@@ -218,8 +218,7 @@ fn on_thread<'scope, T: Send + 'scope>(
     scope: &'scope std::thread::Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> crate::Result<std::thread::ScopedJoinHandle<'scope, T>> {
-    let thread = std::thread::Builder::new().name("outcrop-measure".into());
-    thread.spawn_scoped(scope, work).map_err(|e| crate::Error::io(Path::new("."), "start a thread", e))
+    crate::thread::start_scoped(scope, "outcrop-measure", work)
 }
 
 #[cfg(test)]

@@ -259,7 +259,7 @@ def _made(
 def _needed(
     which: Callable[..., Any], name: str, args: Sequence[Any], options: Mapping[str, Any]
 ) -> tuple[int, int]:
-    """How many bytes NumPy takes, and how many come to memory for it. Raise where that is unknown."""
+    """How many bytes NumPy takes, and how many are read for it. Raise where that is unknown."""
     bound = BOUNDS.get(name)
     if bound is None:
         raise UnsupportedError(

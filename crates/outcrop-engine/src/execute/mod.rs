@@ -22,17 +22,16 @@ use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::stream::Watch;
 use crate::turn::work_for_a_run;
-use outcrop_store::frame::room_for_a_thread;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
+use outcrop_store::thread;
 use outcrop_store::{ArrayBox, Error, Result};
 use resource::{Memory, NodeKey, Resource, ResourceKey};
 use smallvec::SmallVec;
 use state::{LOADS, Node, STEPS, STORES, State, Task};
 use std::cmp::Reverse;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 pub use timeline::Timeline;
@@ -250,10 +249,7 @@ impl<'a> Run<'a> {
             work_for_a_run();
             work();
         };
-        let thread = std::thread::Builder::new().name(name.into());
-        let start =
-            || thread.spawn_scoped(scope, work).map_err(|e| Error::io(Path::new("."), "start a thread", e));
-        if let Err(error) = room_for_a_thread().and_then(|()| start()) {
+        if let Err(error) = thread::start_scoped(scope, name, work) {
             self.fail(error);
         }
     }

@@ -70,11 +70,7 @@ impl Product {
     fn measure(self, threads: usize) -> Option<f64> {
         let slowest = std::thread::scope(|scope| {
             let work = move || self.seconds(FACTORS / threads);
-            let start = |_| {
-                outcrop_store::frame::room_for_a_thread().ok()?;
-                let thread = std::thread::Builder::new().name("outcrop-measure".into());
-                thread.spawn_scoped(scope, work).ok()
-            };
+            let start = |_| outcrop_store::thread::start_scoped(scope, "outcrop-measure", work).ok();
             let measuring: Vec<_> = (0..threads).map(start).collect();
             let times = measuring.into_iter().map(|thread| thread?.join().ok()?);
             times.collect::<Option<Vec<f64>>>().map(|times| times.into_iter().fold(0.0, f64::max))

@@ -1,5 +1,6 @@
 //! Anonymous memory of the system.
 
+use super::refusals::MEMORY;
 use super::{FRAME_ALIGN, HUGE};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
@@ -26,9 +27,17 @@ unsafe impl Sync for Mapping {}
 /// without some, such as what a thread needs to begin.
 const MARGIN: usize = 4 << 20;
 
+/// Whether the process may have only so much address space.
+pub(crate) fn has_bounds() -> bool {
+    getrlimit(Resource::As).current.is_some()
+}
+
 /// An error where less than `bytes` and a margin are left of the address space that the process may have.
 pub(crate) fn headroom(bytes: usize) -> io::Result<()> {
-    if getrlimit(Resource::As).current.is_none() {
+    if MEMORY.next() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    if !has_bounds() {
         return Ok(());
     }
     // SAFETY: an anonymous private mapping at an address the kernel chooses touches no memory that exists.

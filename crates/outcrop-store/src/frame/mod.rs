@@ -10,11 +10,12 @@
 
 mod kept;
 mod mapping;
+pub mod refusals;
 
 use crate::error::{Error, Result};
 use kept::Kept;
 use mapping::Mapping;
-pub(crate) use mapping::headroom;
+pub(crate) use mapping::{has_bounds, headroom};
 use rustix::mm::{Advice, madvise};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,15 +36,6 @@ pub const AHEAD: usize = HUGE;
 /// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
 pub fn charged(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(FRAME_ALIGN)
-}
-
-/// An error where the system has too little left of what the process may have to start a thread.
-///
-/// # Errors
-/// [`Error::OutOfMemory`].
-pub fn room_for_a_thread() -> Result<()> {
-    const STACK: usize = 2 << 20;
-    headroom(STACK).map_err(|source| Error::OutOfMemory { bytes: STACK as u64, source })
 }
 
 /// Bytes that a frame for a tile of `bytes` should have: whole huge pages where that adds little, or else whole blocks.

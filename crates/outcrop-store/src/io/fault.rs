@@ -1,14 +1,17 @@
 //! The `fault` engine: wraps another and fails, shortens, delays or reorders chosen operations.
 //!
 //! A specification is a list of rules, `operation:nth:action:times`, separated by `;`:
-//! - operation: `read`, `write`, `open`, `create`, `allocate`, `sync`, `rename`, `remove`, or `any`;
+//! - operation: `read`, `write`, `open`, `create`, `allocate`, `sync`, `rename`, `remove`, or `any` of these; or
+//!   `memory` (frames, stacks of threads, the room of codecs) and `heap` (everything small, too), which are of the
+//!   whole process, and which `any` does not count;
 //! - nth: which operation of that kind, counted from 1 since the rules were set;
 //! - action: an error (`eio`, `enospc`, `edquot`, `efbig`, `eintr`, `eagain`, `einval`, `eperm`,
-//!   `emfile`), `short=BYTES`, `zero`, `delay=MILLISECONDS`, `reorder=OPERATIONS` or
+//!   `emfile`, `enomem`; of `memory` and `heap`, `enomem` only), `short=BYTES`, `zero`, `delay=MILLISECONDS`, `reorder=OPERATIONS` or
 //!   `kill` (the process ends as by `SIGKILL`);
 //! - times: `once`, or `always` for that operation and every later one of its kind.
 
 use super::{Completion, IoEngine, Request};
+use crate::frame::refusals;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -28,9 +31,11 @@ pub enum Operation {
     Sync,
     Rename,
     Remove,
+    Memory,
+    Heap,
 }
 
-const OPERATIONS: [(&str, Operation); 8] = [
+const OPERATIONS: [(&str, Operation); 10] = [
     ("read", Operation::Read),
     ("write", Operation::Write),
     ("open", Operation::Open),
@@ -39,9 +44,11 @@ const OPERATIONS: [(&str, Operation); 8] = [
     ("sync", Operation::Sync),
     ("rename", Operation::Rename),
     ("remove", Operation::Remove),
+    ("memory", Operation::Memory),
+    ("heap", Operation::Heap),
 ];
 
-const ERRORS: [(&str, i32); 9] = [
+const ERRORS: [(&str, i32); 10] = [
     ("eio", libc::EIO),
     ("enospc", libc::ENOSPC),
     ("edquot", libc::EDQUOT),
@@ -51,6 +58,7 @@ const ERRORS: [(&str, i32); 9] = [
     ("einval", libc::EINVAL),
     ("eperm", libc::EPERM),
     ("emfile", libc::EMFILE),
+    ("enomem", libc::ENOMEM),
 ];
 
 /// What happens to a chosen operation.
@@ -149,6 +157,10 @@ fn parse_rule(text: &str) -> Result<Rule, String> {
             ERRORS.iter().find(|(n, _)| *n == name).ok_or_else(|| format!("unknown action {name:?}"))?.1,
         ),
     };
+    let of_memory = matches!(operation, Some(Operation::Memory | Operation::Heap));
+    if of_memory && action != Action::Fail(libc::ENOMEM) {
+        return Err(format!("fault rule {text:?}: memory can only be refused, with enomem"));
+    }
     let always = match times {
         "once" => false,
         "always" => true,
@@ -168,6 +180,17 @@ impl Faults {
     pub(super) fn watch(&self, step: Step) {
         if let Some(Watcher(watcher)) = &self.watcher {
             watcher(step);
+        }
+    }
+
+    /// Has memory refused in this process as the rules say; without any, refuses none.
+    pub fn refuse_memory(faults: Option<&Faults>) {
+        for (operation, refusals) in
+            [(Operation::Memory, &refusals::MEMORY), (Operation::Heap, &refusals::HEAP)]
+        {
+            let rules = faults.map_or(&[][..], |faults| &faults.rules);
+            let rule = rules.iter().find(|rule| rule.operation == Some(operation));
+            refusals.set(rule.map(|rule| (rule.nth, rule.always)));
         }
     }
 

@@ -2,6 +2,7 @@
 //! is missing or forbidden.
 
 use super::{Completion, Direction, IoEngine, Request};
+use crate::thread;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,6 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads of the pool; each keeps one request in flight.
 const THREADS: usize = 32;
+
+/// Bytes of a thread's stack.
+const STACK: usize = 64 << 10;
 
 struct Job {
     request: Request,
@@ -31,11 +35,7 @@ impl Pool {
         let mut started = 0;
         for _ in 0..THREADS {
             let inbox = Arc::clone(&inbox);
-            let thread = crate::frame::headroom(64 << 10).and_then(|()| {
-                let thread = std::thread::Builder::new().name("outcrop-io".into()).stack_size(64 << 10);
-                thread.spawn(move || serve(&inbox))
-            });
-            match thread {
+            match thread::start_with("outcrop-io", STACK, move || serve(&inbox)) {
                 Ok(_) => started += 1,
                 Err(error) if started == 0 => return Err(error),
                 Err(_) => break,

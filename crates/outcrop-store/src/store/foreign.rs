@@ -4,6 +4,7 @@
 //! bytes move through [`Disk`], as those of every store do.
 //!
 //! - `meta`: `zarr.json` and `.zarray`.
+//! - `alone`: `zarrs` on threads of ours.
 //! - `codecs`: from a chunk's bytes to its elements and back. `shards`: files that hold many chunks.
 //! - `load`, `save`: between such files and canvases. `memory`: what that takes.
 //!
@@ -17,6 +18,7 @@
 //!
 //! A chunk that has no file holds the fill value, as Zarr says.
 
+mod alone;
 mod bounded;
 mod codecs;
 mod load;

@@ -53,7 +53,7 @@ pub(super) unsafe fn run<L: Line>(
     isa: Isa,
 ) {
     /// # Safety
-    /// As [`Line::run`].
+    /// As [`Line::run`]; the processor has AVX2.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[target_feature(enable = "avx2")]
     unsafe fn avx2<L: Line>(

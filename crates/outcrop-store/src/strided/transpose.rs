@@ -141,7 +141,7 @@ pub(super) unsafe fn run<T: Item>(
 /// [`blocks`], compiled for AVX2.
 ///
 /// # Safety
-/// As [`run`].
+/// As [`run`]; the processor has AVX2.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2")]
 unsafe fn blocks_avx2<T: Item>(
@@ -158,7 +158,7 @@ unsafe fn blocks_avx2<T: Item>(
 /// [`blocks`], compiled for AVX-512.
 ///
 /// # Safety
-/// As [`run`].
+/// As [`run`]; the processor has AVX-512F and AVX-512BW.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn blocks_avx512<T: Item>(

@@ -163,7 +163,9 @@ impl Disk {
         let path = dir.path().join(name);
         let write = || -> io::Result<()> {
             self.checkpoint(Operation::Create)?;
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            // What has that name was left behind, or is another name of a file that lies elsewhere.
+            let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NONBLOCK;
             let mode = Mode::from_raw_mode(0o666);
             let fd = open_beneath(dir.as_fd(), Path::new(&temporary), flags, mode)?;
             check_regular(&fd)?;

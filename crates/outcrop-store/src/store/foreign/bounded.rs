@@ -10,6 +10,7 @@
 //! is an error for gzip and Zstandard, and not looked at for bz2.
 
 use crate::error::Error;
+use crate::frame::refusals::MEMORY;
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -132,11 +133,16 @@ fn too_much(most: usize) -> String {
 /// Memory for as much as can come out. It is charged, and what is not written to is not taken.
 pub(super) fn room(most: usize) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    out.try_reserve_exact(most).map_err(|_| {
-        REFUSED.set(most);
-        format!("the system has no {most} bytes of memory")
-    })?;
+    if MEMORY.next() || out.try_reserve_exact(most).is_err() {
+        return Err(refuse(most));
+    }
     Ok(out)
+}
+
+/// Notes that the system refuses so many bytes; in words.
+pub(super) fn refuse(bytes: usize) -> String {
+    REFUSED.set(bytes.max(1));
+    format!("the system has no {bytes} bytes of memory")
 }
 
 /// What the system refused to the codecs that ran last on this thread: then nothing is wrong with the bytes.

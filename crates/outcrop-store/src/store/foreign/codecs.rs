@@ -13,6 +13,7 @@
 //! Words: a chunk's *encoded axes* are the axes after the transpositions; encoded axis `i` is axis
 //! `order[i]` of the array.
 
+use super::alone::{self, Pool};
 use super::bounded;
 use super::shards::Shards;
 use crate::dtype::DType;
@@ -86,6 +87,8 @@ pub(super) struct Stages {
     filters: bool,
     /// Whether there are shards in it, which `zarrs` decodes.
     shards: bool,
+    /// What makes those.
+    pool: Pool,
 }
 
 /// A list of codecs, sorted by kind.
@@ -232,7 +235,15 @@ impl Codecs {
             sizes.push(stage.encoded_representation(&sizes[sizes.len() - 1]));
         }
         let copies = filters || !plain || big;
-        let stages = Stages { core, stages: sorted.bytes, sizes, copies, filters, shards: inner.is_some() };
+        let stages = Stages {
+            core,
+            stages: sorted.bytes,
+            sizes,
+            copies,
+            filters,
+            shards: inner.is_some(),
+            pool: Pool::default(),
+        };
         Codecs::assemble(order, shape, element, Kind::Whole(stages))
     }
 
@@ -244,9 +255,7 @@ impl Codecs {
     ) -> Result<Codecs, FormatError> {
         let bytes = crate::shape::checked_nbytes(&shape, element.dtype.size())
             .map_err(|e| FormatError::Malformed(e.to_string()))? as usize;
-        // Many chunks are worked on at once, each by one thread of ours.
-        let options = CodecOptions::default().with_concurrent_target(1);
-        Ok(Codecs { order, shape, bytes, kind, element: element.clone(), options })
+        Ok(Codecs { order, shape, bytes, kind, element: element.clone(), options: alone::options() })
     }
 
     /// Strides in bytes, along the array's axes, of a decoded chunk.
@@ -329,7 +338,9 @@ impl Codecs {
             }
             Ok(bytes)
         };
-        catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err("the codecs fail on it".into()))
+        let encode = || catch_unwind(AssertUnwindSafe(encode));
+        let encoded = if stages.shards { stages.pool.install(encode)? } else { encode() };
+        encoded.unwrap_or_else(|_| Err("the codecs fail on it".into()))
     }
 }
 

@@ -8,6 +8,7 @@
 //! ```
 //! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html>.
 
+use super::alone;
 use super::codecs::{Codecs, Element, make_codec, nonzero};
 use crate::dtype::DType;
 use crate::format::FormatError;
@@ -93,7 +94,7 @@ impl Shards {
             index_at_end: configuration.index_location == ShardingIndexLocation::End,
             index_bytes: 0,
             u64s: element.zarrs(),
-            options: CodecOptions::default().with_concurrent_target(1),
+            options: alone::options(),
         };
         let (data_type, fill) = &shards.u64s;
         let size = shards.index.encoded_representation(&nonzero(&shards.index_shape()), data_type, fill);
