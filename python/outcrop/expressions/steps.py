@@ -45,7 +45,7 @@ class Size(NamedTuple):
 
 
 def arguments(lines: int | None, tiles: int) -> int:
-    """How many arguments a step has, of a tape with so many cut lines and tiles or (None) others."""
+    """How many arguments a step has: of a tape with so many cut lines and tiles, or none (None)."""
     return 1 if lines is None else -(-(2 * lines + tiles) // 4)
 
 
