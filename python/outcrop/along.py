@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from outcrop._families import By, array_like, member_of
+from outcrop._families import By, array_like
 from outcrop.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions import reducing
@@ -32,7 +32,25 @@ def _running(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The first one is the first element.
+    """Do what `cumulative_sum`, `cumulative_prod`, `nancumsum` and `nancumprod` have in common."""
+    array = by.given(x)
+    if axis is None and array.ndim > 1 and by.instead is None:
+        raise InvalidArgumentError("axis is needed for arrays of several axes")
+    array, axis = reducing.one_axis(array, axis)
+    return reducing.scanned(by.ufunc, array, axis, dtype, include_initial)
+
+
+def cumulative_sum(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Sum elements up to each one along an axis, as `numpy.cumulative_sum` does.
+
+    The first one is the first element.
 
     Parameters
     ----------
@@ -55,57 +73,139 @@ def _running(
     ------
     InvalidArgumentError
         There are several axes, and none is named.
-    """
-    array = by.given(x)
-    if axis is None and array.ndim > 1 and by.instead is None:
-        raise InvalidArgumentError("axis is needed for arrays of several axes")
-    array, axis = reducing.one_axis(array, axis)
-    return reducing.scanned(by.ufunc, array, axis, dtype, include_initial)
 
-
-cumulative_sum = member_of(
-    _running,
-    By(np.add),
-    "cumulative_sum",
-    "Sum elements up to each one along an axis, as `numpy.cumulative_sum` does.",
-    """
+    Examples
+    --------
     >>> oc.cumulative_sum(oc.asarray([1, 2, 3]), include_initial=True).compute()
     array([0, 1, 3, 6])
-    """,
-)
-
-cumulative_prod = member_of(
-    _running,
-    By(np.multiply),
-    "cumulative_prod",
-    "Multiply elements up to each one along an axis, as `numpy.cumulative_prod` does.",
     """
+    return _running(By(np.add), x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def cumulative_prod(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Multiply elements up to each one along an axis, as `numpy.cumulative_prod` does.
+
+    The first one is the first element.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: the only one; of `nancumsum` and `nancumprod`, as of NumPy's,
+        along all of them, in row-major order.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `sum`.
+    include_initial : bool
+        Whether one of no elements comes first, and the axis is longer by that.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are several axes, and none is named.
+
+    Examples
+    --------
     >>> oc.cumulative_prod(oc.asarray([1, 2, 3])).compute()
     array([1, 2, 6])
-    """,
-)
-
-nancumsum = member_of(
-    _running,
-    By(np.add, 0),
-    "nancumsum",
-    "Sum elements up to each one, NaN as zero, along an axis, as `numpy.nancumsum` does.",
     """
+    return _running(By(np.multiply), x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def nancumsum(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Sum elements up to each one, NaN as zero, along an axis, as `numpy.nancumsum` does.
+
+    The first one is the first element.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: the only one; of `nancumsum` and `nancumprod`, as of NumPy's,
+        along all of them, in row-major order.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `sum`.
+    include_initial : bool
+        Whether one of no elements comes first, and the axis is longer by that.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are several axes, and none is named.
+
+    Examples
+    --------
     >>> oc.nancumsum(oc.asarray([1, np.nan, 3])).compute()
     array([1., 1., 4.])
-    """,
-)
-
-nancumprod = member_of(
-    _running,
-    By(np.multiply, 1),
-    "nancumprod",
-    "Multiply elements up to each one, NaN as one, along an axis, as `numpy.nancumprod` does.",
     """
+    return _running(By(np.add, 0), x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def nancumprod(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Multiply elements up to each one, NaN as one, along an axis, as `numpy.nancumprod` does.
+
+    The first one is the first element.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: the only one; of `nancumsum` and `nancumprod`, as of NumPy's,
+        along all of them, in row-major order.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `sum`.
+    include_initial : bool
+        Whether one of no elements comes first, and the axis is longer by that.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are several axes, and none is named.
+
+    Examples
+    --------
     >>> oc.nancumprod(oc.asarray([2, np.nan, 3])).compute()
     array([2., 2., 6.])
-    """,
-)
+    """
+    return _running(By(np.multiply, 1), x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 def _neighbours(x: Array, axis: int) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outcrop._families import array_like, member_of
+from outcrop._families import array_like
 from outcrop.array import Array
 from outcrop.expressions import reducing
 
@@ -31,7 +31,20 @@ class _Place(NamedTuple):
 
 
 def _place(of: _Place, x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Of equal ones, it is the first.
+    """Do what `argmax`, `argmin`, `nanargmax` and `nanargmin` have in common."""
+    return reducing.arg_extreme(array_like(x), axis, keepdims, of.least, of.skips_nan)
+
+
+def argmax(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """Find the indices of the largest elements, or of the first NaN, as `numpy.argmax` does.
+
+    Of equal ones, it is the first.
 
     Parameters
     ----------
@@ -51,50 +64,124 @@ def _place(of: _Place, x: Array, /, *, axis: int | None = None, keepdims: bool =
     ------
     InvalidArgumentError
         Of no elements; and, when it is computed, of none but NaN where that is skipped.
-    """
-    return reducing.arg_extreme(array_like(x), axis, keepdims, of.least, of.skips_nan)
 
-
-argmax = member_of(
-    _place,
-    _Place(least=False),
-    "argmax",
-    "Find the indices of the largest elements, or of the first NaN, as `numpy.argmax` does.",
-    """
+    Examples
+    --------
     >>> int(oc.argmax(oc.asarray([[3, 7], [7, 1]])))
     1
-    """,
-)
-
-argmin = member_of(
-    _place,
-    _Place(least=True),
-    "argmin",
-    "Find the indices of the smallest elements, or of the first NaN, as `numpy.argmin` does.",
     """
+    return _place(_Place(least=False), x, axis=axis, keepdims=keepdims)
+
+
+def argmin(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """Find the indices of the smallest elements, or of the first NaN, as `numpy.argmin` does.
+
+    Of equal ones, it is the first.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: indices into the flattened array.
+    keepdims : bool
+        Whether the axis, or all of them, stay, with length 1.
+
+    Returns
+    -------
+    Array
+        Of ``numpy.intp``, not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Of no elements; and, when it is computed, of none but NaN where that is skipped.
+
+    Examples
+    --------
     >>> oc.argmin(oc.asarray([[3, 7], [7, 1]]), axis=1).compute()
     array([0, 1])
-    """,
-)
-
-nanargmax = member_of(
-    _place,
-    _Place(least=False, skips_nan=True),
-    "nanargmax",
-    "Find the indices of the largest elements but for NaN, as `numpy.nanargmax` does.",
     """
+    return _place(_Place(least=True), x, axis=axis, keepdims=keepdims)
+
+
+def nanargmax(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """Find the indices of the largest elements but for NaN, as `numpy.nanargmax` does.
+
+    Of equal ones, it is the first.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: indices into the flattened array.
+    keepdims : bool
+        Whether the axis, or all of them, stay, with length 1.
+
+    Returns
+    -------
+    Array
+        Of ``numpy.intp``, not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Of no elements; and, when it is computed, of none but NaN where that is skipped.
+
+    Examples
+    --------
     >>> int(oc.nanargmax(oc.asarray([1, np.nan, 3])))
     2
-    """,
-)
-
-nanargmin = member_of(
-    _place,
-    _Place(least=True, skips_nan=True),
-    "nanargmin",
-    "Find the indices of the smallest elements but for NaN, as `numpy.nanargmin` does.",
     """
+    return _place(_Place(least=False, skips_nan=True), x, axis=axis, keepdims=keepdims)
+
+
+def nanargmin(
+    x: Array,
+    /,
+    *,
+    axis: int | None = None,
+    keepdims: bool = False,
+) -> Array:
+    """Find the indices of the smallest elements but for NaN, as `numpy.nanargmin` does.
+
+    Of equal ones, it is the first.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int, optional
+        Along which axis. Default: indices into the flattened array.
+    keepdims : bool
+        Whether the axis, or all of them, stay, with length 1.
+
+    Returns
+    -------
+    Array
+        Of ``numpy.intp``, not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Of no elements; and, when it is computed, of none but NaN where that is skipped.
+
+    Examples
+    --------
     >>> int(oc.nanargmin(oc.asarray([np.nan, 2, 3])))
     1
-    """,
-)
+    """
+    return _place(_Place(least=True, skips_nan=True), x, axis=axis, keepdims=keepdims)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from outcrop._families import By, array_like, member_of
+from outcrop._families import By, array_like
 from outcrop.array import Array
 from outcrop.expressions import averaging, reducing
 
@@ -48,7 +48,23 @@ def _total(
     initial: Any = None,
     where: Any = True,
 ) -> Array:
-    """Parts of the array are combined by NumPy, and their results two by two.
+    """Do what `sum`, `prod`, `nansum` and `nanprod` have in common."""
+    return reducing.reduced(by.ufunc, by.given(x), axis, dtype, keepdims, initial, where)
+
+
+def sum(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Sum the elements over axes, as `numpy.sum` does.
+
+    Parts of the array are combined by NumPy, and their results two by two.
 
     So rounding errors stay as small as those of pairwise summation.
 
@@ -76,54 +92,175 @@ def _total(
     ------
     BoxIndexError, InvalidArgumentError, InvalidTypeError
         Where NumPy raises `IndexError`, `ValueError` or `TypeError`.
-    """
-    return reducing.reduced(by.ufunc, by.given(x), axis, dtype, keepdims, initial, where)
 
-
-sum = member_of(
-    _total,
-    By(np.add),
-    "sum",
-    "Sum the elements over axes, as `numpy.sum` does.",
-    """
+    Examples
+    --------
     >>> A = oc.fromfunction(lambda i, j: i + j, (1000, 1000), "int64")
     >>> int(oc.sum(A))
     999000000
-    """,
-)
-
-prod = member_of(
-    _total,
-    By(np.multiply),
-    "prod",
-    "Multiply the elements over axes, as `numpy.prod` does.",
     """
+    return _total(
+        By(np.add), x, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+def prod(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Multiply the elements over axes, as `numpy.prod` does.
+
+    Parts of the array are combined by NumPy, and their results two by two.
+
+    So rounding errors stay as small as those of pairwise summation.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `numpy.sum`.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+    initial : number, optional
+        What each result begins with.
+    where : Array of bool, optional
+        Which elements count; broadcasts to `x`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    BoxIndexError, InvalidArgumentError, InvalidTypeError
+        Where NumPy raises `IndexError`, `ValueError` or `TypeError`.
+
+    Examples
+    --------
     >>> oc.prod(oc.asarray([[1, 2], [3, 4]]), axis=0).compute()
     array([3, 8])
-    """,
-)
-
-nansum = member_of(
-    _total,
-    By(np.add, 0),
-    "nansum",
-    "Sum the elements that are not NaN over axes, as `numpy.nansum` does.",
     """
+    return _total(
+        By(np.multiply), x, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+def nansum(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Sum the elements that are not NaN over axes, as `numpy.nansum` does.
+
+    Parts of the array are combined by NumPy, and their results two by two.
+
+    So rounding errors stay as small as those of pairwise summation.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `numpy.sum`.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+    initial : number, optional
+        What each result begins with.
+    where : Array of bool, optional
+        Which elements count; broadcasts to `x`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    BoxIndexError, InvalidArgumentError, InvalidTypeError
+        Where NumPy raises `IndexError`, `ValueError` or `TypeError`.
+
+    Examples
+    --------
     >>> float(oc.nansum(oc.asarray([1, np.nan, 3])))
     4.0
-    """,
-)
-
-nanprod = member_of(
-    _total,
-    By(np.multiply, 1),
-    "nanprod",
-    "Multiply the elements that are not NaN over axes, as `numpy.nanprod` does.",
     """
+    return _total(
+        By(np.add, 0), x, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+def nanprod(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Multiply the elements that are not NaN over axes, as `numpy.nanprod` does.
+
+    Parts of the array are combined by NumPy, and their results two by two.
+
+    So rounding errors stay as small as those of pairwise summation.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    dtype : dtype, optional
+        Of the result, in which it is computed. Default: as for `numpy.sum`.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+    initial : number, optional
+        What each result begins with.
+    where : Array of bool, optional
+        Which elements count; broadcasts to `x`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    BoxIndexError, InvalidArgumentError, InvalidTypeError
+        Where NumPy raises `IndexError`, `ValueError` or `TypeError`.
+
+    Examples
+    --------
     >>> float(oc.nanprod(oc.asarray([2, np.nan, 3])))
     6.0
-    """,
-)
+    """
+    return _total(
+        By(np.multiply, 1),
+        x,
+        axis=axis,
+        dtype=dtype,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
 
 
 # -- extremes --------------------------------------------------------------------------------------
@@ -139,7 +276,37 @@ def _extreme(
     initial: Any = None,
     where: Any = True,
 ) -> Array:
-    """Complex numbers are compared by their real parts, then by their imaginary ones.
+    """Do what `max` and `min` have in common."""
+    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, initial, where)
+
+
+def _extreme_of_numbers(
+    ufunc: np.ufunc,
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Do what `nanmax` and `nanmin` have in common."""
+    found = _extreme(ufunc, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
+    return reducing.warned_of_nan(found, "All-NaN slice encountered")
+
+
+def max(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Find the largest elements over axes, NaN where there is one, as `numpy.max` does.
+
+    Complex numbers are compared by their real parts, then by their imaginary ones.
 
     Parameters
     ----------
@@ -163,12 +330,16 @@ def _extreme(
     ------
     InvalidArgumentError
         Of no elements, without `initial`.
+
+    Examples
+    --------
+    >>> oc.max(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
+    array([7, 4])
     """
-    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, initial, where)
+    return _extreme(np.maximum, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
 
 
-def _extreme_of_numbers(
-    ufunc: np.ufunc,
+def min(
     x: Array,
     /,
     *,
@@ -177,54 +348,85 @@ def _extreme_of_numbers(
     initial: Any = None,
     where: Any = True,
 ) -> Array:
-    """Of nothing but NaN, it is NaN, with a `RuntimeWarning`; arguments as for `max`."""
-    found = _extreme(ufunc, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
-    return reducing.warned_of_nan(found, "All-NaN slice encountered")
+    """Find the smallest elements over axes, NaN where there is one, as `numpy.min` does.
 
+    Complex numbers are compared by their real parts, then by their imaginary ones.
 
-max = member_of(
-    _extreme,
-    np.maximum,
-    "max",
-    "Find the largest elements over axes, NaN where there is one, as `numpy.max` does.",
-    """
-    >>> oc.max(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
-    array([7, 4])
-    """,
-)
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    keepdims : bool
+        Whether the axes stay, with length 1.
+    initial : number, optional
+        A further candidate, and the result of no elements.
+    where : Array of bool, optional
+        Which elements count; broadcasts to `x`, and needs `initial`.
 
-min = member_of(
-    _extreme,
-    np.minimum,
-    "min",
-    "Find the smallest elements over axes, NaN where there is one, as `numpy.min` does.",
-    """
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Of no elements, without `initial`.
+
+    Examples
+    --------
     >>> oc.min(oc.asarray([[1, 7], [3, 4]]), axis=1).compute()
     array([1, 3])
-    """,
-)
-
-nanmax = member_of(
-    _extreme_of_numbers,
-    np.fmax,
-    "nanmax",
-    "Find the largest elements over axes but for NaN, as `numpy.nanmax` does.",
     """
+    return _extreme(np.minimum, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+def nanmax(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Find the largest elements over axes but for NaN, as `numpy.nanmax` does.
+
+    Of nothing but NaN, it is NaN, with a `RuntimeWarning`; arguments as for `max`.
+
+    Examples
+    --------
     >>> float(oc.nanmax(oc.asarray([1, np.nan, 3])))
     3.0
-    """,
-)
-
-nanmin = member_of(
-    _extreme_of_numbers,
-    np.fmin,
-    "nanmin",
-    "Find the smallest elements over axes but for NaN, as `numpy.nanmin` does.",
     """
+    return _extreme_of_numbers(
+        np.fmax, x, axis=axis, keepdims=keepdims, initial=initial, where=where
+    )
+
+
+def nanmin(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Array:
+    """Find the smallest elements over axes but for NaN, as `numpy.nanmin` does.
+
+    Of nothing but NaN, it is NaN, with a `RuntimeWarning`; arguments as for `max`.
+
+    Examples
+    --------
     >>> float(oc.nanmin(oc.asarray([1, np.nan, 3])))
     1.0
-    """,
-)
+    """
+    return _extreme_of_numbers(
+        np.fmin, x, axis=axis, keepdims=keepdims, initial=initial, where=where
+    )
 
 
 def ptp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -246,31 +448,48 @@ def ptp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
 def _truth(
     ufunc: np.ufunc, x: Array, /, *, axis: Axis = None, keepdims: bool = False, where: Any = True
 ) -> Array:
-    """What is not zero is true, NaN as well; arguments as for `sum`."""
+    """Do what `any` and `all` have in common."""
     return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, None, where)
 
 
-any = member_of(
-    _truth,
-    np.logical_or,
-    "any",
-    "Tell whether an element over axes is true, as `numpy.any` does.",
-    """
+def any(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Tell whether an element over axes is true, as `numpy.any` does.
+
+    What is not zero is true, NaN as well; arguments as for `sum`.
+
+    Examples
+    --------
     >>> bool(oc.any(oc.asarray([0, 3, 0])))
     True
-    """,
-)
-
-all = member_of(
-    _truth,
-    np.logical_and,
-    "all",
-    "Tell whether all elements over axes are true, as `numpy.all` does.",
     """
+    return _truth(np.logical_or, x, axis=axis, keepdims=keepdims, where=where)
+
+
+def all(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Tell whether all elements over axes are true, as `numpy.all` does.
+
+    What is not zero is true, NaN as well; arguments as for `sum`.
+
+    Examples
+    --------
     >>> bool(oc.all(oc.asarray([0, 3, 0])))
     False
-    """,
-)
+    """
+    return _truth(np.logical_and, x, axis=axis, keepdims=keepdims, where=where)
 
 
 # -- means and deviations --------------------------------------------------------------------------
@@ -286,7 +505,22 @@ def _mean(
     keepdims: bool = False,
     where: Any = True,
 ) -> Array:
-    """The mean of nothing is NaN, with a `RuntimeWarning`.
+    """Do what `mean` and `nanmean` have in common."""
+    return averaging.mean(array_like(x), axis, dtype, keepdims, where, skips_nan)
+
+
+def mean(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Average the elements over axes, as `numpy.mean` does.
+
+    The mean of nothing is NaN, with a `RuntimeWarning`.
 
     Parameters
     ----------
@@ -303,31 +537,50 @@ def _mean(
     -------
     Array
         Not computed yet.
-    """
-    return averaging.mean(array_like(x), axis, dtype, keepdims, where, skips_nan)
 
-
-mean = member_of(
-    _mean,
-    False,
-    "mean",
-    "Average the elements over axes, as `numpy.mean` does.",
-    """
+    Examples
+    --------
     >>> float(oc.mean(oc.asarray([1, 2, 6])))
     3.0
-    """,
-)
-
-nanmean = member_of(
-    _mean,
-    True,
-    "nanmean",
-    "Average the elements that are not NaN over axes, as `numpy.nanmean` does.",
     """
+    return _mean(False, x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+
+
+def nanmean(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Average the elements that are not NaN over axes, as `numpy.nanmean` does.
+
+    The mean of nothing is NaN, with a `RuntimeWarning`.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    dtype : dtype, optional
+        Of the result. Default: float64 of integers and booleans, else the array's own.
+    keepdims, where
+        As for `sum`.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Examples
+    --------
     >>> float(oc.nanmean(oc.asarray([1, np.nan, 2])))
     1.5
-    """,
-)
+    """
+    return _mean(True, x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
 
 
 class _Spread(NamedTuple):
@@ -346,7 +599,25 @@ def _spread(
     keepdims: bool = False,
     where: Any = True,
 ) -> Array:
-    """It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
+    """Do what `var`, `std`, `nanvar` and `nanstd` have in common."""
+    return averaging.variance(
+        array_like(x), axis, dtype, correction, keepdims, where, of.root, of.skips_nan
+    )
+
+
+def var(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Compute variances over axes, as `numpy.var` does.
+
+    It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
 
     Parameters
     ----------
@@ -366,55 +637,168 @@ def _spread(
     -------
     Array
         Of real numbers, not computed yet.
+
+    Examples
+    --------
+    >>> float(oc.var(oc.asarray([1, 2, 6]), correction=1))
+    7.0
     """
-    return averaging.variance(
-        array_like(x), axis, dtype, correction, keepdims, where, of.root, of.skips_nan
+    return _spread(
+        _Spread(root=False, skips_nan=False),
+        x,
+        axis=axis,
+        correction=correction,
+        dtype=dtype,
+        keepdims=keepdims,
+        where=where,
     )
 
 
-var = member_of(
-    _spread,
-    _Spread(root=False, skips_nan=False),
-    "var",
-    "Compute variances over axes, as `numpy.var` does.",
-    """
-    >>> float(oc.var(oc.asarray([1, 2, 6]), correction=1))
-    7.0
-    """,
-)
+def std(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Compute standard deviations over axes, as `numpy.std` does.
 
-std = member_of(
-    _spread,
-    _Spread(root=True, skips_nan=False),
-    "std",
-    "Compute standard deviations over axes, as `numpy.std` does.",
-    """
+    It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    correction : float
+        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
+        there is a `RuntimeWarning`.
+    dtype : dtype, optional
+        In which means are computed. Default: float64 of integers and booleans, else the array's.
+    keepdims, where
+        As for `sum`.
+
+    Returns
+    -------
+    Array
+        Of real numbers, not computed yet.
+
+    Examples
+    --------
     >>> float(oc.std(oc.asarray([1.0, 3.0])))
     1.0
-    """,
-)
-
-nanvar = member_of(
-    _spread,
-    _Spread(root=False, skips_nan=True),
-    "nanvar",
-    "Compute variances of what is not NaN over axes, as `numpy.nanvar` does.",
     """
+    return _spread(
+        _Spread(root=True, skips_nan=False),
+        x,
+        axis=axis,
+        correction=correction,
+        dtype=dtype,
+        keepdims=keepdims,
+        where=where,
+    )
+
+
+def nanvar(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Compute variances of what is not NaN over axes, as `numpy.nanvar` does.
+
+    It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    correction : float
+        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
+        there is a `RuntimeWarning`.
+    dtype : dtype, optional
+        In which means are computed. Default: float64 of integers and booleans, else the array's.
+    keepdims, where
+        As for `sum`.
+
+    Returns
+    -------
+    Array
+        Of real numbers, not computed yet.
+
+    Examples
+    --------
     >>> float(oc.nanvar(oc.asarray([1, 2, np.nan, 6]), correction=1))
     7.0
-    """,
-)
-
-nanstd = member_of(
-    _spread,
-    _Spread(root=True, skips_nan=True),
-    "nanstd",
-    "Compute standard deviations of what is not NaN over axes, as `numpy.nanstd` does.",
     """
+    return _spread(
+        _Spread(root=False, skips_nan=True),
+        x,
+        axis=axis,
+        correction=correction,
+        dtype=dtype,
+        keepdims=keepdims,
+        where=where,
+    )
+
+
+def nanstd(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    correction: float = 0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    where: Any = True,
+) -> Array:
+    """Compute standard deviations of what is not NaN over axes, as `numpy.nanstd` does.
+
+    It takes one pass over the array, by the formula of Chan, Golub and LeVeque.
+
+    Parameters
+    ----------
+    x : Array
+        Numbers.
+    axis : int or sequence of int, optional
+        Which axes. Default: all.
+    correction : float
+        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
+        there is a `RuntimeWarning`.
+    dtype : dtype, optional
+        In which means are computed. Default: float64 of integers and booleans, else the array's.
+    keepdims, where
+        As for `sum`.
+
+    Returns
+    -------
+    Array
+        Of real numbers, not computed yet.
+
+    Examples
+    --------
     >>> float(oc.nanstd(oc.asarray([1, np.nan, 3.0])))
     1.0
-    """,
-)
+    """
+    return _spread(
+        _Spread(root=True, skips_nan=True),
+        x,
+        axis=axis,
+        correction=correction,
+        dtype=dtype,
+        keepdims=keepdims,
+        where=where,
+    )
 
 
 def average(
