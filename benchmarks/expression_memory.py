@@ -12,7 +12,7 @@ from importlib import import_module
 import numpy as np
 from common import ALLOWANCE, MIB, Claim, arguments, remove
 
-from outcrop import elementwise as functions
+from outcrop.array_api import elementwise_functions as functions
 
 options = arguments(__doc__)
 BUDGET = 64 * MIB

@@ -12,37 +12,46 @@ array([0., 1., 1., 1., 2.])
 """
 
 # First of all: loading the others takes the time in which a person may press Ctrl-C.
-from outcrop import _starting  # noqa: F401
+from outcrop.process import starting as _starting  # noqa: F401
 
 # isort: split
 from importlib import metadata as _metadata
 
-from outcrop import (
-    _allocator,  # noqa: F401
-    along,
-    arrangement,
-    constants,
-    counting,
-    elements,
-    elementwise,
-    linalg,
-    manipulation,
-    products,
-    random,
-    searching,
-    selection,
-    statistical,
+from outcrop import linalg, random
+from outcrop.array_api import (
+    creation_functions as _creation_functions,
 )
-from outcrop.along import *  # noqa: F403
-from outcrop.arrangement import *  # noqa: F403
-from outcrop.array import Array
-from outcrop.config import Config, config
-from outcrop.constants import *  # noqa: F403
-from outcrop.counting import *  # noqa: F403
-from outcrop.creation import asarray, create, fromfunction, open
-from outcrop.device import doctor
-from outcrop.elements import *  # noqa: F403
-from outcrop.elementwise import *  # noqa: F403
+from outcrop.array_api import (
+    elementwise_functions as _elementwise_functions,
+)
+from outcrop.array_api import (
+    indexing_functions as _indexing_functions,
+)
+from outcrop.array_api import (
+    manipulation_functions as _manipulation_functions,
+)
+from outcrop.array_api import (
+    non_ufunc_functions as _non_ufunc_functions,
+)
+from outcrop.array_api import (
+    searching_functions as _searching_functions,
+)
+from outcrop.array_api import (
+    set_functions as _set_functions,
+)
+from outcrop.array_api import (
+    statistical_functions as _statistical_functions,
+)
+from outcrop.array_api.creation_functions import *  # noqa: F403
+from outcrop.array_api.elementwise_functions import *  # noqa: F403
+from outcrop.array_api.indexing_functions import *  # noqa: F403
+from outcrop.array_api.manipulation_functions import *  # noqa: F403
+from outcrop.array_api.non_ufunc_functions import *  # noqa: F403
+from outcrop.array_api.searching_functions import *  # noqa: F403
+from outcrop.array_api.set_functions import *  # noqa: F403
+from outcrop.array_api.statistical_functions import *  # noqa: F403
+from outcrop.arrays.array import Array
+from outcrop.arrays.creation import asarray, create, fromfunction, open
 from outcrop.errors import (
     ArrayBusyError,
     ArrayExistsError,
@@ -67,16 +76,16 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop.expressions.saving import save
+from outcrop.expressions.build.saving import save
 from outcrop.linalg import matmul
-from outcrop.manipulation import *  # noqa: F403
-from outcrop.plan import ExpressionPlan, MovementPlan, Plan, plan
-from outcrop.products import *  # noqa: F403
-from outcrop.reorganize import flip, permute_dims, rotate, transpose
-from outcrop.report import Run, last_run
-from outcrop.searching import *  # noqa: F403
-from outcrop.selection import *  # noqa: F403
-from outcrop.statistical import *  # noqa: F403
+from outcrop.linalg import products as _products
+from outcrop.linalg.products import *  # noqa: F403
+from outcrop.process import allocator as _allocator  # noqa: F401
+from outcrop.process.config import Config, config
+from outcrop.process.device import doctor
+from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, plan
+from outcrop.program.report import Run, last_run
+from outcrop.reorganize.turning import flip, permute_dims, rotate, transpose
 
 try:
     __version__ = _metadata.version("outcrop")
@@ -129,15 +138,18 @@ __all__ = [
     "rotate",
     "save",
     "transpose",
-    *along.__all__,
-    *arrangement.__all__,
-    *constants.__all__,
-    *counting.__all__,
-    *elements.__all__,
-    *elementwise.__all__,
-    *manipulation.__all__,
-    *products.__all__,
-    *searching.__all__,
-    *selection.__all__,
-    *statistical.__all__,
+    *_creation_functions.__all__,
+    *_elementwise_functions.__all__,
+    *_indexing_functions.__all__,
+    *_manipulation_functions.__all__,
+    *_non_ufunc_functions.__all__,
+    *_searching_functions.__all__,
+    *_set_functions.__all__,
+    *_statistical_functions.__all__,
+    *_products.__all__,
 ]
+
+
+def __dir__() -> list[str]:
+    """Name what is public; the rooms behind it are not."""
+    return sorted(__all__)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from outcrop._checks import check_shape
-from outcrop._source import Source, default_tile
-from outcrop.array import Array
+from outcrop.arrays.array import Array
+from outcrop.arrays.checks import check_shape
+from outcrop.arrays.source import Source, default_tile
+from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError, UnsupportedError
-from outcrop.views import View
 
 __all__ = ["Generator", "default_rng"]
 

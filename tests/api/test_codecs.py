@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop._codecs import expand_codecs
+from outcrop.formats.codecs import expand_codecs
 
 F8, U1 = np.dtype("f8"), np.dtype("u1")
 

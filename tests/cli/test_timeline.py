@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from outcrop import _timeline
-from outcrop._timeline import read_timeline
 from outcrop.cli.app import group
 from outcrop.errors import (
     InvalidArgumentError,
@@ -22,6 +20,8 @@ from outcrop.errors import (
     StorageError,
     UnsupportedError,
 )
+from outcrop.program import timeline as _timeline
+from outcrop.program.timeline import read_timeline
 
 Run = Callable[..., Any]
 Event = tuple[int, int, str, float, float, int]

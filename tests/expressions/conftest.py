@@ -109,5 +109,5 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def tiny(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """A desk where expressions are computed in tiles of a few elements."""
-    monkeypatch.setattr("outcrop.expressions.cuts._SIZES", (800,))
+    monkeypatch.setattr("outcrop.expressions.tiling.tile_sizes._SIZES", (800,))
     return desk

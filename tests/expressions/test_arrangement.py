@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import outcrop as oc
-from outcrop.expressions import reordering
+from outcrop.expressions.rewrite import reshape_by_slabs as reordering
 
 few = settings(
     max_examples=60,

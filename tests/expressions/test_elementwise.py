@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import elementwise
+from outcrop.array_api import elementwise_functions as elementwise
 
 RNG = np.random.default_rng(1)
 SHAPE = (230, 171)

@@ -12,18 +12,16 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import (
-    along,
-    constants,
-    elements,
-    linalg,
-    manipulation,
-    products,
-    random,
-    searching,
-    statistical,
-    views,
-)
+from outcrop import random
+from outcrop.array_api import creation_functions as constants
+from outcrop.array_api import manipulation_functions as manipulation
+from outcrop.array_api import non_ufunc_functions as elements
+from outcrop.array_api import searching_functions as searching
+from outcrop.array_api import statistical_functions as along
+from outcrop.array_api import statistical_functions as statistical
+from outcrop.arrays import views
+from outcrop.linalg import factorizations as linalg
+from outcrop.linalg import products
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import elementwise
-from outcrop.expressions import native
-from outcrop.expressions.lower import Lowered
+from outcrop.array_api import elementwise_functions as elementwise
+from outcrop.expressions.kernels import native
+from outcrop.expressions.lower.lower import Lowered
 
 DTYPES = ("bool", "int8", "int64", "uint16", "float32", "float64", "complex64", "complex128")
 SHAPE = (211, 53)

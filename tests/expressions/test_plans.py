@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.expressions.lower import Order
+from outcrop.expressions.lower.lower import Order
 
 ORDERS = [Order(together=t, turned=u) for t in (True, False) for u in (False, True)]
 
@@ -17,13 +17,13 @@ ORDERS = [Order(together=t, turned=u) for t in (True, False) for u in (False, Tr
 @pytest.fixture
 def all_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """All orders are tried, also where there is not enough to gain."""
-    monkeypatch.setattr("outcrop.expressions.run._may_be_better", lambda facts: True)
+    monkeypatch.setattr("outcrop.expressions.planner._may_be_better", lambda facts: True)
 
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch, all_orders: None) -> Callable[[Order], None]:
     def take(order: Order) -> None:
-        monkeypatch.setattr("outcrop.expressions.run.orders", lambda grouping: [order, order])
+        monkeypatch.setattr("outcrop.expressions.planner.orders", lambda grouping: [order, order])
 
     return take
 

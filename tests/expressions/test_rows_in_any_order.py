@@ -188,7 +188,7 @@ def test_too_many_places(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.needed is not None
     with oc.config(memory=caught.value.needed):
         desk.check(X[chosen], values[chosen], digits=0)
-    monkeypatch.setattr("outcrop.expressions.shuffling._MOST", 100)
+    monkeypatch.setattr("outcrop.expressions.rewrite.external_shuffle._MOST", 100)
     with pytest.raises(oc.BudgetError, match="all over the place") as caught:
         X[chosen].save("never.zarr")
     assert caught.value.needed is not None

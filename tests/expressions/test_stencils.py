@@ -227,8 +227,8 @@ def test_any_stencils(
     layout: str,
     operations: int,
 ) -> None:
-    monkeypatch.setattr("outcrop.expressions.sharing._SMALL", 1 << 30)
-    monkeypatch.setattr("outcrop.expressions.stencils._CHEAP", operations)
+    monkeypatch.setattr("outcrop.expressions.rewrite.common_views._SMALL", 1 << 30)
+    monkeypatch.setattr("outcrop.expressions.rewrite.stencils._CHEAP", operations)
     desk, values = tiny, VALUES[:80, :30]
     expected = program(values)
     desk.check(program(desk.put(values, layout)), expected, digits=200)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import _assign, _source, _store
+from outcrop.arrays import assignment as _assign
+from outcrop.arrays import source as _source
+from outcrop.arrays import stored as _store
 
 WRITER = """
 import sys, time

@@ -19,8 +19,8 @@ import pytest
 from numpy.testing import overrides
 
 import outcrop as oc
-from outcrop.expressions.bounds import BOUNDS
-from outcrop.expressions.protocol import _functions
+from outcrop.arrays.dispatch import _functions
+from outcrop.arrays.numpy_bounds import BOUNDS
 
 MIB = 1 << 20
 BUDGET = 64 * MIB

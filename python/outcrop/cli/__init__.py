@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from outcrop import _starting
+from outcrop.process import starting as _starting
 
 __all__ = ["main"]
 

@@ -24,12 +24,12 @@ from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
 from outcrop.cli.linalg import cholesky, matmul, plan, solve
+from outcrop.cli.reorient import flip, permute, rotate, transpose
 from outcrop.cli.session import Session
 from outcrop.cli.timeline import timeline
-from outcrop.cli.turn import flip, permute, rotate, transpose
 from outcrop.cli.verify import verify
-from outcrop.config import config
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
+from outcrop.process.config import config
 
 __all__ = ["run"]
 

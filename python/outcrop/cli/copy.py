@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import click
 
-from outcrop._groups import group_around
-from outcrop.array import Array
+from outcrop.arrays.array import Array
 from outcrop.cli.encoding import encoding_of, is_array
 from outcrop.cli.places import PLACE, Place, page_option
 from outcrop.cli.session import Session, pass_session
@@ -22,6 +21,7 @@ from outcrop.cli.targets import (
 )
 from outcrop.cli.values import BOX, CODECS, TILE
 from outcrop.formats import FORMATS, family_of, same_format
+from outcrop.formats.groups import group_around
 
 __all__ = ["convert", "copy"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from outcrop._sizes import format_bytes
 from outcrop.cli.progress import Steps
 from outcrop.cli.results import aligned, format_rate
 from outcrop.cli.session import Session, pass_session
-from outcrop.device import doctor as measure
+from outcrop.process.device import doctor as measure
+from outcrop.process.sizes import format_bytes
 
 __all__ = ["doctor"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outcrop.array import Array
+from outcrop.arrays.array import Array
 from outcrop.errors import CorruptArrayError
 
 __all__ = ["Encoding", "encoding_of", "is_array"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from outcrop._sizes import format_bytes
-from outcrop.array import Array
+from outcrop.arrays.array import Array
 from outcrop.cli.encoding import encoding_of
 from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
+from outcrop.process.sizes import format_bytes
 
 __all__ = ["info"]
 

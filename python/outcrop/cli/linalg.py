@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar
 import click
 
 from outcrop import _native, linalg
-from outcrop._checks import check_tile
-from outcrop._lazy import Computation, ComputedSource
-from outcrop.array import Array
+from outcrop.arrays.array import Array
+from outcrop.arrays.checks import check_tile
+from outcrop.arrays.computed import Computation, ComputedSource
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
@@ -19,9 +19,9 @@ from outcrop.cli.targets import check_zarr_only, target_format, undescribed, wri
 from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
-from outcrop.plan import Plan
-from outcrop.plan import plan as planning
-from outcrop.report import last_run
+from outcrop.program.plan import Plan
+from outcrop.program.plan import plan as planning
+from outcrop.program.report import last_run
 
 __all__ = ["cholesky", "matmul", "plan", "solve"]
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from outcrop._sizes import format_bytes
 from outcrop.cli.results import format_rate, format_seconds
-from outcrop.report import format_flops
+from outcrop.process.sizes import format_bytes
+from outcrop.program.report import format_flops
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from outcrop._sizes import format_bytes
+from outcrop.process.sizes import format_bytes
 
 __all__ = ["aligned", "count", "extents", "format_rate", "format_seconds"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import click
 
-from outcrop._sizes import format_bytes
 from outcrop.cli.progress import Bar, Bytes, Scale
 from outcrop.cli.results import aligned, format_rate, format_seconds
-from outcrop.report import format_flops, last_run
+from outcrop.process.sizes import format_bytes
+from outcrop.program.report import format_flops, last_run
 
 __all__ = ["Session", "Work", "pass_session", "warn"]
 

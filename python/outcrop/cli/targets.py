@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from outcrop._beside import check_replaced
-from outcrop._checks import Order
-from outcrop._sizes import format_bytes
-from outcrop.array import Array
+from outcrop.arrays.array import Array
+from outcrop.arrays.checks import Order
 from outcrop.cli.encoding import is_array
 from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS, format_of, other_suffix
+from outcrop.formats.beside import check_replaced
+from outcrop.process.sizes import format_bytes
 
 __all__ = [
     "check_suffix",

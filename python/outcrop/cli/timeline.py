@@ -15,9 +15,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop._files import replace_file
-from outcrop._sizes import format_bytes
-from outcrop._timeline import GROUPS, Lane, Timeline, read_timeline
 from outcrop.cli.results import count
 from outcrop.cli.session import Session, pass_session
 from outcrop.errors import (
@@ -28,6 +25,9 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
+from outcrop.process.files import replace_file
+from outcrop.process.sizes import format_bytes
+from outcrop.program.timeline import GROUPS, Lane, Timeline, read_timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from typing import Any
 import click
 import numpy as np
 
-from outcrop._codecs import expand_codecs
 from outcrop.errors import OutcropError
+from outcrop.formats.codecs import expand_codecs
 
 __all__ = ["BOX", "CODECS", "TILE", "parse_extents"]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from outcrop import _native
-from outcrop._sizes import format_bytes
 from outcrop.cli.places import PLACE, Place, store_of
 from outcrop.cli.results import count
 from outcrop.cli.session import Session, pass_session
 from outcrop.errors import OutcropError
+from outcrop.process.sizes import format_bytes
 
 __all__ = ["verify"]
 

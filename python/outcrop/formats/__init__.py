@@ -7,13 +7,13 @@
 import os
 from pathlib import PurePath
 
-from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, UnsupportedError
-from outcrop.formats._base import FileFormat
-from outcrop.formats._others import other_format, other_suffix
-from outcrop.formats._pictures import picture_axes, turned_orientation
+from outcrop.formats.base import FileFormat
+from outcrop.formats.others import other_format, other_suffix
+from outcrop.formats.pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
 from outcrop.formats.tiff import TIFF
+from outcrop.process.files import open_file
 
 __all__ = [
     "FORMATS",

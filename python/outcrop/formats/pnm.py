@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from outcrop import _native
-from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from outcrop.formats._base import FileFormat
+from outcrop.formats.base import FileFormat
+from outcrop.process.files import open_file
 
 __all__ = ["PNM"]
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 import numpy as np
 
 from outcrop import _native
-from outcrop._checks import check_dtype
-from outcrop._files import open_file
+from outcrop.arrays.checks import check_dtype
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,
@@ -29,7 +28,8 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop.formats._base import FileFormat
+from outcrop.formats.base import FileFormat
+from outcrop.process.files import open_file
 
 if TYPE_CHECKING:
     import tifffile

@@ -1,0 +1,1 @@
+"""Functions by the categories of the Python array API standard, and NumPy's."""

@@ -1,0 +1,188 @@
+"""Selecting elements: of one axis, by indices or by a condition; diagonals."""
+
+from typing import Any
+
+import numpy as np
+
+from outcrop.array_api.manipulation_functions import moveaxis
+from outcrop.arrays.array import Array
+from outcrop.arrays.conversion import elements_of
+from outcrop.arrays.creation import asarray
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.expressions.build.arrays import array_of, node_of
+from outcrop.expressions.build.indexing import places_of, wrapped
+from outcrop.expressions.build.reductions import axes_of, one_axis
+from outcrop.expressions.graph.points import on_diagonal
+from outcrop.expressions.rewrite.take_pushdown import taken
+
+__all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]
+
+
+def _array(x: Any) -> Array:
+    return x if isinstance(x, Array) else asarray(x)
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """Select elements at indices along an axis, as `numpy.take` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        What to select from.
+    indices : array_like
+        Of integers; negative ones count from the end. An `Array` is computed now. Its axes stand
+        in the place of `axis`: none for one number.
+    axis : int, optional
+        Along which. Default: the elements of `x` in one row.
+
+    Raises
+    ------
+    BoxIndexError
+        An index, or the axis, is out of bounds.
+    InvalidTypeError
+        Other indices than integers.
+    BudgetError
+        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+
+    Examples
+    --------
+    >>> oc.take(oc.asarray([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).compute()
+    array([[3, 1],
+           [6, 4]])
+    """
+    array = _array(x)
+    array, along = one_axis(array, axis)
+    given = indices if isinstance(indices, Array) else elements_of(indices)
+    if given.size and given.dtype.kind not in "iu":
+        raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
+    whole = given.reshape(-1) if given.size else np.empty(0, np.int64)
+    found = array_of(taken(node_of(array), wrapped(whole, along, array.shape[along]), along))
+    if given.ndim == 1:
+        return found
+    return found.reshape((*array.shape[:along], *given.shape, *array.shape[along + 1 :]))
+
+
+def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
+    """Select elements along an axis where a condition holds, as `numpy.compress` does.
+
+    Parameters
+    ----------
+    condition : array_like
+        One-dimensional, and not longer than the axis. An `Array` is computed now, because it
+        decides on the shape of the result.
+    a : Array or numpy.ndarray
+        What to select from.
+    axis : int, optional
+        Along which. Default: the elements of `a` in one row.
+
+    Examples
+    --------
+    >>> A = oc.asarray([[1, 2], [3, 4], [5, 6]])
+    >>> oc.compress([False, True, True], A, axis=0).compute()
+    array([[3, 4],
+           [5, 6]])
+    """
+    array = _array(a)
+    array, along = one_axis(array, axis)
+    given = condition if isinstance(condition, Array) else elements_of(condition)
+    if given.ndim != 1:
+        raise InvalidArgumentError("condition must be a 1-d array")
+    found = wrapped(places_of(given)[0], along, array.shape[along])
+    return array_of(taken(node_of(array), found, along))
+
+
+def extract(condition: Any, arr: Any, /) -> Array:
+    """Select elements where a condition holds, in one row, as `numpy.extract` does.
+
+    Examples
+    --------
+    >>> A = oc.arange(6)
+    >>> oc.extract(A % 3 == 0, A).compute()
+    array([0, 3])
+    """
+    given = condition if isinstance(condition, Array) else elements_of(condition)
+    return compress(given.reshape(-1), arr)
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """Give the indices of the elements that are not zero, as `numpy.nonzero` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        It is computed now, because it decides on the shape of the result.
+
+    Returns
+    -------
+    tuple of Array
+        Indices along each axis, in row-major order.
+
+    Raises
+    ------
+    BudgetError
+        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+
+    Examples
+    --------
+    >>> oc.nonzero(oc.asarray([3, 0, 4]))[0].compute()
+    array([0, 2])
+    """
+    array = _array(x)
+    if not array.ndim:
+        raise InvalidArgumentError("nonzero of an array without axes; use oc.reshape(A, 1)")
+    return tuple(asarray(indices) for indices in places_of(array))
+
+
+def flatnonzero(a: Any, /) -> Array:
+    """Give the indices, in one row, of the elements that are not zero, as `numpy.flatnonzero` does.
+
+    Examples
+    --------
+    >>> oc.flatnonzero(oc.asarray([[3, 0], [0, 4]])).compute()
+    array([0, 3])
+    """
+    array = _array(a)
+    if array.ndim < 2:
+        return nonzero(array.reshape(-1))[0]
+    return asarray(np.ravel_multi_index(places_of(array), array.shape))
+
+
+def diagonal(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """Select the elements whose indices along two axes are the same, as `numpy.diagonal` does.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        Of two axes at least.
+    offset : int
+        How much larger than the index along `axis1` that along `axis2` is.
+    axis1, axis2 : int
+        The two axes. In their place, the result has the diagonal as its last axis.
+
+    Returns
+    -------
+    Array
+        Not computed yet. Of `x`, only blocks on the diagonal are read, or computed.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no two axes, or both are one.
+    AxisError
+        There is no such axis.
+
+    Examples
+    --------
+    >>> oc.diagonal(oc.asarray([[1, 2, 3], [4, 5, 6]]), offset=1).compute()
+    array([2, 6])
+    """
+    array = _array(x)
+    if array.ndim < 2:
+        raise InvalidArgumentError("a diagonal is of arrays with two axes at least")
+    (one,), (other,) = axes_of(array.ndim, axis1), axes_of(array.ndim, axis2)
+    if one == other:
+        raise InvalidArgumentError("axis1 and axis2 cannot be the same")
+    firsts = (max(-offset, 0), max(offset, 0))
+    ends = (array.shape[one] - firsts[0], array.shape[other] - firsts[1])
+    found = on_diagonal(node_of(array), (one, other), firsts, max(min(ends), 0))
+    return moveaxis(array_of(found), 0, -1)

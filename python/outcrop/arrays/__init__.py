@@ -1,0 +1,1 @@
+"""Arrays: what users hold, what they are views of, and how they come to disk or memory."""

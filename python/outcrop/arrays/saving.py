@@ -1,0 +1,522 @@
+"""Writing an array of any kind to disk."""
+
+import errno
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from outcrop import _native
+from outcrop.arrays.checks import (
+    ShapeLike,
+    StrPath,
+    check_dtype,
+    check_order,
+    check_path,
+    check_tile,
+)
+from outcrop.arrays.computed import ComputedSource, Progress
+from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
+from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.errors import (
+    ArrayNotFoundError,
+    BudgetError,
+    InvalidArgumentError,
+    StorageError,
+)
+from outcrop.formats import family_of, format_for, turned_orientation
+from outcrop.formats.beside import check_replaced
+from outcrop.formats.codecs import Codecs, expand_codecs
+from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
+from outcrop.process.config import ensure_configured
+from outcrop.process.operation import operation
+
+__all__ = [
+    "carried",
+    "create_store",
+    "move",
+    "naming_tiles",
+    "part_of",
+    "planned_save",
+    "reopened",
+    "save",
+    "sketch",
+]
+
+_NPY_METADATA = 4096
+"""Bytes in front of the elements of a .npy file: they begin at a block's edge."""
+
+_LABELS = ("attributes", "dimension_names", "fill_value")
+"""The options of labels."""
+
+_STAGED = ".outcrop-new"
+"""In the name under which a new array is built."""
+
+
+def create_store(
+    path: StrPath,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    codecs: Codecs | None,
+    zarr_format: int | None,
+    labels: Labels,
+    overwrite: bool,
+) -> _native.Store:
+    """Check what belongs to which format, and make a store that is not visible yet.
+
+    `labels` are those of the new array, as `labels_of_new` has them.
+    """
+    name = check_path(path)
+    check_dtype(dtype)
+    format = format_for(name, format)
+    family = family_of(format)
+    order = check_order(order)
+    given: dict[str, object] = {
+        "tile": tile,
+        "codecs": codecs,
+        "zarr_format": zarr_format not in (None, 3),
+    }
+    _check_order_and_options(name, format, order, given)
+    ensure_configured()
+    if family:
+        with _naming_target(name):
+            return family.create(
+                name, format, shape, dtype, labels.attributes or {}, bool(overwrite)
+            )
+    version = zarr_format or 3
+    listed = expand_codecs(codecs, dtype, version)
+    tiled = _tile(tile, shape, dtype, format)
+    with _naming_target(name):
+        return _native.create(
+            name,
+            format,
+            shape,
+            dtype.name,
+            tiled,
+            order,
+            None if listed is None else as_json(listed, "codecs"),
+            version,
+            labels.json(),
+            bool(overwrite),
+        )
+
+
+def _check_order_and_options(
+    name: str, format: str, order: str, given: Mapping[str, object]
+) -> None:
+    """Refuse an order that the format does not have, and options that are for Zarr arrays."""
+    family = family_of(format)
+    if check_order(order) != "C" and (family or format == "zarr"):
+        what = f"{format} files" if family else "tiles of a Zarr array"
+        raise InvalidArgumentError(f"order='F' is for npy and raw files; {what} are in order 'C'")
+    if format != "zarr":
+        for option, value in given.items():
+            if value:
+                raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+
+
+@contextmanager
+def _naming_target(path: str) -> Iterator[None]:
+    """Say of a target that cannot be made where it was to be, and why."""
+    parent = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(parent):
+        given = os.path.dirname(path) or os.curdir
+        raise ArrayNotFoundError(
+            f"{path}: cannot be made: the directory {given} does not exist", errno=errno.ENOENT
+        )
+    try:
+        yield
+    except (ArrayNotFoundError, StorageError) as error:
+        # A person has not asked for the name under which it is built.
+        if error.errno is None or _STAGED not in str(error):
+            raise
+        reason = os.strerror(error.errno)
+        # The same error: another one would keep this one's frames, and what they have open.
+        error.args = (f"{path}: cannot be made in the directory {parent}: {reason}",)
+        raise
+
+
+def carried(source: Source, view: View, format: str) -> Labels:
+    """Those labels of a source that go with a view of it that is saved.
+
+    Names go with their axes; an axis that is new has none. Zero is the fill value of every array
+    of Zarr 3, and says nothing.
+    """
+    attributes = source.attributes
+    # How to show pixels that lie otherwise now.
+    if (orientation := turned_orientation(attributes, view)) is not None:
+        attributes["orientation"] = orientation
+    elif not view.is_box:
+        attributes.pop("orientation", None)
+    family = family_of(format)
+    if family is None:
+        if format != "zarr":
+            return Labels()
+        names: tuple[str | None, ...] | None = None
+        if (own := source.dimension_names) is not None:
+            names = tuple(own[axis] if isinstance(axis, int) else None for axis in view.axes)
+        labels = Labels(attributes, names, source.fill_value)
+        plain = labels.fills_with_zeros and source.zarr_format == 3
+        return replace(labels, fill_value=None) if plain else labels
+    axes = view.turn and view.turn[0]
+    return Labels(family.carried(format, view.shape, source.dtype, attributes, axes=axes))
+
+
+def sketch(
+    path: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    labels: Labels,
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
+) -> _native.Store:
+    """What `create_store` would make, for plans."""
+    format = format_for(path, format)
+    given = {"tile": tile, "codecs": codecs, "zarr_format": zarr_format not in (None, 3)}
+    _check_order_and_options(path, format, order, given)
+    ensure_configured()
+    offset = _NPY_METADATA if format == "npy" else 0
+    if family := family_of(format):
+        offset = family.offset(path, format, shape, dtype, labels.attributes or {})
+    tiled = _tile(tile, shape, dtype, format)
+    version, own = zarr_format or 3, labels.json(path)
+    listed = expand_codecs(codecs, dtype, version)
+    if listed is not None:
+        text = as_json(listed, "codecs")
+        with _naming_target(path):
+            return _native.sketch_encoded(path, shape, dtype.name, tiled, text, version, own)
+    return _native.sketch(path, format, shape, dtype.name, tiled, check_order(order), offset, own)
+
+
+def _tile(
+    tile: ShapeLike | None, shape: tuple[int, ...], dtype: np.dtype[Any], format: str
+) -> tuple[int, ...] | None:
+    """The tile that is wanted, or one that fits memory; None where there are no tiles."""
+    checked = check_tile(tile, shape)
+    return fitting_tile(shape, dtype) if checked is None and format == "zarr" else checked
+
+
+def save(
+    source: Source,
+    view: View,
+    path: StrPath,
+    *,
+    overwrite: bool,
+    progress: Progress | None,
+    plan: Any | None = None,
+    **options: Any,
+) -> StoreSource:
+    """Write a view to a new array on disk and open that.
+
+    `plan` is that of a whole that is not computed yet, for a new Zarr array, if known. `options`
+    are `tile`, `format`, `order`, `codecs` and `zarr_format`; and `attributes`, `dimension_names`
+    and `fill_value`, where these are asked for.
+    """
+    try:
+        return _save(
+            source, view, path, overwrite=overwrite, progress=progress, plan=plan, **options
+        )
+    except BudgetError:
+        # What was tried is not all that may be.
+        _check_budget(source, view, check_path(path), options)
+        raise
+
+
+def _check_budget(source: Source, view: View, path: str, options: dict[str, Any]) -> None:
+    """Raise the error that names the least budget, where planning alone finds it too small."""
+    source, view = source.narrowed(view)
+    # What labels take is not worth telling.
+    options = {k: v for k, v in options.items() if k not in _LABELS}
+    if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
+        planned_save(source, path, **options)
+    elif isinstance(source, StoreSource) and view.turn is not None:
+        planned_move(source, view, source.store, view, path, options)
+
+
+def planned_move(
+    source: StoreSource,
+    view: View,
+    near: _native.Store,
+    seen: View,
+    path: str,
+    options: dict[str, Any],
+) -> tuple[dict[str, Any], _native.Store]:
+    """What moving a view to a path will take, and what will be made there.
+
+    It is moved from `near`, of which it is the view `seen`.
+
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small; names the least that works.
+    """
+    version, labels = _planned_labels(source, view, path, options["format"], options["zarr_format"])
+    options = {**options, "zarr_format": version, "labels": labels}
+
+    def plan() -> tuple[dict[str, Any], _native.Store]:
+        # Tiles that nobody asks for are made to fit the budget.
+        store = sketch(path, view.shape, source.dtype, **options)
+        with naming_tiles(source, store):
+            return _native.plan_copy(near, *seen.box, seen.turn, store), store
+
+    return with_the_least(plan)
+
+
+def _planned_labels(
+    source: Source, view: View, path: str, format: str | None, zarr_format: int | None
+) -> tuple[int | None, Labels]:
+    """The version of Zarr and the labels of what a view would be saved to, for plans."""
+    format = format_for(path, format)
+    along = carried(source, view, format)
+    version, labels = labels_of_new(path, format, view.shape, zarr_format, Labels(), along)
+    return version if format == "zarr" else zarr_format, labels
+
+
+def _save(
+    source: Source,
+    view: View,
+    path: StrPath,
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    order: str,
+    overwrite: bool,
+    codecs: Codecs | None,
+    zarr_format: int | None,
+    progress: Progress | None,
+    plan: Any | None,
+    attributes: Mapping[str, Any] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    fill_value: Any = None,
+) -> StoreSource:
+    source.check_open()
+    name = check_path(path)
+    format = format_for(name, format)
+    source, view = source.narrowed(view)
+    wishes = checked_labels(
+        name,
+        format,
+        view.shape,
+        source.dtype,
+        attributes=attributes,
+        dimension_names=dimension_names,
+        fill_value=fill_value,
+    )
+    given = source
+    along = carried(source, view, format)
+    version, labels = labels_of_new(name, format, view.shape, zarr_format, wishes, along)
+    if source.path is not None and _is_inside(source.path, name):
+        raise InvalidArgumentError(f"{name!r} holds what is to be saved there")
+    base = source.base
+    if isinstance(base, ComputedSource):
+        base.check_target(name)
+    elif isinstance(base, StoreSource) and base.path is not None and overwrite:
+        check_replaced(base, name)
+    # With what makes the array visible, one operation; but functions may compute what they like.
+    together = isinstance(base, ComputedSource | StoreSource | MemorySource)
+    with operation() if together else nullcontext():
+        computed: ComputedSource | None = None
+        if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
+            computed = source
+        planned: Any | None = plan
+        if computed is not None and format == "zarr" and order == "C":
+            planned = plan or _plan(computed, check_tile(tile, view.shape), labels.json(name))
+            # The tiles in which it is computed are those that are stored.
+            if tile is None and planned is not None:
+                tile = planned.output_tile
+        target = create_store(
+            path,
+            view.shape,
+            source.dtype,
+            tile=tile,
+            format=format,
+            order=order,
+            codecs=codecs,
+            zarr_format=version if format == "zarr" else zarr_format,
+            labels=labels,
+            overwrite=overwrite,
+        )
+        try:
+            if computed is None:
+                if isinstance(base, ComputedSource):
+                    result = base.as_operand()
+                    source = result if source is base else source
+                move(source, view, target, progress)
+            else:
+                own = planned if target.format == "zarr" else None
+                _compute(computed, own, target, progress, labels)
+            if not target.committed:
+                given.check_current()
+                target.commit()
+        except BaseException:
+            with suppress(Exception):
+                target.abort()
+            # The traceback keeps this frame; it must not keep the files.
+            del target
+            raise
+    return reopened(target, name, format, order)
+
+
+def reopened(target: _native.Store, path: str, format: str, order: str = "C") -> StoreSource:
+    """What has been written and committed, for reading."""
+    if target.format == "zarr":
+        store = _native.reopen(target)
+    elif family := family_of(format):
+        store = family.open(path, "r", 0)
+    elif format == "raw":
+        dtype = np.dtype(target.dtype).str
+        store = _native.open(path, "r", format, target.shape, dtype, 0, order)
+    else:
+        store = _native.open(path, "r", format, None, None, 0, "C")
+    return StoreSource(store, "r", path=path, again=_opening(store, path, format, order))
+
+
+def _opening(
+    store: _native.Store, path: str, format: str, order: str
+) -> Callable[[], _native.Store]:
+    """What opens a result once more, wherever the process has gone meanwhile."""
+    path = os.path.abspath(path)
+    if family := family_of(format):
+        return partial(family.open, path, "r", 0)
+    if format == "raw":
+        described = store.shape, np.dtype(store.dtype).str
+        return partial(_native.open, path, "r", format, *described, 0, order)
+    return partial(_native.open, path, "r", format, None, None, 0, "C")
+
+
+def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
+    """Write elements that are there to a new array, which is not committed."""
+    with naming_tiles(source, target):
+        if isinstance(source, StoreSource) and view.turn is not None:
+            _native.copy_box(source.store, *view.box, view.turn, target, progress)
+        else:
+            _native.fill(target, filler(source, view), progress)
+
+
+@contextmanager
+def naming_tiles(source: Source, target: _native.Store) -> Iterator[None]:
+    """Say of memory that is too small for a tiled array that other tiles may need less."""
+    try:
+        yield
+    except BudgetError as error:
+        least = 1
+        if isinstance(source, StoreSource) and source.layout == "tiled":
+            # Its own tiles need as much.
+            least = math.prod(source.tile)
+        if target.layout != "tiled" or math.prod(target.tile) <= least:
+            raise
+        tile = "x".join(map(str, target.tile))
+        raise BudgetError(
+            f"{error}; or smaller tiles for the result (tile= or --tile) than {tile}",
+            error.needed,
+        ) from None
+
+
+def _plan(source: ComputedSource, tile: tuple[int, ...] | None, labels: str) -> _native.Plan | None:
+    """The plan for a new Zarr array; None where its tiles are too large to compute in."""
+    try:
+        return source.computation.plan((tile, labels))
+    except BudgetError:
+        if tile is None:
+            raise
+        return None
+
+
+def _compute(
+    source: ComputedSource,
+    plan: Any | None,
+    target: _native.Store,
+    progress: Progress | None,
+    labels: Labels,
+) -> None:
+    # What is zero and not stored would be read as something else.
+    is_whole = source.computation.leaves_zeros and not labels.fills_with_zeros
+    way = route(source, plan, target, is_whole=is_whole)
+    if not way.goes_aside:
+        source.run(way.plan, target, progress)
+        return
+    share = share_of_computing(way.plan.facts["seconds"], [target])
+    made = way.made(source, part_of(progress, 0.0, share))
+    move(made, View.whole(made.shape), target, part_of(progress, share, 1.0))
+
+
+def planned_save(
+    source: ComputedSource,
+    path: str,
+    *,
+    tile: ShapeLike | None = None,
+    format: str | None = None,
+    order: str = "C",
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
+) -> Route:
+    """How `save` would compute an array that is not computed yet.
+
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small.
+    InvalidArgumentError
+        There is no such target.
+    """
+    format = format_for(path, format)
+    wanted = check_tile(tile, source.shape)
+    order = check_order(order)
+    whole = View.whole(source.shape)
+    version, labels = _planned_labels(source, whole, path, format, zarr_format)
+
+    def plan() -> Route:
+        own = wanted
+        if format == "zarr" and order == "C":
+            planned = _plan(source, wanted, labels.json(path))
+            if codecs is None and version == 3 and planned is not None:
+                return Route(planned, told(planned.facts, []))
+            if wanted is None and planned is not None:
+                own = planned.output_tile
+        target = sketch(
+            path,
+            source.shape,
+            source.dtype,
+            tile=own,
+            format=format,
+            order=order,
+            codecs=codecs,
+            zarr_format=version,
+            labels=labels,
+        )
+        return route(source, None, target)
+
+    return with_the_least(plan, lambda way: int(way.facts["steps"]))
+
+
+def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:
+    """What tells `progress` about a part of the whole."""
+    if progress is None:
+        return None
+    whole = 1_000_000_000
+
+    def tell(done: int, total: int) -> None:
+        progress(int(whole * (begin + (end - begin) * done / max(total, 1))), whole)
+
+    return tell
+
+
+def _is_inside(path: PurePath, directory: str) -> bool:
+    inner, outer = os.path.realpath(path), os.path.realpath(directory)
+    return inner != outer and os.path.commonpath([inner, outer]) == outer

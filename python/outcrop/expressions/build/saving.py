@@ -1,0 +1,257 @@
+"""Several results of one plan."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from outcrop import _native
+from outcrop.arrays.array import Array
+from outcrop.arrays.checks import StrPath, check_path
+from outcrop.arrays.computed import Progress
+from outcrop.arrays.route import (
+    composed,
+    is_moved,
+    moved_from_scratch,
+    share_of_computing,
+    told,
+    with_the_least,
+)
+from outcrop.arrays.saving import carried, create_store, move, part_of, reopened, sketch
+from outcrop.arrays.views import View
+from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
+from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
+from outcrop.expressions.graph.nodes import Node
+from outcrop.expressions.planner import Planned, plan
+from outcrop.formats import format_for
+from outcrop.formats.labels import Labels, labels_of_new
+from outcrop.process.config import scratch_directory, timeline_path
+from outcrop.process.operation import operation
+
+__all__ = ["planned", "save"]
+
+
+def save(
+    arrays: Mapping[StrPath, Array],
+    /,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> dict[StrPath, Array]:
+    """Compute several arrays by one plan, and write each to its own path.
+
+    What they have in common is computed once, and read once.
+
+    Parameters
+    ----------
+    arrays : mapping
+        From paths to arrays. The suffix gives the format, as for `Array.save`.
+    overwrite : bool
+        Whether to replace arrays that stand there.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
+
+    Returns
+    -------
+    dict
+        The results by the same paths, opened for reading.
+
+    Raises
+    ------
+    ArrayExistsError, StorageFullError, BudgetError
+        As for `Array.save`. No result is left behind, unless the failure is that of making the
+        last of them visible.
+
+    Examples
+    --------
+    >>> A = oc.fromfunction(lambda i, j: i + 2 * j, (200, 100), "float64").save("data.zarr")
+    >>> done = oc.save({"mean.npy": A.mean(0), "centered.zarr": A - A.mean(0)})
+    >>> done["mean.npy"][3].compute()
+    array(105.5)
+    """
+    names = _checked(arrays)
+    if not names:
+        return {}
+    nodes = [node_of(array) for array in arrays.values()]
+    sources = [ExpressionSource(node) for node in nodes]
+    for name, source in zip(names.values(), sources, strict=True):
+        source.check_open()
+        source.check_target(name)
+    made: dict[int, _native.Store] = {}
+    # What would be many small pieces of its file, as a Zarr array that is moved there afterwards.
+    aside: dict[int, _native.Store] = {}
+    scratch: list[_native.ScratchDirectory] = []
+    try:
+        with operation():
+            nodes = resolved(nodes)
+            targets: list[Any] = []
+            formats = [format_for(name, None) for name in names.values()]
+            each = zip(names.values(), formats, arrays.values(), strict=True)
+            news = [_New(name, format, array) for name, format, array in each]
+            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
+                if new.is_native:
+                    targets.append((None, new.labels.json(new.name)))
+                else:
+                    made[i] = new.create(node, None, overwrite)
+                    targets.append(made[i])
+            wanted = list(zip(nodes, targets, strict=True))
+            found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
+            if moved:
+                scratch.append(_native.ScratchDirectory(str(scratch_directory())))
+            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
+                if new.is_native:
+                    made[i] = new.create(node, found.tile(i), overwrite)
+                elif i in moved:
+                    own = _New(str(Path(scratch[0].path) / f"{i}.zarr"), "zarr", None)
+                    aside[i] = own.create(node, found.tile(i), False)
+            stores = [aside.get(i, made[i]) for i in range(len(nodes))]
+            share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
+            # That it is apart from all that is read and written was checked above.
+            timeline = timeline_path()
+            told = part_of(progress, 0.0, share) if moved else progress
+            for source in sources:
+                told = source.checking(told)
+            with ExitStack() as operands:
+                for source in sources:
+                    operands.enter_context(source.naming_changes())
+                found.run(
+                    stores,
+                    told,
+                    None if timeline is None else str(timeline),
+                    commits=not moved,
+                )
+            _native.commit(list(aside.values()))
+            for k, i in enumerate(moved):
+                computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
+                begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
+                move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
+            if moved:
+                _native.commit(list(made.values()))
+    except BaseException:
+        for store in (*made.values(), *aside.values()):
+            with suppress(Exception):
+                store.abort()
+        made.clear()
+        aside.clear()
+        raise
+    finally:
+        for directory in scratch:
+            directory.remove()
+    return {
+        path: Array(reopened(made[i], name, format))
+        for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
+    }
+
+
+def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
+    """What `save` would run, and everything there is to say about it."""
+    names = _checked(arrays)
+    wanted: list[tuple[Node, Any]] = []
+    for name, array in zip(names.values(), arrays.values(), strict=True):
+        source = ExpressionSource(node_of(array))
+        source.check_open()
+        source.check_planned()
+        wanted.append((source.node, _planned_target(name, array)))
+    found, _, facts = with_the_least(lambda: _together(wanted), _steps)
+    return found, facts
+
+
+def _steps(planned: tuple[Planned, list[int], dict[str, Any]]) -> int:
+    return int(planned[2]["steps"])
+
+
+def _planned_target(path: str, array: Array) -> Any:
+    """What an array would be saved to, for plans."""
+    new = _New(path, format_for(path, None), array)
+    if new.is_native:
+        # The tiles that suit the computation.
+        return None, new.labels.json(path)
+    return sketch(
+        path,
+        array.shape,
+        array.dtype,
+        tile=None,
+        format=new.format,
+        order="C",
+        zarr_format=new.version,
+        labels=new.labels,
+    )
+
+
+def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], dict[str, Any]]:
+    """The plan for several results; which of them are moved afterwards; and all facts."""
+    found = plan(wanted)
+    targets = {i: t for i, (_, t) in enumerate(wanted) if isinstance(t, _native.Store)}
+    moved = [i for i, target in targets.items() if is_moved(found.tile(i), target, stacklevel=4)]
+    if moved:
+        aside = [(n, (None, "{}") if i in moved else t) for i, (n, t) in enumerate(wanted)]
+        place = str(scratch_directory() / "result.zarr")
+        try:
+            other = plan(aside)
+            moves = {
+                other.number(i): (
+                    Path(targets[i].path).name,
+                    moved_from_scratch(other.sketch(i, place), targets[i]),
+                    targets[i],
+                )
+                for i in moved
+            }
+        except BudgetError as error:
+            # In many small pieces it takes less memory.
+            forget_frames(error)
+        else:
+            straight = [(other.tile(i), t) for i, t in targets.items() if i not in moved]
+            return other, moved, composed(told(other.facts, straight), moves)
+    return found, [], told(found.facts, [(found.tile(i), t) for i, t in targets.items()])
+
+
+def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
+    """The names of paths, each of which is to hold an array."""
+    if not isinstance(arrays, Mapping):
+        raise InvalidTypeError(
+            f"several arrays are given as a mapping from paths, not as {type(arrays).__name__}"
+        )
+    names = {path: check_path(path) for path in arrays}
+    for path, array in arrays.items():
+        if not isinstance(array, Array):
+            raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
+    if len({os.path.realpath(name) for name in names.values()}) != len(names):
+        raise InvalidArgumentError("two results have the same path")
+    return names
+
+
+class _New:
+    """An array that will be made.
+
+    Attributes
+    ----------
+    labels : Labels
+        Those of what is only moved there; what is computed has none.
+    is_native : bool
+        Whether its tiles are stored as we do, and of a shape that suits the computation.
+    """
+
+    def __init__(self, name: str, format: str, array: Array | None) -> None:
+        self.name, self.format = name, format
+        self.version, self.labels = 3, Labels()
+        if array is not None:
+            along = carried(array._source, array._view, format)
+            asked = labels_of_new(name, format, array.shape, None, Labels(), along)
+            self.version, self.labels = asked
+        self.is_native = format == "zarr" and self.version == 3
+
+    def create(self, node: Node, tile: tuple[int, ...] | None, overwrite: bool) -> _native.Store:
+        """Make it, not visible yet."""
+        return create_store(
+            self.name,
+            node.shape,
+            node.dtype,
+            tile=tile,
+            format=self.format,
+            order="C",
+            codecs=None,
+            zarr_format=self.version,
+            labels=self.labels,
+            overwrite=overwrite,
+        )

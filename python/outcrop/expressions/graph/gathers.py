@@ -1,0 +1,358 @@
+"""Nodes whose elements come from elsewhere in their operands, tile by tile."""
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop.arrays.views import NewAxis, Span, View
+from outcrop.expressions.graph.indices import Indices
+from outcrop.expressions.graph.nodes import Leaf, Node, Shape, only
+
+__all__ = ["Alias", "Box", "Copy", "Gather", "Join", "Mosaic", "Select", "Share", "Take", "by_tile"]
+
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""For each axis the first index, and the one after the last."""
+
+Copy: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], None]
+
+_CHUNK = 256 << 10
+"""Bytes that are picked from a tile at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a box of a gathering node takes from one tile of an operand.
+
+    Attributes
+    ----------
+    operand : int
+        The number of the operand.
+    coords : tuple of int
+        The tile's place in its grid.
+    box : Box
+        What of the operand is needed, all of it in this tile.
+    copy : callable
+        What copies to the elements of the node's box, given also those of `box`.
+    """
+
+    operand: int
+    coords: tuple[int, ...]
+    box: Box
+    copy: Copy
+
+
+def by_tile(ends: tuple[int, int], extent: int) -> list[tuple[int, tuple[int, int]]]:
+    """The tiles of an extent that a range of indices is in, and which part of it is in each."""
+    low, high = ends
+    return [
+        (i, (max(i * extent, low), min((i + 1) * extent, high)))
+        for i in range(low // extent, -(-high // extent))
+    ]
+
+
+class Gather(Node):
+    """Elements from elsewhere in the operands."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
+        """What a box is made of, where operands have tiles of these shapes."""
+
+
+class _Views(Gather):
+    """Boxes of the node are made of views of operands."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def boxes(self, box: Box) -> "Iterator[tuple[int, View, tuple[slice, ...]]]":
+        """The number of an operand, a view of it, and where in the box its elements go."""
+
+    def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
+        for number, view, target in self.boxes(box):
+            tile = tiles[number]
+            start, shape = view.box
+            spans = [
+                range(n // t, -(-(n + e) // t)) for n, e, t in zip(start, shape, tile, strict=True)
+            ]
+            for coords in itertools.product(*spans):
+                common = _common(view, target, coords, tile)
+                if common is not None:
+                    part, place = common
+                    low, extents = part.box
+                    needed = tuple((n, n + e) for n, e in zip(low, extents, strict=True))
+                    yield Share(number, coords, needed, _copier(part, place))
+
+
+def _common(
+    view: View, target: Sequence[slice], coords: Sequence[int], tile: Sequence[int]
+) -> tuple[View, tuple[slice, ...]] | None:
+    """The part of a view that is in a tile, and where it goes."""
+    selectors: list[int | Span] = []
+    parts: dict[int, tuple[int, int]] = {}
+    for axis, (s, i, t) in enumerate(zip(view.selectors, coords, tile, strict=True)):
+        low, high = i * t, (i + 1) * t
+        if not isinstance(s, Span):
+            if not low <= s < high:
+                return None
+            selectors.append(s)
+            continue
+        first, last = s.within(low, high)
+        if first >= last:
+            return None
+        parts[axis] = first, last
+        selectors.append(s.part(first, last - first))
+    place = []
+    for to, source in zip(target, view.axes, strict=True):
+        if isinstance(source, NewAxis):
+            place.append(to)
+        else:
+            first, last = parts[source]
+            place.append(slice(to.start + first, to.start + last))
+    return View(view.source_shape, tuple(selectors), view.axes), tuple(place)
+
+
+def _copier(part: View, place: tuple[slice, ...]) -> Copy:
+    arrange = part.applier()
+    key: tuple[Any, ...] = (*place, ...)
+
+    def copy(out: NDArray[Any], block: NDArray[Any]) -> None:
+        np.copyto(out[key], arrange(block))
+
+    return copy
+
+
+def _extents(box: Box) -> list[int]:
+    return [high - low for low, high in box]
+
+
+class Select(_Views):
+    """A view of something that has to be computed first."""
+
+    __slots__ = ("view",)
+
+    view: View
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Select.of(operands[0], self.view)
+
+    @classmethod
+    def of(cls, operand: Node, view: View) -> "Select":
+        """The node of a view."""
+        node = cls()
+        node.operands, node.view = (operand,), view
+        node.shape, node.dtype = view.shape, operand.dtype
+        return only((cls, id(operand), view), node)
+
+    def _views_of(self) -> frozenset[tuple[int, View]] | None:
+        return frozenset([(id(self.operands[0]), self.view)])
+
+    def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
+        shape = _extents(box)
+        part = self.view.part([low for low, _ in box], shape)
+        yield 0, part, tuple(slice(0, n) for n in shape)
+
+
+class Alias(_Views):
+    """The same elements in a place of their own, where an expression needs them cut in two ways."""
+
+    __slots__ = ()
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Alias.of(operands[0])
+
+    @classmethod
+    def of(cls, operand: Node) -> Node:
+        """A new node. What is stored, or in memory, is simply there twice."""
+        if isinstance(operand, Leaf):
+            leaf = Leaf()
+            leaf.source, leaf.view, leaf.operands = operand.source, operand.view, ()
+            leaf.shape, leaf.dtype = operand.shape, operand.dtype
+            return leaf
+        node = cls()
+        node.operands, node.shape, node.dtype = (operand,), operand.shape, operand.dtype
+        return node
+
+    def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
+        shape = _extents(box)
+        part = View.whole(self.shape).part([low for low, _ in box], shape)
+        yield 0, part, tuple(slice(0, n) for n in shape)
+
+
+class Join(_Views):
+    """Arrays one after the other along an axis."""
+
+    __slots__ = ("axis",)
+
+    axis: int
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Join.of(operands, self.axis)
+
+    @classmethod
+    def of(cls, operands: Sequence[Node], axis: int) -> "Join":
+        """The node of arrays of one type."""
+        node = cls()
+        node.operands, node.axis = tuple(operands), axis
+        extent = sum(operand.shape[axis] for operand in operands)
+        shape = list(operands[0].shape)
+        shape[axis] = extent
+        node.shape, node.dtype = tuple(shape), operands[0].dtype
+        return only((cls, axis, *map(id, operands)), node)
+
+    @property
+    def name(self) -> str:
+        return "concatenate"
+
+    def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
+        axis, first, shape = self.axis, 0, _extents(box)
+        begin, end = box[axis]
+        for i, operand in enumerate(self.operands):
+            low, high = max(begin, first), min(end, first + operand.shape[axis])
+            if low < high:
+                at, extents = [n for n, _ in box], list(shape)
+                at[axis], extents[axis] = low - first, high - low
+                to = [slice(0, n) for n in shape]
+                to[axis] = slice(low - begin, high - begin)
+                yield i, View.whole(operand.shape).part(at, extents), tuple(to)
+            first += operand.shape[axis]
+
+
+class Mosaic(_Views):
+    """Views of operands, each in a box of its own: together they are all of the node."""
+
+    __slots__ = ("starts", "views")
+
+    views: tuple[View, ...]
+    starts: tuple[Shape, ...]
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        node = type(self)()
+        node.operands, node.views, node.starts = tuple(operands), self.views, self.starts
+        node.shape, node.dtype = self.shape, self.dtype
+        return only((type(self), self.views, self.starts, *map(id, operands)), node)
+
+    @classmethod
+    def of(cls, node: Node) -> "Mosaic | None":
+        """What is joined of views, or of what is joined, as views of what these are of; or None."""
+        if not isinstance(node, Join) or not any(
+            isinstance(operand, Select | Join | Mosaic) for operand in node.operands
+        ):
+            return None
+        pieces: list[tuple[Node, View, Shape]] = []
+        place = 0
+        for operand in node.operands:
+            shift = tuple(place if axis == node.axis else 0 for axis in range(node.ndim))
+            for source, view, start in _pieces(operand):
+                at = tuple(a + b for a, b in zip(start, shift, strict=True))
+                pieces.append((source, view, at))
+            place += operand.shape[node.axis]
+        made = cls()
+        made.operands = tuple(source for source, _, _ in pieces)
+        made.views = tuple(view for _, view, _ in pieces)
+        made.starts = tuple(start for _, _, start in pieces)
+        made.shape, made.dtype = node.shape, node.dtype
+        return only((cls, made.views, made.starts, *map(id, made.operands)), made)
+
+    @property
+    def name(self) -> str:
+        return "concatenate"
+
+    def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
+        for i, (view, start) in enumerate(zip(self.views, self.starts, strict=True)):
+            common = [
+                (max(low, a), min(high, a + n))
+                for (low, high), a, n in zip(box, start, view.shape, strict=True)
+            ]
+            if all(low < high for low, high in common):
+                at = [low - a for (low, _), a in zip(common, start, strict=True)]
+                ends = zip(common, box, strict=True)
+                to = tuple(slice(low - first, high - first) for (low, high), (first, _) in ends)
+                yield i, view.part(at, _extents(tuple(common))), to
+
+
+def _pieces(node: Node) -> list[tuple[Node, View, Shape]]:
+    """The views that a node is put together from, and where they begin."""
+    zeros = (0,) * node.ndim
+    match node:
+        case Select():
+            return [(node.operands[0], node.view, zeros)]
+        case Mosaic():
+            return list(zip(node.operands, node.views, node.starts, strict=True))
+        case Join():
+            pieces, place = [], 0
+            for operand in node.operands:
+                start = (*zeros[: node.axis], place, *zeros[node.axis + 1 :])
+                pieces.append((operand, View.whole(operand.shape), start))
+                place += operand.shape[node.axis]
+            return pieces
+    return [(node, View.whole(node.shape), zeros)]
+
+
+class Take(Gather):
+    """Elements at indices along an axis."""
+
+    __slots__ = ("axis", "indices")
+
+    axis: int
+    indices: Indices
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Take.of(operands[0], self.indices, self.axis)
+
+    @classmethod
+    def of(cls, operand: Node, indices: Indices, axis: int) -> "Take":
+        """The node of what is at indices."""
+        node = cls()
+        node.operands, node.indices, node.axis = (operand,), indices, axis
+        shape = list(operand.shape)
+        shape[axis] = indices.length
+        node.shape, node.dtype = tuple(shape), operand.dtype
+        return only((cls, id(operand), indices, axis), node)
+
+    def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
+        axis, (tile,), (operand,) = self.axis, tiles, self.operands
+        others: list[list[tuple[int, tuple[int, int]]]] = []
+        for other, (low, high) in enumerate(box):
+            t = tile[other]
+            if other == axis:
+                blocks = self.indices.blocks(low, high, t)
+                n = operand.shape[axis]
+                others.append([(i, (i * t, min((i + 1) * t, n))) for i in blocks])
+            else:
+                others.append(by_tile((low, high), t))
+        for chosen in itertools.product(*others):
+            coords, needed = tuple(i for i, _ in chosen), tuple(ends for _, ends in chosen)
+            yield Share(0, coords, needed, partial(self._copy, box, needed))
+
+    def _copy(self, box: Box, needed: Box, out: NDArray[Any], block: NDArray[Any]) -> None:
+        axis, indices = self.axis, self.indices
+        begin, end = box[axis]
+        low, high = needed[axis]
+        place = [slice(a - n, b - n) for (a, b), (n, _) in zip(needed, box, strict=True)]
+        place[axis] = slice(None)
+        target = np.moveaxis(out[tuple(place)], axis, 0)
+        source = np.moveaxis(block, axis, 0)
+        row = max(source[:1].nbytes, source.itemsize)
+        step = max(_CHUNK // row, 1)
+        for at in range(begin, end, step):
+            wanted = indices.between(at, min(at + step, end)) - low
+            here = np.flatnonzero((wanted >= 0) & (wanted < high - low))
+            if not len(here):
+                continue
+            to = here + (at - begin)
+            target[_run(to)] = source[_run(wanted[here])]
+
+
+def _run(indices: NDArray[np.int64]) -> "slice | NDArray[np.int64]":
+    """Indices as a slice, where they follow one another."""
+    first, last = int(indices[0]), int(indices[-1])
+    follows = last - first == len(indices) - 1 and bool((np.diff(indices) == 1).all())
+    return slice(first, last + 1) if follows else indices

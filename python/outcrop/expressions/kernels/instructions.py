@@ -1,0 +1,393 @@
+"""What is done for each node of a step: made once, and called for every strip."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop.arrays.source import dtype_name, filler
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.reductions import is_reorderable
+from outcrop.expressions.lower.gather_sources import Gathered, Ranges
+
+__all__ = ["ALIGNMENT", "Instruction", "Moment", "Product", "Value", "completion", "instruction"]
+
+Array = NDArray[Any]
+
+ALIGNMENT = 64
+"""Bytes to whose multiples values in a workspace are aligned."""
+
+
+@dataclass
+class Value:
+    """A node in a tape.
+
+    Attributes
+    ----------
+    node : Node
+        Whose value it is.
+    place : int
+        Among the values of a step.
+    lines : tuple of int
+        Those of its axes.
+    along : int or None
+        The axis along which strips are cut.
+    tile : bool
+        Whether it is read from or written to a tile.
+    offset : int or None
+        In the workspace, of one that is only passed on.
+    """
+
+    node: Node
+    place: int
+    lines: tuple[int, ...]
+    along: int | None
+    tile: bool = False
+    offset: int | None = None
+
+
+@dataclass(slots=True)
+class Moment:
+    """What there is while nodes are computed, of a strip or of all strips together.
+
+    Attributes
+    ----------
+    now : list of numpy.ndarray
+        Values, by their places.
+    ranges : dict
+        The range of each cut line.
+    workspace : numpy.ndarray
+        Memory for what is only passed on.
+    carries : sequence of numpy.ndarray
+        What running sums hand on.
+    gathered : sequence of tuple
+        What gathering nodes take from which tiles.
+    before, here : int
+        Indices along the line of earlier strips, and of this one.
+    """
+
+    now: list[Any]
+    ranges: Ranges
+    workspace: Array
+    carries: Sequence[Array]
+    gathered: Sequence[tuple[Gathered, Array]]
+    before: int = 0
+    here: int = 0
+
+
+Instruction = Callable[[Moment], None]
+
+Sides: TypeAlias = tuple[int | None, int | None]
+"""The axes of rows and of columns of an array that is a matrix."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """How the product of two operands is one of matrices, or several: `Product.of` a node.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Of the operands and the result.
+    dtype : str
+        Of all of them.
+    is_symmetric : bool
+        Whether half of it is computed, and the other half copied in the end.
+    matrices : tuple of tuple or None
+        Of the operands and the result, the axis of rows and that of columns, None for one that is
+        not there; None where it is a product of several matrices.
+    """
+
+    labels: tuple[str, str, str]
+    dtype: str
+    is_symmetric: bool
+
+    @staticmethod
+    def of(node: Contract) -> "Product":
+        """Of a node; of nodes that are alike, as those of iterations are, it is the same."""
+        labels = (*node.labels, node.result)
+        return _product(labels, dtype_name(node.dtype), node.is_symmetric)
+
+    @cached_property
+    def _sides(self) -> tuple[list[str], list[str], list[str]]:
+        """Labels of rows, of columns, and of what is summed over."""
+        return _roles(*self.labels)[1:]
+
+    @cached_property
+    def matrices(self) -> "tuple[Sides, Sides, Sides] | None":
+        batch, rows, cols, depth = _roles(*self.labels)
+        if batch or max(len(rows), len(cols), len(depth)) > 1:
+            return None
+        left, right, result = self.labels
+        return (
+            _matrix_sides(left, rows, depth),
+            _matrix_sides(right, depth, cols),
+            _matrix_sides(result, rows, cols),
+        )
+
+    @cached_property
+    def _views(self) -> tuple[Callable[[Array], Array], ...]:
+        """What shows the operands and the result as matrices."""
+        assert self.matrices is not None
+        return tuple(map(_matrix_view, self.matrices))
+
+    def sides(self, extents: Mapping[str, int]) -> tuple[int, int, int]:
+        """Rows, columns and depth of the matrices, by the extents of labels."""
+        m, n, k = (math.prod(extents[c] for c in side) for side in self._sides)
+        return m, n, k
+
+    def multiply(
+        self, out: Array, one: Array, other: Array, accumulate: bool, workspace: Array
+    ) -> None:
+        """Compute the product, or add it to what is there; of a symmetric one, half."""
+        if self.matrices is not None:
+            left, right, result = self._views
+            a, b, c = left(one), right(other), result(out)
+            _native.multiply(self.dtype, c, a, b, accumulate, self.is_symmetric, workspace)
+            return
+        for a, b, c in _matrices(self.labels, one, other, out):
+            _native.multiply(self.dtype, c, a, b, accumulate, False, workspace)
+
+    def complete(self, out: Array) -> None:
+        """Fill in the half of a symmetric product that is not computed."""
+        if self.is_symmetric:
+            _native.mirror(self.dtype, out)
+
+
+@lru_cache(1024)
+def _product(labels: tuple[str, str, str], dtype: str, is_symmetric: bool) -> Product:
+    return Product(labels, dtype, is_symmetric)
+
+
+def _roles(left: str, right: str, result: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Labels of products side by side, of rows, of columns, and of what is summed over."""
+    batch = [c for c in left if c in right and c in result]
+    rows = [c for c in left if c not in right]
+    cols = [c for c in right if c not in left]
+    depth = [c for c in left if c in right and c not in result]
+    return batch, rows, cols, depth
+
+
+def _matrix_sides(labels: str, rows: Sequence[str], cols: Sequence[str]) -> Sides:
+    """The axes of rows and of columns, where there are such."""
+    row, col = (labels.index(side[0]) if side else None for side in (rows, cols))
+    return row, col
+
+
+def _matrix_view(sides: Sides) -> Callable[[Array], Array]:
+    """What shows an array of at most two axes as a matrix."""
+    row, col = sides
+    if row is not None and col is not None:
+        return (lambda array: array) if row < col else (lambda array: array.T)
+    shape = (1, -1) if row is None else (-1, 1)
+    return lambda array: array.reshape(shape)
+
+
+def _matrices(
+    labels: tuple[str, str, str], one: Array, other: Array, out: Array
+) -> Iterator[tuple[Array, Array, Array]]:
+    """The products of matrices that a product is made of: factors and results."""
+    left, right, result = labels
+    batch, rows, cols, depth = _roles(*labels)
+    if not batch:
+        made = _as_matrix(out, result, rows, cols)
+        if np.may_share_memory(made, out):
+            yield _as_matrix(one, left, rows, depth), _as_matrix(other, right, depth, cols), made
+            return
+    # Strips of a tile need not lie as matrices: then their slices do.
+    apart = (batch or (rows if len(rows) > 1 else cols))[0]
+    rest = (left.replace(apart, ""), right.replace(apart, ""), result.replace(apart, ""))
+    for i in range(out.shape[result.index(apart)]):
+        parts = [
+            array[(*(i if c == apart else slice(None) for c in own), ...)]
+            for own, array in zip(labels, (one, other, out), strict=True)
+        ]
+        yield from _matrices(rest, parts[0], parts[1], parts[2])
+
+
+def _as_matrix(array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]) -> Array:
+    """The array with its axes joined to two, a view of it where that is possible."""
+    turned = array.transpose([labels.index(c) for c in (*rows, *cols)])
+    m = math.prod(turned.shape[: len(rows)])
+    return turned.reshape(m, math.prod(turned.shape[len(rows) :]))
+
+
+def instruction(
+    value: Value,
+    values: Mapping[int, Value],
+    carry: int | None,
+    line: int | None,
+    first_index: Callable[[int], int],
+    rooms: tuple[int, slice],
+) -> Instruction:
+    """What computes a node.
+
+    Parameters
+    ----------
+    value : Value
+        The node's.
+    values : mapping
+        Those of all nodes, by their ids.
+    carry : int or None
+        Of a running sum along a cut line, the number of what it hands on.
+    line : int or None
+        That along which strips are cut.
+    first_index : callable
+        The first index of the tile in which an index along this line is.
+    rooms : tuple
+        Where the workspace has room for parts of sums, and for products.
+    """
+    node = value.node
+    match node:
+        case Map():
+            return _map(node, value, values)
+        case Contract():
+            return _contract(node, value, values, rooms[1])
+        case Reduce():
+            return _reduce(node, value, values, rooms[0])
+        case Scan():
+            return _scan(node, value, values, carry, line, first_index)
+        case Leaf():
+            return _leaf(node, value)
+        case _:
+            return _gather(node, value)
+
+
+def _map(node: Map, value: Value, values: Mapping[int, Value]) -> Instruction:
+    into, place = node.function.into, value.place
+    arguments = [
+        (True, values[id(a)].place) if isinstance(a, Node) else (False, a) for a in node.arguments
+    ]
+
+    def do(at: Moment) -> None:
+        now = at.now
+        into(now[place], [now[a] if there else a for there, a in arguments])
+
+    return do
+
+
+def _contract(
+    node: Contract, value: Value, values: Mapping[int, Value], room: slice
+) -> Instruction:
+    multiply, place = Product.of(node).multiply, value.place
+    one, other = (values[id(o)].place for o in node.operands)
+    accumulates = value.along is None
+
+    def do(at: Moment) -> None:
+        now, more = at.now, accumulates and at.before > 0
+        multiply(now[place], now[one], now[other], more, at.workspace[room])
+
+    return do
+
+
+def completion(value: Value) -> Instruction | None:
+    """What is done when a node has been computed, from all strips; None for nothing."""
+    if not isinstance(value.node, Contract):
+        return None
+    product, place = Product.of(value.node), value.place
+    if not product.is_symmetric:
+        return None
+    return lambda at: product.complete(at.now[place])
+
+
+def _reduce(node: Reduce, value: Value, values: Mapping[int, Value], room: int) -> Instruction:
+    (operand,) = node.operands
+    source, axes, reduction = values[id(operand)], node.axes, node.reduction
+    places = [values[id(n)].place for n in node.family()]
+    accumulates = value.along is None
+
+    def do(at: Moment) -> None:
+        now = at.now
+        block, start = now[source.place], _start(source, at.ranges)
+        outs = [now[place] for place in places]
+        if not accumulates or not at.before:
+            reduction.start(block, axes, start, outs)
+            return
+        parts, offset = [], room
+        for own in outs:
+            parts.append(np.ndarray(own.shape, own.dtype, at.workspace, offset))
+            offset += -(-own.nbytes // ALIGNMENT) * ALIGNMENT
+        reduction.start(block, axes, start, parts)
+        others = math.prod(block.shape[a] for a in axes) // max(at.here, 1)
+        reduction.merge(outs, parts, (at.before * others, at.here * others))
+
+    return do
+
+
+def _scan(
+    node: Scan,
+    value: Value,
+    values: Mapping[int, Value],
+    carry: int | None,
+    line: int | None,
+    first_index: Callable[[int], int],
+) -> Instruction:
+    (operand,) = node.operands
+    source, place, axis, ufunc = values[id(operand)].place, value.place, node.axis, node.ufunc
+    along = value.along
+    scanned = value.lines[axis]
+
+    dtype, reorderable = node.dtype, is_reorderable(node.ufunc, node.dtype)
+
+    def do(at: Moment) -> None:
+        block, out = at.now[source], at.now[place]
+        if carry is None:
+            ufunc.accumulate(block, axis, dtype, out)
+            return
+        kept = at.carries[carry]
+        if along is not None and line is not None and line != scanned:
+            # The part of it that belongs to the strip.
+            low, high = at.ranges[line]
+            first = first_index(low)
+            across = along - (along > axis)
+            kept = kept[(slice(None),) * across + (slice(low - first, high - first),)]
+        before = np.expand_dims(kept, axis)
+        if not at.ranges[scanned][0]:
+            ufunc.accumulate(block, axis, dtype, out)
+        elif reorderable:
+            ufunc.accumulate(block, axis, dtype, out)
+            ufunc(before, out, out=out)
+        else:
+            # One element after the other.
+            joined = np.concatenate([before, block], axis, dtype=dtype, casting="unsafe")
+            made = ufunc.accumulate(joined, axis, dtype)
+            np.copyto(out, made[(slice(None),) * axis + (slice(1, None),)])
+        np.copyto(kept, np.take(out, -1, axis))
+
+    return do
+
+
+def _leaf(node: Leaf, value: Value) -> Instruction:
+    fill, place = filler(node.source, node.view), value.place
+
+    def do(at: Moment) -> None:
+        out, start = at.now[place], _start(value, at.ranges)
+        if out.flags.c_contiguous:
+            fill(start, out)
+            return
+        made = np.empty(out.shape, out.dtype)
+        fill(start, made)
+        np.copyto(out, made)
+
+    return do
+
+
+def _gather(node: Node, value: Value) -> Instruction:
+    place = value.place
+
+    def do(at: Moment) -> None:
+        out = at.now[place]
+        for piece, tile in at.gathered:
+            if piece.node is node:
+                piece.copy(out, tile)
+
+    return do
+
+
+def _start(value: Value, ranges: Ranges) -> tuple[int, ...]:
+    return tuple([ranges[line][0] if line in ranges else 0 for line in value.lines])

@@ -1,0 +1,1 @@
+"""From a graph to the arrays and steps of a program."""

@@ -1,0 +1,83 @@
+"""Where the elements of a gathering node come from: which tiles, and what is copied from them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from outcrop.arrays.source import MemorySource
+from outcrop.arrays.stored import StoreSource
+from outcrop.expressions.graph.gathers import Copy, Gather, Share
+from outcrop.expressions.graph.nodes import Leaf, Node, Shape
+from outcrop.expressions.lower.storage import Look, Storage
+from outcrop.expressions.tiling.axes import Tiling
+
+__all__ = ["Gathered", "Ranges", "gathered"]
+
+Ranges: TypeAlias = dict[int, tuple[int, int]]
+"""The first index of each cut line, and the one after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Elements that a node takes from one place.
+
+    Attributes
+    ----------
+    node : Gather
+        The node.
+    tile : int or None
+        The tile that they are in; None for what is in memory, or computed by a function.
+    copy : callable
+        What copies them to the node's own tile from that one, or whatever it is given.
+    """
+
+    node: Gather
+    tile: int | None
+    copy: Copy
+
+
+def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> Iterator[Gathered]:
+    """What a node takes from which tiles at these ranges of the cut lines."""
+    extents = tiling.axes.extents
+    box = tuple(ranges.get(line, (0, extents[line])) for line in tiling.axes.of(node))
+    tiles = [_tile(operand, tiling) for operand in node.operands]
+    for share in node.shares(box, tiles):
+        source = node.operands[share.operand]
+        if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
+            yield Gathered(node, None, _from_source(source, share))
+        else:
+            number = storage.tile(source, share.coords)
+            # There may be very many: what is not told apart before is worked out when it is copied.
+            look, tile = storage.look(source), tiles[share.operand]
+            yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
+
+
+def _tile(node: Node, tiling: Tiling) -> Shape:
+    """What of an operand is looked at in one go: all that is in memory."""
+    if isinstance(node, Leaf) and isinstance(node.source, MemorySource):
+        return tuple(max(n, 1) for n in node.shape)
+    return tiling.tile(node)
+
+
+def _copy_from_tile(
+    look: Look, share: Share, extents: Shape, out: NDArray[Any], tile: NDArray[Any]
+) -> None:
+    key: list[Any] = [
+        slice(low - i * t, high - i * t)
+        for (low, high), i, t in zip(share.box, share.coords, extents, strict=True)
+    ]
+    share.copy(out, look(tile)[(*key, ...)])
+
+
+def _from_source(leaf: Leaf, share: Share) -> Copy:
+    start = [low for low, _ in share.box]
+    part = leaf.view.part(start, [high - low for low, high in share.box])
+
+    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
+        borrowed = leaf.source.borrow(part)
+        share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)
+
+    return copy

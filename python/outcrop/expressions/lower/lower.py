@@ -1,0 +1,307 @@
+"""From a graph to a program: steps on tiles, in an order, and what they do.
+
+Passes over the same lines change direction, since what was touched last is still in memory. There
+are several orders, one of which takes the fewest bytes or seconds; numbers are the same in all.
+"""
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop.arrays.source import MemorySource
+from outcrop.arrays.stored import StoreSource
+from outcrop.errors import BudgetError
+from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.kernels import native
+from outcrop.expressions.kernels.tape import Tape, pattern
+from outcrop.expressions.lower.passes import Pass
+from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
+from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
+from outcrop.expressions.tiling.fusion import Group, Grouping
+from outcrop.process.config import memory_budget
+from outcrop.process.sizes import format_bytes, format_shape
+from outcrop.program.drawing import Edge, Item
+
+__all__ = ["Lowered", "Order", "orders"]
+
+_TILE = 10
+"""Bytes that a program takes for each tile, at least."""
+
+_MOVING = 1e9
+"""Seconds' work that copying tiles does in a second."""
+
+_FEW = 5000
+"""Steps that are made in a moment, so that it need not be known before whether there is memory."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of steps.
+
+    Attributes
+    ----------
+    together : bool
+        Whether one pass serves everything that is computed over the same lines; otherwise each
+        result of a group has a pass of its own, which needs memory for that alone.
+    turned : bool
+        Whether cells that lie along several lines are walked along the other one first.
+    """
+
+    together: bool = True
+    turned: bool = False
+
+    def __str__(self) -> str:
+        what = ["each result by itself"] if not self.together else []
+        return ", ".join(what + (["along the other axis first"] if self.turned else []))
+
+
+def orders(grouping: Grouping) -> Iterator[Order]:
+    """The orders that differ, the usual one first."""
+    yield Order()
+    several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
+    turned = any(grouping.order(g) != grouping.order(g, turned=True) for g in grouping.groups)
+    if turned:
+        yield Order(turned=True)
+    if several:
+        yield Order(together=False)
+    if several and turned:
+        yield Order(together=False, turned=True)
+
+
+class Lowered:
+    """A program, and what its steps do.
+
+    Parameters
+    ----------
+    wanted : sequence of Wanted
+        What is computed.
+    grouping : Grouping
+        What is computed together.
+    order : Order
+        In which order.
+
+    Attributes
+    ----------
+    draft : _native.Draft
+        The program.
+    outputs : list of int
+        The number of the array that each wanted node is computed to.
+    """
+
+    def __init__(self, wanted: Sequence[Wanted], grouping: Grouping, order: Order) -> None:
+        self.wanted, self.tiling = wanted, grouping.tiling
+        self._grouping, self._order = grouping, order
+        self._nodes = nodes = grouping.nodes
+        if (tiles := grouping.tiles()) * _TILE > memory_budget():
+            raise _too_much_account(tiles, "tiles")
+        self._groups, tapes = self._taped()
+        workspace = max((tape.workspace for tape in tapes), default=0)
+        beside = max((tape.beside for tape in tapes), default=0)
+        calls_back = any(_calls_back(node) for node in nodes)
+        self.draft = _native.Draft(self._remark(), workspace, beside, calls_back)
+        self._storage = Storage(self.draft, wanted, self._grouping)
+        self.outputs = [stored.number for stored in self._storage.results]
+        self._steps = Steps(self.draft)
+        self._emit(tapes)
+        self._steps.hand_over()
+
+    def run(self, step: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+        """Do a step of the program."""
+        self._steps.run(step, tiles, workspace)
+
+    def _taped(self) -> tuple[list[Group], list[Tape]]:
+        """The groups that each have a pass, and what it does in each cell."""
+        groups: list[Group] = []
+        tapes: list[Tape] = []
+        known: dict[Hashable, Tape] = {}
+
+        def tape_of(group: Group, cut: Sequence[int], strip: int | None = None) -> Tape:
+            nodes = (group.inputs, group.computed, group.roots)
+            key = pattern(self.tiling, cut, *nodes)
+            found = known.get((key, strip)) if key is not None else None
+            if found is None:
+                found = Tape(self.tiling, cut, *nodes, strip)
+                if key is not None:
+                    known[key, strip] = found
+            return found
+
+        for group in self._grouping.groups:
+            cut = self._grouping.order(group)
+            whole = tape_of(group, cut)
+            parts = [group] if self._order.together else self._grouping.apart(group)
+            groups += parts
+            if len(parts) == 1:
+                tapes.append(whole)
+            else:
+                # Strips are those of all together: so sums have the same bits.
+                tapes += [tape_of(part, cut, whole.strip) for part in parts]
+        return groups, tapes
+
+    def _emit(self, tapes: Sequence[Tape]) -> None:
+        turns: dict[tuple[int, ...], int] = {}
+        passes = []
+        for group, tape in zip(self._groups, tapes, strict=True):
+            turn = turns.get(group.lines, 0)
+            turns[group.lines] = turn + 1
+            # Running sums have a direction of their own.
+            scans = any(isinstance(node, Scan) for node in group.computed)
+            backwards = turn % 2 == 1 and not scans
+            passes.append(
+                Pass(
+                    group,
+                    tape,
+                    self._grouping,
+                    self._storage,
+                    self._steps,
+                    lines=self._grouping.order(group, turned=self._order.turned),
+                    backwards=backwards,
+                )
+            )
+        moved = [
+            (want.node, stored)
+            for want, stored in zip(self.wanted, self._storage.results, strict=True)
+            if self._storage.of(want.node) is not stored
+        ]
+        self._check(passes, moved)
+        for one in passes:
+            one.emit()
+        for node, stored in moved:
+            self._move(node, stored)
+
+    def _check(self, passes: Sequence[Pass], moved: Sequence[tuple[Node, Stored]]) -> None:
+        """Look whether there may be memory for the steps, before they are made."""
+        size = Size(0, 0, 0)
+        arrays: list[list[int]] = []
+        for one in passes:
+            size = size.plus(one.size)
+            arrays += one.arrays
+        for node, stored in moved:
+            tiles, kept = math.prod(stored.counts), self._storage.of(node)
+            assert kept is not None
+            size = size.plus(
+                Size(tiles, 2 * tiles, tiles * arguments(len(self.tiling.cut_axes(node)), 2))
+            )
+            arrays.append([stored.number, kept.number])
+        gathers = any(one.gathers for one in passes)
+        if gathers and size.steps <= _FEW:
+            return
+        try:
+            self.draft.check(*size, arrays)
+        except BudgetError as error:
+            if gathers:
+                # Some of their operands are not counted: who knows what would do?
+                raise _too_much_account(size.steps, "steps") from error
+            raise
+
+    def _move(self, node: Node, stored: Stored) -> None:
+        """Copy what a pass has left to where it is wanted."""
+        look, draft = self._storage.look(node), None
+        if native.IS_USED:
+            draft = native.copying(node, (look_at_result(node), look), self.tiling)
+        if draft is not None:
+            kernel = self._steps.tape(Kind.MOVE, _MOVING, (stored, node), lambda: draft)
+        else:
+            kernel = self._steps.kernel(Kind.MOVE, _MOVING)
+
+        def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+            out, kept = tiles
+            np.copyto(out.view(node.dtype), look(kept))
+
+        for coords in itertools.product(*map(range, stored.counts)):
+            source = operand(self._storage.tile(node, coords), READ)
+            operands = [operand(stored.at(coords), WRITE), source]
+            if draft is not None:
+                parts = native.parts(node, coords, self.tiling)
+                self._steps.add_taped(kernel, operands, 0.0, parts, (0, 1))
+            else:
+                self._steps.add(kernel, operands, 0.0, action)
+
+    # -- for people ------------------------------------------------------------------------------
+
+    def passes(self) -> list[dict[str, Any]]:
+        """What each group reads, computes and keeps."""
+        return [
+            {
+                "cells": math.prod(self.tiling.count(line) for line in group.lines),
+                "stage": group.stage,
+                "reads": [
+                    (n.name, n.nbytes, self.tiling.tile(n), isinstance(n, Leaf), views)
+                    for n, views in self._read(group)
+                ],
+                "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
+                "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
+            }
+            for group in self._groups
+        ]
+
+    def _read(self, group: Group) -> list[tuple[Node, int]]:
+        """What a group reads; of views that share tiles, the first one, and how many there are."""
+        arrays: dict[int, list[Node]] = {}
+        for node in group.inputs:
+            stored = self._storage.of(node)
+            assert stored is not None
+            arrays.setdefault(stored.number, []).append(node)
+        return [(views[0], len(views)) for views in arrays.values()]
+
+    def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
+        """Boxes and lines; `traffic` are the bytes read and written of each array."""
+        passes: dict[int, list[int]] = {}
+        for number, group in enumerate((g for g in self._groups if g.lines), 1):
+            for node in group.inputs:
+                passes.setdefault(id(node), []).append(number)
+        shown = [
+            n for n in self._nodes if not (isinstance(n, Reduce) and self._grouping.is_idle(n))
+        ]
+        index = {id(node): i for i, node in enumerate(shown)}
+        items, edges = [], []
+        for node in shown:
+            state, note = self._state(node, traffic)
+            items.append(
+                Item(
+                    node.name, f"{format_shape(node.shape)} {node.dtype}", node.nbytes, state, note
+                )
+            )
+            for source in {id(o): o for o in node.operands}.values():
+                known = passes.get(id(source), []) if isinstance(source, Leaf) else []
+                label = "" if len(known) < 1 else f"pass {', '.join(map(str, known))}"
+                edges.append(Edge(index[id(source)], index[id(node)], label))
+        return items, edges
+
+    def _state(self, node: Node, traffic: Sequence[tuple[int, int]]) -> tuple[str, str]:
+        stored = self._storage.of(node)
+        moved = traffic[stored.number] if stored is not None else (0, 0)
+        if isinstance(node, Leaf):
+            if stored is None:
+                return "in memory", ""
+            return "on disk", f"read {moved[0] / max(node.nbytes, 1):.2f} times"
+        if self._grouping.is_output(node):
+            return "result", f"{format_bytes(moved[1])} written"
+        if stored is None:
+            return "never stored", ""
+        return ("spilled", format_bytes(moved[1])) if moved[1] else ("kept in memory", "")
+
+    def _remark(self) -> str:
+        passes = sum(1 for group in self._groups if group.lines)
+        count = f"{passes} passes" if passes != 1 else "one pass"
+        return ", ".join(filter(None, (count, str(self._order))))
+
+
+def _too_much_account(count: int, what: str) -> BudgetError:
+    """The error of a budget that is too small for as many of something, however much would do."""
+    return BudgetError(
+        f"the memory budget, {format_bytes(memory_budget())}, is too small to keep account of "
+        f"{count} {what}; raise it (oc.config(memory=...), OUTCROP_MEMORY or --memory)"
+    )
+
+
+def _calls_back(node: Node) -> bool:
+    """Whether Python code other than NumPy's has to run."""
+    if isinstance(node, Map):
+        return node.function.retains
+    return isinstance(node, Leaf) and not isinstance(node.source, StoreSource | MemorySource)

@@ -1,0 +1,235 @@
+"""The arrays of a program: which tiles hold which elements of which nodes, and how they look."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop.arrays.source import dtype_name, storable
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis, Span
+from outcrop.expressions.graph.nodes import Leaf, Node, Scan
+from outcrop.expressions.tiling.fusion import Grouping
+from outcrop.expressions.tiling.halos import Overlap, in_source, overlaps
+
+__all__ = ["Look", "Storage", "Stored", "Wanted", "look_at_result"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the memory of a tile shows elements of a node.
+
+    Attributes
+    ----------
+    show : callable
+        What shows an array as another one.
+    axes : tuple of tuple or None
+        Of each axis, which one of the tile it is, None for a new one, the step along it, and the
+        first index. None where that does not say it all.
+    """
+
+    show: Callable[[NDArray[Any]], NDArray[Any]]
+    axes: tuple[tuple[int | None, int, int], ...] | None
+
+    def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
+        return self.show(tile)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A node that is computed, and what it is computed to."""
+
+    node: Node
+    target: Any
+    """A store, or the tile (or None) and attributes of a Zarr array that will be made."""
+
+
+class Stored:
+    """An array of the program, by tiles.
+
+    Parameters
+    ----------
+    number : int
+        Of the array.
+    first : int
+        The number of its first tile; the others follow in row-major order.
+    shape, tile : sequence of int
+        Of the array, and of its tiles.
+    """
+
+    def __init__(self, numbers: tuple[int, int], shape: Sequence[int], tile: Sequence[int]) -> None:
+        self.number, self._first = numbers
+        self.counts = tuple(-(-n // t) for n, t in zip(shape, tile, strict=True))
+
+    def at(self, coords: Sequence[int]) -> int:
+        """The number of a tile."""
+        index = 0
+        for n, i in zip(self.counts, coords, strict=True):
+            index = index * n + i
+        return self._first + index
+
+
+class Storage:
+    """The arrays of a program.
+
+    Parameters
+    ----------
+    draft : _native.Draft
+        The program, which is told of all arrays.
+    wanted : sequence of Wanted
+        What is stored.
+    grouping : Grouping
+        What is computed when.
+
+    Attributes
+    ----------
+    results : list of Stored
+        The arrays that wanted nodes are stored in.
+    """
+
+    def __init__(self, draft: _native.Draft, wanted: Sequence[Wanted], grouping: Grouping) -> None:
+        self._draft, self._grouping = draft, grouping
+        self._tiling = grouping.tiling
+        self._arrays: dict[int, Stored] = {}
+        self._looks: dict[int, Look] = {}
+        self.results: list[Stored] = []
+        for i, want in enumerate(wanted):
+            name = f"result {i}" if len(wanted) > 1 else "result"
+            self.results.append(self._result(name, want))
+        self._overlaps = {
+            id(leaf): overlap
+            for overlap in overlaps(
+                (n for n in grouping.nodes if isinstance(n, Leaf)), self._tiling
+            )
+            for leaf in overlap.leaves
+        }
+        for node in grouping.nodes:
+            if isinstance(node, Leaf):
+                if isinstance(node.source, StoreSource) and id(node) not in self._arrays:
+                    self._input(node, node.source)
+            elif grouping.is_kept(node) and id(node) not in self._arrays:
+                self._arrays[id(node)] = self._kept(node)
+        self._carries = {
+            id(node): self._carry(node)
+            for node in grouping.nodes
+            if isinstance(node, Scan) and self._axis_is_cut(node)
+        }
+
+    def of(self, node: Node) -> Stored | None:
+        """The array that a node has, None where it has none."""
+        return self._arrays.get(id(node))
+
+    def parts(self, node: Node) -> int:
+        """How many parts there are of a sum; in the end, the first one is the whole."""
+        return math.prod(self._tiling.count(line) for line in self._grouping.sums(node))
+
+    def tile(self, node: Node, coords: Sequence[int], part: int = 0) -> int:
+        """The number of a node's tile; of one of the parts of a sum."""
+        stored = self._arrays[id(node)]
+        if isinstance(node, Leaf):
+            return stored.at(in_source(node.view, coords, 0))
+        return stored.at((part, *coords) if self._grouping.sums(node) else coords)
+
+    def look(self, node: Node) -> Look:
+        """What shows a tile of a node."""
+        found = self._looks.get(id(node))
+        if found is None:
+            if isinstance(node, Leaf):
+                overlap = self._overlaps.get(id(node))
+                found = _look_at_view(node) if overlap is None else _look_at_part(node, overlap)
+            else:
+                found = _look_at(node, in_parts=bool(self._grouping.sums(node)))
+            self._looks[id(node)] = found
+        return found
+
+    def carry(self, node: Scan, coords: Sequence[int]) -> int:
+        """The number of the tile that a running sum hands from one cell to the next."""
+        rest = [i for axis, i in enumerate(coords) if axis != node.axis]
+        return self._carries[id(node)].at(rest)
+
+    def look_at_carry(self, node: Scan) -> Look:
+        """What shows a tile that a running sum hands on."""
+        return _look_at(node, in_parts=False)
+
+    def _axis_is_cut(self, node: Scan) -> bool:
+        return self._tiling.axes.of(node)[node.axis] in self._tiling.cuts
+
+    def _result(self, name: str, want: Wanted) -> Stored:
+        node, tile = want.node, self._tiling.tile(want.node)
+        numbers = self._draft.output(name, want.target, storable(node.dtype), node.shape, tile)
+        stored = Stored(numbers, node.shape, tile)
+        if not self._grouping.sums(node):
+            self._arrays.setdefault(id(node), stored)
+        return stored
+
+    def _kept(self, node: Node) -> Stored:
+        shape, tile = node.shape, self._tiling.tile(node)
+        if self._grouping.sums(node):
+            return self._temporary(node, (self.parts(node), *shape), (1, *tile))
+        return self._temporary(node, shape, tile)
+
+    def _carry(self, node: Scan) -> Stored:
+        rest = [axis for axis in range(node.ndim) if axis != node.axis]
+        tile = self._tiling.tile(node)
+        return self._temporary(node, [node.shape[a] for a in rest], [tile[a] for a in rest])
+
+    def _temporary(self, node: Node, shape: Sequence[int], tile: Sequence[int]) -> Stored:
+        numbers = self._draft.temporary(node.name, storable(node.dtype), shape, tile)
+        return Stored(numbers, shape, tile)
+
+    def _input(self, node: Leaf, source: StoreSource) -> None:
+        view, tile = node.view, self._tiling.tile(node)
+        (start, shape), leaves, overlap = view.box, [node], (0,) * len(view.selectors)
+        if (own := self._overlaps.get(id(node))) is not None:
+            leaves, start, overlap = list(own.leaves), own.low, own.extent
+        steps = [view.span(axis).step for axis in range(node.ndim)]
+        sizes = [max(n * step, 1) for n, step in zip(tile, steps, strict=True)]
+        extents = in_source(view, sizes, 1)
+        whole = [n + more for n, more in zip(shape, overlap, strict=True)]
+        numbers = self._draft.input(node.name, source.store, start, whole, extents, overlap)
+        stored = Stored(numbers, shape, extents)
+        self._arrays |= {id(leaf): stored for leaf in leaves}
+
+
+def _look_at_view(leaf: Leaf) -> Look:
+    view = leaf.view
+    sources = [None if isinstance(source, NewAxis) else source for source in view.axes]
+    axes = tuple([(s, 1 if s is None else view.span(a).step, 0) for a, s in enumerate(sources)])
+    if view.is_box and all(isinstance(s, Span) for s in view.selectors):
+        return Look(_as_it_is, axes)
+    # A tile has the elements between those that steps select, too.
+    key = [slice(None, None, s.step) if isinstance(s, Span) else 0 for s in view.selectors]
+    return Look(view.arranger(key), axes if all(step > 0 for _, step, _ in axes) else None)
+
+
+def _look_at_part(leaf: Leaf, overlap: Overlap) -> Look:
+    view, first = leaf.view, overlap.first(leaf)
+    key = [
+        slice(a, a - n or None) if isinstance(s, Span) else a
+        for s, a, n in zip(view.selectors, first, overlap.extent, strict=True)
+    ]
+    axes = tuple([(None, 1, 0) if isinstance(s, NewAxis) else (s, 1, first[s]) for s in view.axes])
+    # Of axes that the view does not have, a tape takes what comes first.
+    is_said = all(isinstance(s, Span) or not n for s, n in zip(view.selectors, first, strict=True))
+    return Look(view.arranger(key), axes if is_said else None)
+
+
+def look_at_result(node: Node) -> Look:
+    """What shows a tile of what a node is stored to, as the elements that it has there."""
+    return Look(_as_it_is, tuple([(axis, 1, 0) for axis in range(node.ndim)]))
+
+
+def _look_at(node: Node, *, in_parts: bool) -> Look:
+    dtype, other = node.dtype, dtype_name(node.dtype) != storable(node.dtype)
+    axes = tuple([(axis + in_parts, 1, 0) for axis in range(node.ndim)])
+    if in_parts:
+        show = (lambda tile: tile[0, ...].view(dtype)) if other else (lambda tile: tile[0, ...])
+        return Look(show, axes)
+    return Look((lambda tile: tile.view(dtype)) if other else _as_it_is, axes)
+
+
+def _as_it_is(tile: NDArray[Any]) -> NDArray[Any]:
+    return tile

@@ -1,0 +1,164 @@
+"""Sums over cut lines: parts are combined two by two, as the leaves of a tree.
+
+The tree depends on the number of parts alone: so sums have the same bits whatever the direction of
+a pass, and the rounding errors of pairwise summation.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop.expressions.graph.nodes import Node, Reduce
+from outcrop.expressions.graph.reductions import UfuncReduction
+from outcrop.expressions.kernels import native
+from outcrop.expressions.lower.steps import READ, UPDATE, Kind, Size, Steps, arguments, operand
+from outcrop.expressions.lower.storage import Storage
+from outcrop.expressions.tiling.axes import Tiling
+
+__all__ = ["Sum"]
+
+_RATE = 1e9
+"""Bytes in a second that one thread combines."""
+
+
+class Sum:
+    """The sum, or another reduction, that a node makes of what a pass leaves.
+
+    Parameters
+    ----------
+    root : Node
+        The node.
+    lines : tuple of int
+        The cut lines that it sums over.
+    tiling : Tiling
+        How lines are cut.
+    storage : Storage
+        Where its parts are.
+    steps : Steps
+        The program, which takes the steps that combine parts.
+    """
+
+    def __init__(
+        self,
+        root: Node,
+        lines: tuple[int, ...],
+        tiling: Tiling,
+        storage: Storage,
+        steps: Steps,
+    ) -> None:
+        self._root, self._lines = root, lines
+        # The numbers that make up one result are combined together.
+        self._family: Sequence[Node] = root.family() if isinstance(root, Reduce) else (root,)
+        self._tiling, self._storage = tiling, storage
+        self._steps = steps
+        self._total = storage.parts(root)
+        self._done: set[tuple[int, int, tuple[int, ...]]] = set()
+        self._ufunc = _joining(root)
+        draft = None
+        if native.IS_USED and self._ufunc is not None:
+            draft = native.joining(self._ufunc, root, storage.look(root), tiling)
+        self._is_taped = draft is not None
+        if draft is not None:
+            self._kernel = steps.tape(Kind.COMBINE, _RATE, root, lambda: draft)
+        else:
+            self._kernel = steps.kernel(Kind.COMBINE, _RATE)
+
+    @property
+    def size(self) -> Size:
+        """How large the steps are that combine parts."""
+        root, tiling = self._root, self._tiling
+        if isinstance(root, Reduce) and root.output:
+            return Size(0, 0, 0)
+        tiles = math.prod(tiling.count(line) for line in tiling.axes.of(root))
+        steps, each = (self._total - 1) * tiles, 2 * len(self._family)
+        own = arguments(len(tiling.cut_axes(root)) if self._is_taped else None, each)
+        return Size(steps, steps * each, steps * own)
+
+    @property
+    def arrays(self) -> list[int]:
+        """The arrays that a step that combines parts has tiles of."""
+        found = [self._storage.of(node) for node in self._family]
+        return [stored.number for stored in found if stored is not None] * 2
+
+    def part(self, at: dict[int, int]) -> int:
+        """The number of a part, the same whatever the direction of the pass."""
+        index = 0
+        for line in self._lines:
+            index = index * self._tiling.count(line) + at[line]
+        return index
+
+    def take(self, coords: tuple[int, ...], part: int) -> None:
+        """Combine a part of a tile with its neighbours, as far as they are there."""
+        root = self._root
+        if isinstance(root, Reduce) and root.output:
+            return
+        first, level = part, 1
+        while level < self._total:
+            left, right = first - first % (2 * level), first - first % (2 * level) + level
+            other = right if first == left else left
+            if right < self._total:
+                if (level, other, coords) not in self._done:
+                    self._done.add((level, first, coords))
+                    return
+                self._combine(coords, left, right, level)
+            first, level = left, 2 * level
+
+    def _combine(self, coords: tuple[int, ...], left: int, right: int, level: int) -> None:
+        family, tile, ufunc = self._family, self._storage.tile, self._ufunc
+        root = family[0]
+        operands: list[int] = []
+        for node in family:
+            operands.append(operand(tile(node, coords, left), UPDATE))
+            operands.append(operand(tile(node, coords, right), READ))
+        work = float(self._tiling.tile_bytes(root))
+        if self._is_taped:
+            parts = native.parts(root, coords, self._tiling)
+            self._steps.add_taped(self._kernel, operands, work, parts, (0, 1))
+            return
+        looks = [self._storage.look(node) for node in family]
+        counts = (
+            self._elements(range(left, left + level)),
+            self._elements(range(right, min(right + level, self._total))),
+        )
+
+        def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+            into = [look(t) for look, t in zip(looks, tiles[::2], strict=True)]
+            other = [look(t) for look, t in zip(looks, tiles[1::2], strict=True)]
+            if ufunc is not None:
+                ufunc(into[0], other[0], out=into[0])
+            else:
+                assert isinstance(root, Reduce)
+                root.reduction.merge(into, other, counts)
+
+        self._steps.add(self._kernel, operands, work, action)
+
+    def _elements(self, parts: range) -> int:
+        """How many elements of the operand go into each element of some parts."""
+        root, tiling = self._root, self._tiling
+        if not isinstance(root, Reduce):
+            return 0
+        (reduced,) = root.operands
+        lines = tiling.axes.of(reduced)
+        whole = 1
+        for axis in root.axes:
+            if lines[axis] not in self._lines:
+                whole *= reduced.shape[axis]
+        count = 0
+        for part in parts:
+            elements, rest = whole, part
+            for line in reversed(self._lines):
+                rest, i = divmod(rest, tiling.count(line))
+                low, high = tiling.range(line, i)
+                elements *= high - low
+            count += elements
+        return count
+
+
+def _joining(root: Node) -> np.ufunc | None:
+    """What makes one of two parts, if a ufunc does."""
+    if isinstance(root, Reduce):
+        return root.reduction.ufunc if isinstance(root.reduction, UfuncReduction) else None
+    return np.logical_or if root.dtype == np.bool_ else np.add

@@ -1,0 +1,277 @@
+"""Planning and running expressions."""
+
+import gc
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop.errors import BudgetError, forget_frames
+from outcrop.expressions.graph.functions import Copy
+from outcrop.expressions.graph.gathers import Alias, Gather, Take
+from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, ancestors
+from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.kernels.floating_errors import FloatingErrors
+from outcrop.expressions.lower.lower import Lowered, Order, orders
+from outcrop.expressions.lower.storage import Wanted
+from outcrop.expressions.rewrite.external_shuffle import Taking, ways
+from outcrop.expressions.rewrite.rules import rewritten
+from outcrop.expressions.rewrite.stencils import settled
+from outcrop.expressions.tiling.fusion import Grouping
+from outcrop.expressions.tiling.tile_sizes import cut, sizes
+from outcrop.process.config import memory_budget
+from outcrop.process.sizes import format_bytes
+from outcrop.program.drawing import drawn
+
+__all__ = ["Planned", "plan"]
+
+Progress = Callable[[int, int], None]
+
+_WORTHWHILE = 256 << 10
+"""Bytes moved for each step, at least, where other orders are tried: moving so much takes several
+times as long as planning a step."""
+
+
+class Planned:
+    """A plan for several results.
+
+    Attributes
+    ----------
+    facts : dict
+        Everything there is to say about it.
+    """
+
+    def __init__(self, lowered: Lowered, plan: _native.ProgramPlan) -> None:
+        self._lowered, self._plan = lowered, plan
+        self._others: list[tuple[str, int, float]] = []
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        return self._plan.facts | {"others": self._others}
+
+    def or_rather(self, other: "Planned") -> "Planned":
+        """Another plan for the same, if that is better; remembers that there was one."""
+        better, worse = (other, self) if other._plan.is_better_than(self._plan) else (self, other)
+        facts = worse.facts
+        moved = facts["bytes_read"] + facts["bytes_written"]
+        better._others += [*worse._others, (facts["remark"], moved, facts["seconds"])]
+        return better
+
+    def passes(self) -> list[dict[str, Any]]:
+        """What each pass reads, computes and keeps."""
+        return self._lowered.passes()
+
+    def picture(self) -> str:
+        """What is made of what, as SVG."""
+        facts = self.facts
+        traffic = [(a["bytes_read"], a["bytes_written"]) for a in facts["arrays"]]
+        items, edges = self._lowered.picture(traffic)
+        title = (
+            f"{facts['remark']}, reads {format_bytes(facts['bytes_read'])}, writes "
+            f"{format_bytes(facts['bytes_written'])}"
+        )
+        return drawn(title, items, edges)
+
+    def tile(self, i: int) -> tuple[int, ...]:
+        """The shape of the tiles of a result."""
+        want = self._lowered.wanted[i]
+        return self._lowered.tiling.tile(want.node)
+
+    def sketch(self, i: int, path: str) -> _native.Store:
+        """A result as a Zarr array at a path, for plans: nothing is made."""
+        node = self._lowered.wanted[i].node
+        return _native.sketch(path, "zarr", node.shape, node.dtype.name, self.tile(i), "C", 0, "{}")
+
+    def number(self, i: int) -> int:
+        """The number of a result among the arrays of the program."""
+        return self._lowered.outputs[i]
+
+    def run(
+        self,
+        outputs: Sequence[_native.Store],
+        progress: Progress | None = None,
+        timeline: str | None = None,
+        *,
+        commits: bool = True,
+    ) -> None:
+        """Compute the results to their stores, and commit these if asked to."""
+        lowered, errors = self._lowered, FloatingErrors()
+
+        def step(number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+            # Warnings are what the caller has asked for, whichever thread computes.
+            try:
+                with errors.setting():
+                    lowered.run(number, tiles, workspace)
+            except BaseException as error:
+                # Whoever looks at the frames of a traceback would see memory that others have now.
+                del tiles, workspace
+                forget_frames(error)
+                raise
+
+        numbered = list(zip(lowered.outputs, outputs, strict=True))
+        self._plan.run(step, errors.tell, errors.ignored, numbered, commits, progress, timeline)
+
+
+def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
+    """Plan several results.
+
+    Each is a node with a store, or with the tile (or None) and attributes of an array to be.
+    """
+    with _uncollected():
+        return _plan(wanted)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage: of all that a plan is made of, nothing is, and looking takes long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
+    roots = rewritten(settled([node for node, _ in wanted]))
+    error: BudgetError | None = None
+    for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
+        try:
+            found = _best(given, grouping)
+            if found.facts["bytes_read"] <= way.most:
+                return found
+            error = error or way.error
+        except BudgetError as caught:
+            forget_frames(caught)
+            # Small tiles take less memory each, but there are more of them to keep account of. What
+            # a way takes that may read too much is not worth telling.
+            if way.most == sys.maxsize or (error is None and way.error is None):
+                error = caught if error is None else min(caught, error, key=_needed)
+            error = error or way.error
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
+
+
+def _candidates(
+    roots: Sequence[Node], targets: Sequence[Any]
+) -> Iterator[tuple[list[Wanted], Grouping, Taking]]:
+    """What may be computed together, the best first: the others take less memory."""
+    roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
+    shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
+    nodes = _with_siblings(ancestors(roots))
+    found = [Taking(roots, [])]
+    if any(isinstance(node, Take | Points | Reshape) for node in nodes):
+        tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *limits[0])
+        found = ways(roots, tiling, memory_budget())
+    for way in found:
+        given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
+        if way.roots is not roots:
+            nodes = _with_siblings(ancestors(way.roots))
+        tiles = list(zip(way.roots, shapes, strict=True))
+        cuts: dict[int, int] | None = None
+        for limit in limits:
+            own, grouping = _grouped(given, nodes, tiles, way.short, limit)
+            if grouping.tiling.cuts != cuts:
+                cuts = grouping.tiling.cuts
+                yield own, grouping, way
+
+
+def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
+    """The order of steps that takes the least time, of those with the same tiles."""
+    best: Planned | None = None
+    error: BudgetError | None = None
+    refused = set()
+    for order in orders(grouping):
+        # Along the other axis first, the same steps take as much memory.
+        if order.together in refused:
+            continue
+        try:
+            lowered = Lowered(wanted, grouping, order)
+            found = Planned(lowered, _native.plan_program(lowered.draft))
+        except BudgetError as caught:
+            forget_frames(caught)
+            error = caught if error is None else min(caught, error, key=_needed)
+            refused.add(order.together)
+            continue
+        best = found if best is None else best.or_rather(found)
+        if order == Order() and not _may_be_better(found.facts):
+            break
+    if best is None:
+        assert error is not None
+        try:
+            raise error
+        finally:
+            del error
+    return best
+
+
+def _needed(error: BudgetError) -> int:
+    """How many bytes would do, as far as an error knows."""
+    return sys.maxsize if error.needed is None else error.needed
+
+
+def _may_be_better(facts: Mapping[str, Any]) -> bool:
+    """Whether other orders are worth looking at."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
+    moved = facts["bytes_read"] + facts["bytes_written"]
+    return (
+        bool(facts["bytes_read"] > 1.01 * least)
+        and facts["io_seconds"] > facts["compute_seconds"]
+        and moved > _WORTHWHILE * facts["steps"]
+    )
+
+
+def _tile(target: Any) -> tuple[int, ...] | None:
+    if isinstance(target, tuple):
+        return None if target[0] is None else tuple(target[0])
+    return tuple(target.tile) if target.layout == "tiled" else None
+
+
+def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
+    """With all the numbers that make up results of reductions."""
+    found: list[Node] = []
+    seen: set[int] = set()
+    for node in nodes:
+        family: Sequence[Node] = node.family() if isinstance(node, Reduce) else (node,)
+        for one in family:
+            if id(one) not in seen:
+                seen.add(id(one))
+                found.append(one)
+    return found
+
+
+def _grouped(
+    wanted: Sequence[Wanted],
+    nodes: Sequence[Node],
+    tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
+    short: Sequence[tuple[Node, int, int]],
+    limit: tuple[int, int],
+) -> tuple[list[Wanted], Grouping]:
+    """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
+    while True:
+        tiling = cut(nodes, tiles, *limit, short)
+        made: dict[int, Node] = {}
+        for node in nodes:
+            operands = [made[id(o)] for o in node.operands]
+            mixed = () if isinstance(node, Gather) else tiling.axes.mixed(node, tiling)
+            for i in mixed:
+                operands[i] = Alias.of(operands[i])
+            made[id(node)] = node.with_operands(operands)
+        roots = [made[id(w.node)] for w in wanted]
+        if all(a is w.node for a, w in zip(roots, wanted, strict=True)):
+            return list(wanted), Grouping((w.node for w in wanted), tiling, nodes)
+        wanted = [Wanted(root, w.target) for root, w in zip(roots, wanted, strict=True)]
+        tiles = [(root, tile) for root, (_, tile) in zip(roots, tiles, strict=True)]
+        nodes = _with_siblings(ancestors(roots))

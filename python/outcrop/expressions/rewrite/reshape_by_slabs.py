@@ -1,0 +1,192 @@
+"""What is reshaped, in the order in which it is counted: so little of it is in memory at once.
+
+A reshape counts elements in row-major order. Where tiles of the operand, or of the result, are long
+along a slow axis, all of them are begun before the first one is done: without memory for so many,
+they are read again and again. Elements are then moved through temporary tiles that are as long as
+the operand's along fast axes and as short as the slabs that fit in memory along slow ones: each
+tile of the operand is read once, and so is each temporary tile.
+"""
+
+import math
+from collections.abc import Sequence
+
+from outcrop.arrays.source import MemorySource
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.errors import BudgetError
+from outcrop.expressions.graph.gathers import Alias
+from outcrop.expressions.graph.nodes import Leaf, Node, Shape
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Cuts, Moved, Refolded
+from outcrop.expressions.tiling.axes import Tiling
+from outcrop.expressions.tiling.disk_order import slowness, whole
+from outcrop.process.sizes import format_bytes
+
+__all__ = ["in_order", "tiles_taken"]
+
+_FITS = 4
+"""What part of the budget a slab may have that is in memory while it is taken apart."""
+
+_SLAB = 8
+"""What part of the budget a slab has that temporary tiles are cut for: two are used at once, where
+one ends and the next one begins."""
+
+_PART = 12
+"""What part of the budget a tile may have: one is used while the next one is loaded."""
+
+_SHORTEST = 1024
+"""Bytes of a temporary tile, at least."""
+
+_LONG = 16 << 10
+"""Bytes of a piece of a row that is read nearly as fast alone as with the rest of it."""
+
+_FEW = 4
+"""How many tiles a slab may be in that is put together again for each tile that is cut of it."""
+
+Short = list[tuple[Node, int, int]]
+"""Nodes, an axis of each, and how many indices their tiles have along it, at most."""
+
+
+def in_order(
+    node: Reshape, operand: Node, tiling: Tiling, budget: int, *, is_shared: bool
+) -> tuple[Node, Short]:
+    """A reshape that reads its operand once.
+
+    Parameters
+    ----------
+    node : Reshape
+        As it is in the expression.
+    operand : Node
+        What it is made of now.
+    tiling : Tiling
+        Into which tiles it is cut otherwise.
+    budget : int
+        Bytes of memory.
+    is_shared : bool
+        Whether others need the operand, too, in other tiles.
+
+    Returns
+    -------
+    node : Node
+        What is computed instead.
+    short : list of tuple
+        Which tiles are to be shorter for it.
+
+    Raises
+    ------
+    BudgetError
+        Temporary tiles would be too small.
+    """
+    source, cut, short = _source(operand, tiling.tile(node.operands[0]), budget, is_shared)
+    return _target(node, source, cut, tiling.tile(node), budget), short
+
+
+def tiles_taken(node: Reshape, tiling: Tiling) -> int:
+    """How many tiles of the operand are taken, about, where tiles of the result are made at once.
+
+    The same one again for each of these.
+    """
+    operand, tile = node.operands[0], tiling.tile(node)
+    slab = _slab(operand.shape, range(operand.ndim), math.prod(tile))
+    return _count(node.shape, tile) * _count(slab, tiling.tile(operand))
+
+
+def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[Node, Shape, Short]:
+    """The operand in tiles that are short along slow axes, and what tiles these are."""
+    shape, itemsize, axes = operand.shape, operand.dtype.itemsize, range(operand.ndim)
+    if isinstance(operand, Leaf) and isinstance(operand.source, MemorySource):
+        return operand, shape, []
+    if _is_within(tile, _slab(shape, axes, budget // _FITS // itemsize)):
+        return operand, tile, []
+    taken: Shape | None = None
+    if isinstance(operand, Leaf) and isinstance(operand.source, StoreSource):
+        if is_shared:
+            operand = Alias.of(operand)
+            assert isinstance(operand, Leaf)
+        units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
+        on_disk = sorted(axes, key=lambda a: slowness(operand, a))
+        room = budget // _PART // itemsize
+        wide = _slab(shape, axes, room, units)
+        if math.prod(wide) <= room and (
+            operand.source.layout == "tiled" or _run(shape, on_disk, wide) * itemsize >= _LONG
+        ):
+            return operand, wide, [(operand, axis, extent) for axis, extent in enumerate(wide)]
+        tile = taken = _slab(shape, on_disk, room, units)
+    slab = _slab(shape, axes, budget // _SLAB // itemsize)
+    short = tuple(map(min, tile, slab))
+    return _moved(operand, View.whole(shape), taken, short, budget), short, []
+
+
+def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -> Node:
+    """The result, made slab by slab before it is brought in tiles that are long along slow axes."""
+    view, itemsize = node.view, node.dtype.itemsize
+    shape = view.source_shape
+    if node.size != math.prod(shape):
+        return node.with_operands([source])
+    own = tuple(tile[view.axes.index(a)] if a in view.axes else 1 for a in range(len(shape)))
+    lines = [axis for axis in view.axes if isinstance(axis, int) and own[axis] < shape[axis]]
+    room = budget // _FITS // itemsize
+    if lines == sorted(lines) and _is_within(own, _slab(shape, range(len(shape)), room)):
+        return node.with_operands([source])
+    straight = Refolded.of(source, node.folds, View.whole(shape))
+    room = budget // _PART // itemsize
+    slab = _slab(shape, range(len(shape)), room)
+    short = tuple(map(min, own, slab))
+    before = _slab(source.shape, range(source.ndim), room)
+    if _count(before, cut) <= _FEW:
+        return _moved(straight, view, short, None, budget)
+    # A slab is in many tiles already, and is not put together again for each new one.
+    apart = _moved(straight, View.whole(shape), slab, short, budget)
+    return Moved.made(apart, view, Cuts(None, None, 0))
+
+
+def _moved(
+    operand: Node, view: View, source: Shape | None, target: Shape | None, budget: int
+) -> Node:
+    short = source if target is None else target
+    assert short is not None
+    if math.prod(short) * operand.dtype.itemsize < min(_SHORTEST, operand.nbytes):
+        least = math.isqrt(_PART * _SLAB * _SHORTEST * operand.nbytes)
+        raise BudgetError(
+            f"to reshape {operand.name} in that order takes a budget of about "
+            f"{format_bytes(least)}",
+            least,
+        )
+    return Moved.made(operand, view, Cuts(source, target, budget // _PART))
+
+
+def _slab(
+    shape: Shape, axes: Sequence[int], room: int, units: Sequence[int] | None = None
+) -> Shape:
+    """A part of so many elements, at most, that is as long as it can be along the last axes.
+
+    What cannot be taken in parts may make it larger.
+    """
+    units = units or (1,) * len(shape)
+    extents = list(units)
+    for axis in reversed(axes):
+        unit = units[axis]
+        most = room // max(math.prod(extents) // unit, 1)
+        extents[axis] = min(shape[axis], max(most // unit * unit, unit))
+        if extents[axis] < shape[axis]:
+            break
+    return tuple(extents)
+
+
+def _count(slab: Shape, tile: Shape) -> int:
+    """How many tiles a slab is in."""
+    return math.prod(-(-n // t) for n, t in zip(slab, tile, strict=True))
+
+
+def _is_within(tile: Shape, slab: Shape) -> bool:
+    return all(a <= b for a, b in zip(tile, slab, strict=True))
+
+
+def _run(shape: Shape, on_disk: Sequence[int], tile: Shape) -> int:
+    """How many elements of a tile follow one another."""
+    count = 1
+    for axis in reversed(on_disk):
+        count *= tile[axis]
+        if tile[axis] < shape[axis]:
+            break
+    return count

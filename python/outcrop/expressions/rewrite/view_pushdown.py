@@ -1,0 +1,282 @@
+"""Views of expressions: what is selected is selected from the operands, as far down as it goes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outcrop.arrays.source import MemorySource
+from outcrop.arrays.views import NewAxis, Span, View
+from outcrop.expressions.graph.gathers import Join, Select, Take
+from outcrop.expressions.graph.indices import Indices
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.reshape import Fold, Reshape
+
+__all__ = [
+    "composed",
+    "leaf_of",
+    "made_of",
+    "refolded",
+    "viewed",
+    "viewed_later",
+    "wishes",
+]
+
+_FEW = 16
+"""How many elements go into a sum whose results are rather moved than computed again."""
+
+
+def composed(inner: View, outer: View) -> View:
+    """The view of a view."""
+    selectors = list(inner.selectors)
+    targets: list[int | NewAxis | None] = []
+    for target, chosen in zip(inner.axes, outer.selectors, strict=True):
+        if isinstance(target, NewAxis):
+            targets.append(NewAxis(chosen.length) if isinstance(chosen, Span) else None)
+            continue
+        span = selectors[target]
+        assert isinstance(span, Span)
+        if isinstance(chosen, Span):
+            selectors[target] = span.part(chosen.start, chosen.length, chosen.step)
+            targets.append(target)
+        else:
+            selectors[target] = span.start + span.step * chosen
+            targets.append(None)
+    axes: list[int | NewAxis] = []
+    for axis in outer.axes:
+        found = axis if isinstance(axis, NewAxis) else targets[axis]
+        assert found is not None
+        axes.append(found)
+    return View(inner.source_shape, tuple(selectors), tuple(axes))
+
+
+def viewed(node: Node, view: View) -> Node:
+    """The node of a view of another one."""
+    if 0 < view.size < node.size and isinstance(node, Map | Join) and node.is_stencil:
+        # When all views are known, it is settled what is made of them.
+        return Select.of(node, view)
+    return pushed(node, view)
+
+
+def pushed(node: Node, view: View) -> Node:
+    """The node of a view of another one, made of views of its operands."""
+    if view.is_whole:
+        return node
+    if view.size == 0:
+        return Leaf.of(
+            MemorySource(np.empty(view.shape, node.dtype), owned=True), View.whole(view.shape)
+        )
+    return remade(node, view, wishes, made_of)
+
+
+def wishes(node: Node, view: View) -> list[tuple[Node, View]]:
+    """Which views of its operands a view of a node is made of; none where it is taken later."""
+    if view.is_whole or _is_of_few_sums(node, view):
+        return []
+    match node:
+        case Map():
+            return [(o, _broadcast(o, node, view)) for o in node.operands]
+        case Reduce():
+            return [(node.operands[0], _unreduced(node, view))]
+        case Scan() if _begins_alike(node, view):
+            return [(node.operands[0], view)]
+        case Contract():
+            return [(o, v) for o, v in zip(node.operands, _factors(node, view)[0], strict=True)]
+        case Join():
+            return _joined(node, view)
+        case Take():
+            return [(node.operands[0], _taken(node, view)[0])]
+        case Reshape():
+            return [(node.operands[0], node.narrowed(composed(node.view, view))[0])]
+    return []
+
+
+def _is_of_few_sums(node: Node, view: View) -> bool:
+    """Whether it has all elements of long sums: pushed, it would be other sums, of a new pass."""
+    return (
+        isinstance(node, Reduce | Contract)
+        and view.size == node.size
+        and _FEW * node.size <= max(operand.size for operand in node.operands)
+    )
+
+
+def made_of(node: Node, view: View, operands: Sequence[Node]) -> Node:
+    """A view of a node, made of those views of its operands."""
+    if view.is_whole:
+        return node
+    if _is_of_few_sums(node, view):
+        return viewed_later(node, view)
+    match node:
+        case Leaf():
+            return leaf_of(node.source, composed(node.view, view))
+        case Map():
+            # One operand may be an argument twice.
+            given = iter(operands)
+            arguments: list[Any] = [
+                next(given) if isinstance(a, Node) else a for a in node.arguments
+            ]
+            return Map.of(node.function, arguments, node.dtype, view.shape)
+        case Reduce():
+            kept = len(view.axes)
+            axes = range(kept, kept + len(node.axes))
+            return Reduce.of(node.reduction, operands[0], axes, node.output)
+        case Scan() if _begins_alike(node, view):
+            return Scan.of(node.ufunc, operands[0], view.axes.index(node.axis), node.dtype)
+        case Contract():
+            _, labels, result = _factors(node, view)
+            return Contract.of(operands[0], operands[1], labels, result)
+        case Join():
+            return _rejoined(node, view, operands)
+        case Take():
+            _, indices, axis = _taken(node, view)
+            return operands[0] if indices is None else Take.of(operands[0], indices, axis)
+        case Reshape():
+            _, folds, rest = node.narrowed(composed(node.view, view))
+            return refolded(operands[0], folds, rest)
+        case Select():
+            return viewed_later(node.operands[0], composed(node.view, view))
+    return viewed_later(node, view)
+
+
+def viewed_later(node: Node, view: View) -> Node:
+    """A view of what has to be computed, or is stored, first."""
+    return node if view.is_whole else Select.of(node, view)
+
+
+def refolded(operand: Node, folds: Sequence[Fold], view: View) -> Node:
+    """A view of an operand that has been folded."""
+    if all(fold.is_trivial for fold in folds):
+        return pushed(operand, view)
+    if view.is_dense:
+        return Reshape.of(operand, folds, view)
+    return viewed_later(Reshape.of(operand, folds, View.whole(view.source_shape)), view)
+
+
+def leaf_of(source: Any, view: View) -> Node:
+    """The node of a view of a source. What is stored is not read backwards, but turned later."""
+    from outcrop.arrays.stored import StoreSource
+
+    if view.size == 0:
+        # There are no tiles to take part in steps.
+        return Leaf.of(
+            MemorySource(np.empty(view.shape, source.dtype), owned=True), View.whole(view.shape)
+        )
+    spans = [s for s in view.selectors if isinstance(s, Span)]
+    if not isinstance(source, StoreSource) or all(s.step > 0 for s in spans):
+        return Leaf.of(source, view)
+    forward = tuple(
+        Span(s.low, -s.step, s.length) if isinstance(s, Span) and s.step < 0 else s
+        for s in view.selectors
+    )
+    straight = Leaf.of(source, View(view.source_shape, forward, view.axes))
+    key = tuple(
+        slice(None, None, -1 if view.span(axis).step < 0 else 1) for axis in range(len(view.axes))
+    )
+    return Select.of(straight, View.whole(straight.shape).index(key))
+
+
+def _broadcast(operand: Node, node: Node, view: View) -> View:
+    """The view of an operand that broadcasts to a node, for a view of the node."""
+    missing = node.ndim - operand.ndim
+    selectors: list[int | Span] = []
+    for axis, n in enumerate(operand.shape):
+        chosen = view.selectors[axis + missing]
+        if n == 1 and node.shape[axis + missing] != 1:
+            chosen = Span(0, 1, 1) if isinstance(chosen, Span) else 0
+        selectors.append(chosen)
+    axes = tuple(
+        NewAxis() if isinstance(axis, NewAxis) or axis < missing else axis - missing
+        for axis in view.axes
+    )
+    return View(operand.shape, tuple(selectors), axes)
+
+
+def _unreduced(node: Reduce, view: View) -> View:
+    """The view of what is reduced, with the axes that it is reduced over at the end."""
+    (operand,) = node.operands
+    kept = [axis for axis in range(operand.ndim) if axis not in node.axes]
+    selectors: list[int | Span] = [Span(0, 1, n) for n in operand.shape]
+    for axis, chosen in zip(kept, view.selectors, strict=True):
+        selectors[axis] = chosen
+    axes = tuple(axis if isinstance(axis, NewAxis) else kept[axis] for axis in view.axes)
+    return View(operand.shape, tuple(selectors), (*axes, *node.axes))
+
+
+def _begins_alike(node: Scan, view: View) -> bool:
+    """Whether a view takes the first elements along the axis of an accumulation, or all."""
+    chosen = view.selectors[node.axis]
+    return isinstance(chosen, Span) and (chosen.start, chosen.step) == (0, 1)
+
+
+def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], str]:
+    """The views of the factors, and their labels and the result's, for a view of a product."""
+    chosen = dict(zip(node.result, view.selectors, strict=True))
+    unused = (chr(c) for c in range(ord("a"), 0x10000) if chr(c) not in "".join(node.labels))
+    result, new = [], []
+    for axis in view.axes:
+        label = next(unused) if isinstance(axis, NewAxis) else node.result[axis]
+        result.append(label)
+        if isinstance(axis, NewAxis):
+            new.append((label, axis))
+    views, labels = [], []
+    for i, (operand, own) in enumerate(zip(node.operands, node.labels, strict=True)):
+        selectors = tuple(
+            chosen.get(label, Span(0, 1, n)) for label, n in zip(own, operand.shape, strict=True)
+        )
+        axes: list[int | NewAxis] = []
+        kept = ""
+        for axis, (label, s) in enumerate(zip(own, selectors, strict=True)):
+            if isinstance(s, Span):
+                axes.append(axis)
+                kept += label
+        if i == 0:
+            # Axes of length 1 are the first factor's.
+            for label, made in new:
+                axes.append(made)
+                kept += label
+        views.append(View(operand.shape, selectors, tuple(axes)))
+        labels.append(kept)
+    return views, (labels[0], labels[1]), "".join(result)
+
+
+def _joined(node: Join, view: View) -> list[tuple[Node, View]]:
+    """The views of those operands that a view of a join has anything of, in their order in it."""
+    axis, first = node.axis, 0
+    chosen = view.selectors[axis]
+    wishes: list[tuple[Node, View]] = []
+    for operand in node.operands:
+        end = first + operand.shape[axis]
+        own: int | Span | None = None
+        if isinstance(chosen, Span):
+            low, high = chosen.within(first, end)
+            if low < high:
+                part = chosen.part(low, high - low)
+                own = Span(part.start - first, part.step, part.length)
+        elif first <= chosen < end:
+            own = chosen - first
+        if own is not None:
+            selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
+            wishes.append((operand, View(operand.shape, selectors, view.axes)))
+        first = end
+    backwards = isinstance(chosen, Span) and chosen.step < 0
+    return wishes[::-1] if backwards else wishes
+
+
+def _rejoined(node: Join, view: View, operands: Sequence[Node]) -> Node:
+    if len(operands) == 1:
+        return operands[0]
+    return Join.of(operands, view.axes.index(node.axis))
+
+
+def _taken(node: Take, view: View) -> tuple[View, Indices | None, int]:
+    """The view of the operand, the indices, if they are left, and the axis, for a view."""
+    (operand,), axis = node.operands, node.axis
+    chosen = view.selectors[axis]
+    if isinstance(chosen, Span):
+        own: int | Span = Span(0, 1, operand.shape[axis])
+        indices, place = node.indices.part(chosen), view.axes.index(axis)
+    else:
+        own = int(node.indices.between(chosen, chosen + 1)[0])
+        indices, place = None, 0
+    selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
+    return View(operand.shape, selectors, view.axes), indices, place

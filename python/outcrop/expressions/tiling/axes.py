@@ -1,0 +1,189 @@
+"""Which axes of which nodes run together, and into which extents they are cut."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from outcrop.arrays.views import NewAxis, Span, View
+from outcrop.expressions.graph.gathers import Join, Mosaic, Select, Take
+from outcrop.expressions.graph.merge_runs import Collect
+from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
+
+__all__ = ["Axes", "Tiling"]
+
+
+class Axes:
+    """The axes of nodes, joined to *lines*: axes that are cut alike, and run together.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Operands come before what is made of them.
+
+    Notes
+    -----
+    Two axes of one node are never one line: where an expression would have it so (a product of a
+    matrix with itself), the operand's axis stays a line of its own.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._parent: list[int] = []
+        self._owners: list[set[int]] = []
+        self._first: dict[int, int] = {}
+        self.nodes = nodes
+        self.extents: list[int] = []
+        for node in nodes:
+            self._first[id(node)] = len(self._parent)
+            for n in node.shape:
+                self._parent.append(len(self._parent))
+                self._owners.append({id(node)})
+                self.extents.append(n)
+        for node in nodes:
+            self._join(node)
+        self._lines = {
+            id(node): tuple(map(self._find, range(first, first + node.ndim)))
+            for node, first in zip(nodes, self._first.values(), strict=True)
+        }
+
+    def of(self, node: Node) -> tuple[int, ...]:
+        """The line of each axis of a node."""
+        return self._lines[id(node)]
+
+    def mixed(self, node: Node, tiling: "Tiling") -> list[int]:
+        """The operands of a node, by number, that would have to be cut in another way for it."""
+        found: list[int] = []
+        if not tiling.cuts:
+            return found
+        for i, (operand, pairs) in enumerate(_aligned(node)):
+            own, others = self.of(operand), self.of(node)
+            lines = [
+                (own[a], others[b] if isinstance(b, int) else self.of(b[0])[b[1]]) for a, b in pairs
+            ]
+            if any(x != y and (x in tiling.cuts or y in tiling.cuts) for x, y in lines):
+                found.append(i)
+        return found
+
+    def _find(self, axis: int) -> int:
+        parent = self._parent
+        while parent[axis] != axis:
+            parent[axis] = parent[parent[axis]]
+            axis = parent[axis]
+        return axis
+
+    def _unite(self, node: Node, axis: int, other: Node, other_axis: int) -> None:
+        a = self._find(self._first[id(node)] + axis)
+        b = self._find(self._first[id(other)] + other_axis)
+        if a == b or self.extents[a] != self.extents[b]:
+            return
+        if len(self._owners[a]) < len(self._owners[b]):
+            a, b = b, a
+        if not self._owners[a].isdisjoint(self._owners[b]):
+            return
+        self._owners[a] |= self._owners[b]
+        self._owners[b] = set()
+        self._parent[b] = a
+
+    def _join(self, node: Node) -> None:
+        for operand, pairs in _aligned(node):
+            for axis, other in pairs:
+                if isinstance(other, int):
+                    self._unite(operand, axis, node, other)
+                else:
+                    self._unite(operand, axis, *other)
+
+
+def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[Node, int]]]]]":
+    """Which axes of operands run together with a node's own, or with those of other operands."""
+    match node:
+        case Map():
+            for operand in node.operands:
+                missing = node.ndim - operand.ndim
+                yield (
+                    operand,
+                    [
+                        (axis, axis + missing)
+                        for axis, n in enumerate(operand.shape)
+                        if n == node.shape[axis + missing]
+                    ],
+                )
+        case Reduce():
+            rest = [a for a in range(node.operands[0].ndim) if a not in node.axes]
+            yield node.operands[0], [(source, axis) for axis, source in enumerate(rest)]
+        case Contract():
+            one = node.labels[0]
+            for i, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
+                pairs: list[tuple[int, int | tuple[Node, int]]] = []
+                for axis, label in enumerate(labels):
+                    if label in node.result:
+                        pairs.append((axis, node.result.index(label)))
+                    elif i == 1 and label in one:
+                        pairs.append((axis, (node.operands[0], one.index(label))))
+                yield operand, pairs
+        case Scan():
+            yield node.operands[0], [(axis, axis) for axis in range(node.ndim)]
+        case Moved() | Refolded():
+            return
+        case Select():
+            yield node.operands[0], _whole(node.view)
+        case Mosaic():
+            for operand, view in zip(node.operands, node.views, strict=True):
+                yield operand, _whole(view)
+        case Reshape():
+            yield node.operands[0], list(node.unchanged())
+        case Points():
+            yield node.operands[0], [(a, i) for i, a in enumerate(node.rest, 1)]
+        case Join() | Take() | Collect():
+            for operand in node.operands:
+                yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
+
+
+def _whole(view: View) -> list[tuple[int, int | tuple[Node, int]]]:
+    """Axes of what is viewed that are axes of the view, whole."""
+    return [
+        (source, axis)
+        for axis, source in enumerate(view.axes)
+        if not isinstance(source, NewAxis)
+        and view.span(axis) == Span(0, 1, view.source_shape[source])
+    ]
+
+
+@dataclass
+class Tiling:
+    """Into which extents lines are cut; those that are not named are whole."""
+
+    axes: Axes
+    cuts: dict[int, int] = field(default_factory=dict)
+
+    def extent(self, line: int) -> int:
+        """Of a tile along a line."""
+        return self.cuts.get(line, max(self.axes.extents[line], 1))
+
+    def count(self, line: int) -> int:
+        """Of tiles along a line."""
+        return max(-(-self.axes.extents[line] // self.extent(line)), 1)
+
+    def range(self, line: int, i: int) -> tuple[int, int]:
+        """The first index of a tile along a line, and the one after its last."""
+        extent = self.extent(line)
+        return i * extent, min((i + 1) * extent, self.axes.extents[line])
+
+    def tile(self, node: Node) -> tuple[int, ...]:
+        """The shape of a node's tiles."""
+        # As `extent`, without a call for each: this is asked of every node many times.
+        cuts, extents = self.cuts, self.axes.extents
+        return tuple([cuts.get(line) or max(extents[line], 1) for line in self.axes.of(node)])
+
+    def tile_bytes(self, node: Node) -> int:
+        """Bytes of a node's tile."""
+        return math.prod(self.tile(node)) * node.dtype.itemsize
+
+    def cut_axes(self, node: Node) -> list[int]:
+        """The axes of a node whose lines are cut."""
+        return [axis for axis, line in enumerate(self.axes.of(node)) if line in self.cuts]
+
+    def cut_lines(self, lines: Iterable[int]) -> frozenset[int]:
+        """Those of the lines that are cut."""
+        return frozenset(line for line in lines if line in self.cuts)

@@ -1,0 +1,267 @@
+"""Which nodes are computed together, and when.
+
+The nodes that run over the same cut lines are a *group*, and are computed together, cell by cell,
+by one step each: so one pass over an array serves all of its consumers, and what is between is
+never written. A node that sums over a cut line is there only when the pass is over; what is made of
+it belongs to a later *stage*.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from outcrop.arrays.stored import StoreSource
+from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.tiling.axes import Tiling
+from outcrop.expressions.tiling.disk_order import slowness
+
+__all__ = ["Group", "Grouping"]
+
+_CHEAP = 12
+"""Operations on an element that are rather done again than their results kept for a later pass."""
+
+
+@dataclass
+class Group:
+    """What is computed together.
+
+    Attributes
+    ----------
+    stage : int
+        Groups of earlier stages are computed before.
+    lines : tuple of int
+        The cut lines that it runs over.
+    roots : list of Node
+        What it leaves in tiles.
+    inputs : list of Node
+        What it reads from tiles.
+    computed : list of Node
+        What it computes, operands first.
+    """
+
+    stage: int
+    lines: tuple[int, ...]
+    roots: list[Node] = field(default_factory=list)
+    inputs: list[Node] = field(default_factory=list)
+    computed: list[Node] = field(default_factory=list)
+
+
+class Grouping:
+    """The groups of an expression.
+
+    Parameters
+    ----------
+    wanted : iterable of Node
+        What is stored.
+    tiling : Tiling
+        How lines are cut.
+    nodes : sequence of Node
+        All that there is, operands first.
+
+    Attributes
+    ----------
+    groups : list of Group
+        In the order in which they are computed.
+    """
+
+    def __init__(self, wanted: Iterable[Node], tiling: Tiling, nodes: Sequence[Node]) -> None:
+        self.tiling, self.nodes = tiling, nodes
+        self._outputs = {id(node) for node in wanted}
+        self._consumers: dict[int, list[Node]] = {}
+        for node in nodes:
+            for operand in node.operands:
+                self._consumers.setdefault(id(operand), []).append(node)
+        self._lines = {id(node): self._iteration(node) for node in nodes}
+        self._sums = {id(node): self._summed(node) for node in nodes}
+        self._kept: set[int] = set()
+        for node in nodes:
+            if self._has_to_be_kept(node):
+                self._kept.add(id(node))
+        self._stage = self._stages()
+        self.groups = self._grouped()
+
+    def is_output(self, node: Node) -> bool:
+        """Whether it is stored."""
+        return id(node) in self._outputs
+
+    def is_kept(self, node: Node) -> bool:
+        """Whether it is computed to tiles."""
+        return id(node) in self._kept
+
+    def is_idle(self, node: Node) -> bool:
+        """Whether nobody needs it."""
+        return not self.is_output(node) and not self._consumers.get(id(node))
+
+    def sums(self, node: Node) -> tuple[int, ...]:
+        """The cut lines that a node sums over."""
+        return self._sums[id(node)]
+
+    def _summed(self, node: Node) -> tuple[int, ...]:
+        lines = self._lines[id(node)]
+        if not lines:
+            return ()
+        own = self.tiling.axes.of(node)
+        return tuple(line for line in lines if line not in own)
+
+    def apart(self, group: Group) -> list[Group]:
+        """A group as several, each of which computes one of its results."""
+        families: dict[int, Group] = {}
+        for root in group.roots:
+            # The numbers that make up one result are computed together.
+            first = root.family()[0] if isinstance(root, Reduce) else root
+            families.setdefault(id(first), Group(group.stage, group.lines)).roots.append(root)
+        for one in families.values():
+            self._close(one)
+        return list(families.values())
+
+    def tiles(self) -> int:
+        """How many tiles there are of all that is stored or kept."""
+        count = self.tiling.count
+        return sum(
+            math.prod(count(line) for line in (*self.tiling.axes.of(node), *self.sums(node)))
+            for node in self.nodes
+            if self.is_kept(node)
+            or (isinstance(node, Leaf) and isinstance(node.source, StoreSource))
+        )
+
+    def order(self, group: Group, *, turned: bool = False) -> tuple[int, ...]:
+        """The lines of a group, the slowest first; the fastest first where `turned`."""
+        axes = self.tiling.axes
+        first: dict[int, tuple[int, int]] = {}
+        for node in sorted(group.inputs + group.computed, key=lambda n: -n.nbytes):
+            lines = list(enumerate(axes.of(node)))
+            if isinstance(node, Moved) and node.cuts.target is not None:
+                # Tile by tile of the operand, which has several of these in it.
+                (operand,) = node.operands
+                lines.sort(key=lambda item: slowness(operand, item[0]))
+            for axis, line in lines:
+                first.setdefault(line, (len(first), axis))
+        scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
+        # The line of a running sum comes last, so that each sum needs what one cell leaves it.
+        slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
+        return tuple(sorted(slowest, key=scanned.__contains__))
+
+    def _iteration(self, node: Node) -> tuple[int, ...]:
+        """The cut lines over which a node runs, its own before those that it sums over."""
+        if not self.tiling.cuts:
+            return ()
+        axes = self.tiling.axes
+        lines = list(axes.of(node))
+        if not isinstance(node, Gather):
+            for operand in node.operands:
+                lines += axes.of(operand)
+        return tuple(sorted(self.tiling.cut_lines(lines)))
+
+    def _from_tiles(self, operand: Node, node: Node) -> bool:
+        """Whether a node takes an operand from its tiles, and not within the step."""
+        return (
+            isinstance(node, Gather)
+            or self._lines[id(operand)] != self._lines[id(node)]
+            or bool(self.sums(operand))
+        )
+
+    def _has_to_be_kept(self, node: Node) -> bool:
+        if isinstance(node, Leaf) or node.size == 0:
+            return False
+        consumers = self._consumers.get(id(node), [])
+        return (
+            self.is_output(node)
+            or bool(self.sums(node))
+            or any(self._from_tiles(node, consumer) for consumer in consumers)
+            or (len(consumers) > 1 and not self._is_cheap(node))
+        )
+
+    def _is_cheap(self, node: Node) -> bool:
+        """Whether it is rather computed again than kept."""
+        count, bytes_read = 0, 0
+        stack, seen = [node], set()
+        while stack:
+            at = stack.pop()
+            if id(at) in seen:
+                continue
+            seen.add(id(at))
+            if isinstance(at, Leaf) or self.is_kept(at):
+                in_memory = isinstance(at, Leaf) and not isinstance(at.source, StoreSource)
+                bytes_read += 0 if in_memory else at.nbytes
+                continue
+            if not isinstance(at, Map) or at.function.retains:
+                return False
+            count += 1
+            if count > _CHEAP:
+                return False
+            stack += at.operands
+        return bytes_read <= 2 * node.nbytes
+
+    def _stages(self) -> dict[int, int]:
+        earliest: dict[int, int] = {}
+        for node in self.nodes:
+            stage = 0
+            for operand in node.operands:
+                if not isinstance(operand, Leaf):
+                    later = self._from_tiles(operand, node)
+                    stage = max(stage, earliest[id(operand)] + later)
+            earliest[id(node)] = stage
+        # What is kept waits for who needs it first, unless it ends a pass.
+        need: dict[int, int] = {}
+        found: dict[int, int] = {}
+        for node in reversed(self.nodes):
+            wanted = need.get(id(node))
+            stage = earliest[id(node)]
+            if self.is_kept(node):
+                if wanted is not None and not self.sums(node):
+                    stage = max(stage, wanted)
+                wanted = stage
+            found[id(node)] = stage
+            if wanted is None:
+                wanted = stage
+            for operand in node.operands:
+                before = wanted - self._from_tiles(operand, node)
+                known = need.get(id(operand))
+                need[id(operand)] = before if known is None else min(known, before)
+        return found
+
+    def _grouped(self) -> list[Group]:
+        groups: dict[tuple[int, tuple[int, ...]], Group] = {}
+        for node in self.nodes:
+            if self.is_kept(node):
+                key = (self._stage[id(node)], self._lines[id(node)])
+                groups.setdefault(key, Group(*key)).roots.append(node)
+        for group in groups.values():
+            self._close(group)
+        return [groups[key] for key in sorted(groups)]
+
+    def _close(self, group: Group) -> None:
+        """Find what a group computes and what it reads."""
+        state: dict[int, bool] = {}
+        roots = {id(root) for root in group.roots}
+        for root in group.roots:
+            stack: list[tuple[Node, int]] = [(root, 0)]
+            while stack:
+                node, i = stack.pop()
+                if i == 0:
+                    if id(node) in state:
+                        continue
+                    state[id(node)] = True
+                    if not self._is_computed_in(node, roots):
+                        group.inputs.append(node)
+                        continue
+                operands = () if isinstance(node, Gather) else node.operands
+                if i < len(operands):
+                    stack.append((node, i + 1))
+                    if id(operands[i]) not in state:
+                        stack.append((operands[i], 0))
+                elif isinstance(node, Reduce):
+                    # The numbers that make up one result are computed together.
+                    for sibling in node.family():
+                        if sibling is node or id(sibling) not in state:
+                            state[id(sibling)] = True
+                            group.computed.append(sibling)
+                else:
+                    group.computed.append(node)
+
+    def _is_computed_in(self, node: Node, roots: set[int]) -> bool:
+        if isinstance(node, Leaf):
+            return not isinstance(node.source, StoreSource)
+        return not self.is_kept(node) or id(node) in roots

@@ -1,0 +1,237 @@
+"""Into which tiles the arrays of an expression are cut."""
+
+import math
+from collections.abc import Sequence
+
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis, View
+from outcrop.expressions.graph.gathers import Mosaic, Select
+from outcrop.expressions.graph.merge_runs import Collect
+from outcrop.expressions.graph.nodes import Contract, Leaf, Node, Scan
+from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.tiling.axes import Axes, Tiling
+from outcrop.expressions.tiling.disk_order import slowness, whole
+
+__all__ = ["cut", "sizes"]
+
+_SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
+"""Bytes of tiles that are tried, at most."""
+
+_WIDE = 24
+"""What part of the budget a tile may have that is not cut further, as that would cost passes."""
+
+_BLOCK = 4096
+"""Bytes of a block of the disk."""
+
+_RUN = 16 << 10
+"""Bytes in one piece of a file from which it is read at much of its speed."""
+
+
+def sizes(budget: int) -> list[tuple[int, int]]:
+    """Bytes of tiles to try, of plain and of wide ones: the first with which it can be done.
+
+    Where the right size does not do, smaller ones come before larger ones, of which there are fewer
+    to keep account of. Neither threads nor the speed of the disk decide: tiles are seen in the last
+    bits of sums.
+    """
+    plain = [n for n in _SIZES if n * 12 <= budget] or [_SIZES[-1]]
+    larger = [n for n in reversed(_SIZES) if n > plain[0]]
+    return [(plain[0], max(budget // _WIDE, plain[0])), *((n, n) for n in plain + larger)]
+
+
+def cut(
+    nodes: Sequence[Node],
+    wanted: Sequence[tuple[Node, tuple[int, ...] | None]],
+    nbytes: int,
+    wide: int,
+    short: Sequence[tuple[Node, int, int]] = (),
+) -> Tiling:
+    """Cut what is too large for a tile.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        All that there is, operands first.
+    wanted : sequence of tuple
+        What is stored, with the shape of its tiles where that is given.
+    nbytes : int
+        Of a tile, at most.
+    wide : int
+        Of a tile that would have to be cut along a second line, at most, and of a product that is
+        smaller than its factors. Where rows are whole, sums along them and of them are made in one
+        pass; where a product is whole, its factors are read once.
+    short : sequence of tuple, optional
+        Nodes, an axis of each, and how many indices their tiles have along it, at most.
+    """
+    axes = Axes(nodes)
+    tiling = Tiling(axes)
+    cuts = tiling.cuts
+
+    def shorten(line: int, extent: int) -> None:
+        if extent < tiling.extent(line):
+            cuts[line] = max(extent, 1)
+
+    # Tiles that there are, and those of results, which are stored whole.
+    natural: dict[int, int] = {}
+    fixed: set[int] = set()
+    for node, tile in wanted:
+        if tile is not None:
+            for line, extent in zip(axes.of(node), tile, strict=True):
+                natural.setdefault(line, extent)
+                fixed.add(line)
+    stored = [
+        n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource) and n.size
+    ]
+    for leaf in sorted(stored, key=lambda n: -n.nbytes):
+        if leaf.source.layout != "tiled" or leaf.nbytes <= nbytes:
+            continue
+        for axis, line in enumerate(axes.of(leaf)):
+            source = leaf.view.axes[axis]
+            if not isinstance(source, NewAxis):
+                natural.setdefault(
+                    line, max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
+                )
+    # What is gathered from tiles takes elements of few of them where it is cut as they are.
+    for node in nodes:
+        if not isinstance(node, Select) or not isinstance(node.operands[0], Leaf):
+            continue
+        for axis, line in enumerate(axes.of(node)):
+            operand, source = node.operands[0], node.view.axes[axis]
+            if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
+                own = whole(operand, source) // abs(node.view.span(axis).step)
+                natural.setdefault(line, max(own, 1))
+    # Rows of a file that are whole blocks of the disk together.
+    blocks: dict[int, int] = {}
+    for leaf in sorted(stored, key=lambda n: -n.nbytes):
+        if leaf.source.layout == "row-major" and leaf.ndim and leaf.view.is_box:
+            row = leaf.nbytes // leaf.shape[0]
+            blocks.setdefault(axes.of(leaf)[0], _BLOCK // math.gcd(row, _BLOCK))
+    products = [
+        set(axes.of(node))
+        for node in nodes
+        if isinstance(node, Contract) and node.nbytes < max(o.nbytes for o in node.operands)
+    ]
+    there = {id(node) for node in nodes}
+    for node, axis, extent in short:
+        if id(node) in there:
+            shorten(axes.of(node)[axis], extent)
+    # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
+    sorting: dict[int, int] = {}
+    for moving in (n for n in nodes if isinstance(n, Collect | Moved)):
+        for node, tile in moving.tiles():
+            for own, extent in zip(axes.of(node), tile, strict=True):
+                unit = natural[own] if own in fixed else 1
+                shorten(own, max(extent // unit * unit, unit))
+                sorting[own] = max(sorting.get(own, 0), moving.limit)
+    for node in sorted(nodes, key=lambda n: -n.nbytes):
+        lines = axes.of(node)
+        most = max([nbytes, *(sorting[own] for own in lines if own in sorting)])
+        while tiling.tile_bytes(node) > most:
+            chosen = _which(node, lines, tiling, natural, fixed)
+            if chosen is None:
+                break
+            line = chosen
+            is_second = line not in cuts and any(other in cuts for other in lines)
+            is_product = any(product.issuperset(lines) for product in products)
+            if (is_second or is_product) and tiling.tile_bytes(node) <= wide:
+                break
+            excess = tiling.tile_bytes(node) / most
+            extent = max(int(tiling.extent(line) / excess), 1)
+            given = natural.get(line)
+            if given is not None and extent >= given:
+                extent = extent // given * given
+            elif given is not None and tiling.extent(line) > given:
+                # A tile is read whole, however little of it is of use: other lines first.
+                extent = given
+            together = blocks.get(line, 1)
+            if given is None and extent >= together:
+                extent = extent // together * together
+            shorten(line, extent)
+    _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
+    tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
+    return tiling
+
+
+def _square(
+    tiling: Tiling, nodes: Sequence[Node], flat: Sequence[Leaf], fixed: set[int], nbytes: int
+) -> None:
+    """Cut files that run across each other, as in ``A + A.T``, along both lines alike.
+
+    Where tiles are the rows of one file, they are columns of the other, and each block of that is
+    read for every few of its elements.
+    """
+    axes, cuts = tiling.axes, tiling.cuts
+    fastest = {
+        id(leaf): axes.of(leaf)[max(range(leaf.ndim), key=lambda axis: slowness(leaf, axis))]
+        for leaf in flat
+        if leaf.ndim > 1
+    }
+    for leaf in flat:
+        line = fastest.get(id(leaf))
+        if line not in cuts or line in fixed:
+            continue
+        if tiling.extent(line) * leaf.dtype.itemsize >= _RUN:
+            continue
+        across = [fastest[id(o)] for o in flat if id(o) in fastest and line in axes.of(o)]
+        other = next((own for own in across if own != line and own not in fixed), None)
+        if other is None:
+            continue
+        concerned = [n for n in nodes if {line, other} <= set(axes.of(n))]
+        side = math.isqrt(nbytes // max(n.dtype.itemsize for n in concerned))
+        before = dict(cuts)
+        for own in (line, other):
+            cuts[own] = min(side, axes.extents[own])
+        for node in concerned:
+            for own in axes.of(node):
+                excess = -(-tiling.tile_bytes(node) // nbytes)
+                if excess > 1 and own not in (line, other) and own not in fixed:
+                    cuts[own] = max(tiling.extent(own) // excess, 1)
+        # What has one of the lines alone may be too large for it.
+        if any(tiling.tile_bytes(n) > nbytes for n in nodes if {line, other} & set(axes.of(n))):
+            cuts.clear()
+            cuts.update(before)
+
+
+def _which(
+    node: Node,
+    lines: Sequence[int],
+    tiling: Tiling,
+    natural: dict[int, int],
+    fixed: set[int],
+) -> int | None:
+    """The line to be cut (further), None where there is none."""
+    scan = node.axis if isinstance(node, Scan) else None
+    open_lines = [
+        (axis, line)
+        for axis, line in enumerate(lines)
+        if tiling.extent(line) > (natural[line] if line in fixed else 1)
+    ]
+    if not open_lines:
+        return None
+
+    def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, bool, int]:
+        axis, line = item
+        below = tiling.extent(line) <= natural.get(line, 0)
+        across = not _follows(node, axis, tiling)
+        return (below, axis == scan, line not in tiling.cuts, across, slowness(node, axis))
+
+    return min(open_lines, key=rank)[1]
+
+
+def _follows(node: Node, axis: int, tiling: Tiling) -> bool:
+    """Whether what a node is gathered from is cut along an axis of its own.
+
+    A tile that lies across takes elements from all of those tiles.
+    """
+    match node:
+        case Select():
+            views: Sequence[View] = (node.view,)
+        case Mosaic():
+            views = node.views
+        case _:
+            return False
+    for operand, view in zip(node.operands, views, strict=True):
+        source = view.axes[axis]
+        if not isinstance(source, NewAxis) and tiling.axes.of(operand)[source] in tiling.cuts:
+            return True
+    return False

@@ -1,0 +1,202 @@
+"""Formats of other programs: known by their suffixes and first bytes, and neither read nor written.
+
+Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
+one wants to know how to get at what is in it.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from outcrop.process.files import open_file
+
+__all__ = ["other_format", "other_suffix"]
+
+_START = 512
+"""Bytes of a file that are looked at."""
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_MOST_USER_BLOCK = 1 << 20
+"""How far into a file HDF5 is looked for; before it there may be anything."""
+
+
+@dataclass(frozen=True)
+class _Other:
+    """A format, and what to do about it.
+
+    Attributes
+    ----------
+    name : str
+        What people call it.
+    suffixes : tuple of str
+        Which file names stand for it.
+    begins : tuple of bytes
+        What its files begin with; there may be nothing that only they begin with.
+    reading : str
+        How to get at what is in a file; ``{path}`` is its name.
+    writing : str
+        How a result comes to such a file, where that is simple.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    begins: tuple[bytes, ...]
+    reading: str
+    writing: str = ""
+
+
+_DATASET = "oc.asarray(h5py.File({path!r})['NAME'])"
+_IMAGE = "oc.asarray(PIL.Image.open({path!r})), or a conversion to TIFF without compression"
+_TABLE = "pandas reads it, and oc.asarray takes the columns that fit in memory"
+_PACKED = "unpack it first"
+_COMPRESSED = "leave the suffix out: codecs= compresses"
+
+_OTHERS = (
+    _Other(
+        "NetCDF",
+        (".nc", ".nc3", ".nc4", ".cdf", ".netcdf"),
+        (b"CDF\x01", b"CDF\x02", b"CDF\x05"),
+        "xarray.open_dataset({path!r}, chunks={{}}).to_zarr('NAME.zarr') makes a Zarr group of "
+        "it, whose arrays are opened here; oc.asarray(xarray.open_dataset({path!r})['NAME']) "
+        "takes one array",
+        "save it into a Zarr group, and xarray.open_zarr(group).to_netcdf(path) writes it",
+    ),
+    _Other(
+        "HDF5",
+        (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
+        (_HDF5,),
+        f"{_DATASET} takes one array of it (h5py.File({{path!r}}).visit(print) names them)",
+        "h5py's create_dataset takes the blocks of A.tiles()",
+    ),
+    _Other(
+        "NumPy's archive of several arrays (npz)",
+        (".npz",),
+        (),
+        "oc.asarray(numpy.load({path!r})['NAME']) takes one of them into memory; unpacked, each "
+        "is a .npy file that is opened here",
+        "save each array to a .npy file, or use numpy.savez for what fits in memory",
+    ),
+    _Other("MATLAB", (".mat",), (b"MATLAB ",), "scipy.io.loadmat({path!r}) reads it"),
+    _Other("NIfTI", (".nii", ".nii.gz"), (), "nibabel.load({path!r}).dataobj reads it"),
+    _Other("PyTorch", (".pt", ".pth"), (), "torch.load reads it, if you trust it"),
+    _Other("safetensors", (".safetensors",), (), "safetensors.safe_open reads it"),
+    _Other("FITS", (".fits", ".fit", ".fts"), (b"SIMPLE  =",), "astropy.io.fits reads it"),
+    _Other("PNG", (".png",), (b"\x89PNG\r\n\x1a\n",), _IMAGE, "save it as .ppm, .pgm or .tif"),
+    _Other("JPEG", (".jpg", ".jpeg"), (b"\xff\xd8\xff",), _IMAGE, "save it as .ppm, .pgm or .tif"),
+    _Other("JPEG 2000", (".jp2",), (b"\0\0\0\x0cjP  ",), _IMAGE, "save it as .tif"),
+    _Other("GIF", (".gif",), (b"GIF87a", b"GIF89a"), _IMAGE, "save it as .ppm or .tif"),
+    _Other("BMP", (".bmp",), (), _IMAGE, "save it as .ppm or .tif"),
+    _Other("WebP", (".webp",), (), _IMAGE, "save it as .ppm or .tif"),
+    _Other("OpenEXR", (".exr",), (b"\x76\x2f\x31\x01",), "the package OpenEXR reads it"),
+    _Other("Parquet", (".parquet", ".pq"), (b"PAR1",), _TABLE),
+    _Other("Arrow", (".arrow", ".feather", ".ipc"), (b"ARROW1", b"FEA1"), _TABLE),
+    _Other("SQLite", (".sqlite", ".sqlite3", ".db"), (b"SQLite format 3\0",), _TABLE),
+    _Other("Excel", (".xls", ".xlsx"), (b"\xd0\xcf\x11\xe0",), _TABLE),
+    _Other("GRIB", (".grib", ".grb", ".grib2", ".grb2"), (b"GRIB",), "cfgrib reads it, by xarray"),
+    _Other("pickle", (".pkl", ".pickle"), (), "pickle.load reads it, if you trust it"),
+    _Other("gzip", (".gz", ".tgz"), (b"\x1f\x8b",), _PACKED, _COMPRESSED),
+    _Other("bzip2", (".bz2",), (b"BZh",), _PACKED, _COMPRESSED),
+    _Other("xz", (".xz",), (b"\xfd7zXZ\0",), _PACKED, _COMPRESSED),
+    _Other(
+        "zstd",
+        (".zst",),
+        (b"\x28\xb5\x2f\xfd",),
+        _PACKED,
+        _COMPRESSED,
+    ),
+    _Other("zip", (".zip",), (b"PK\x03\x04", b"PK\x05\x06"), _PACKED, "save it, and pack that"),
+    _Other("tar", (".tar",), (), _PACKED, "save it, and pack that"),
+    _Other("JSON", (".json",), (), "json.load reads it"),
+    _Other(
+        "text",
+        (".csv", ".tsv", ".txt"),
+        (),
+        "numpy.loadtxt or pandas.read_csv reads it, and oc.asarray takes the result",
+        "numpy.savetxt writes the blocks of A.tiles(), one after the other",
+    ),
+)
+
+_BY_SUFFIX = {suffix: other for other in _OTHERS for suffix in other.suffixes}
+_BY_NAME = {other.name: other for other in _OTHERS}
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a path, or the last two where those together stand for a format."""
+    two = "".join(PurePath(path).suffixes[-2:]).lower()
+    return two if two in _BY_SUFFIX else PurePath(path).suffix.lower()
+
+
+def other_suffix(path: str) -> str | None:
+    """What is wrong with a path as the name of a result, and what can be done.
+
+    None where the suffix is not that of a format that only others write.
+    """
+    suffix = _suffix(path)
+    other = _BY_SUFFIX.get(suffix)
+    if other is None:
+        return None
+    advice = f"; {other.writing}" if other.writing else ""
+    return f"the suffix {suffix} stands for {other.name}, which is not written{advice}"
+
+
+def other_format(path: str) -> str | None:
+    """What a file is, by its first bytes or else its suffix, and how to get at what is in it.
+
+    None where it is no format that only others read, as far as is known.
+    """
+    try:
+        with open_file(path) as file:
+            start = file.read(_START)
+            other, name = _recognised(start, lambda at: _at(file.fileno(), at), path)
+    except OSError:
+        # Opening it will say why.
+        return None
+    if other is None:
+        return None
+    return f"is {name}, which is not read here; {other.reading.format(path=path)}"
+
+
+def _at(descriptor: int, offset: int) -> bytes:
+    return os.pread(descriptor, len(_HDF5), offset)
+
+
+def _recognised(start: bytes, read: Callable[[int], bytes], path: str) -> tuple[_Other | None, str]:
+    """The format of a file, and what to call it."""
+    by_suffix = _BY_SUFFIX.get(PurePath(path).suffix.lower())
+    for other in _OTHERS:
+        if any(start.startswith(begin) for begin in other.begins):
+            if other.name == "HDF5":
+                return _hdf5(by_suffix)
+            if other.name == "zip" and (b".npy" in start[30:] or by_suffix is _BY_NAME[_NPZ]):
+                return _BY_NAME[_NPZ], _NPZ
+            if other.name == "MATLAB" and read(512) == _HDF5:
+                return _BY_NAME["HDF5"], "MATLAB 7.3, which is HDF5"
+            return other, other.name
+    offset = 512
+    while offset <= _MOST_USER_BLOCK:
+        if read(offset) == _HDF5:
+            return _hdf5(by_suffix)
+        offset *= 2
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return _BY_NAME["WebP"], "WebP"
+    if start[257:262] == b"ustar":
+        return _BY_NAME["tar"], "tar"
+    if by_suffix is not None and not by_suffix.begins and by_suffix.name != _NPZ:
+        return by_suffix, by_suffix.name
+    return (_BY_NAME["text"], "text") if _is_text(start) else (None, "")
+
+
+_NPZ = "NumPy's archive of several arrays (npz)"
+
+
+def _hdf5(by_suffix: _Other | None) -> tuple[_Other, str]:
+    if by_suffix is _BY_NAME["NetCDF"]:
+        return by_suffix, "NetCDF 4"
+    return _BY_NAME["HDF5"], "HDF5"
+
+
+def _is_text(start: bytes) -> bool:
+    """Whether it looks like numbers or words in lines."""
+    printable = all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in start)
+    return printable and b"\n" in start

@@ -1,0 +1,195 @@
+"""Arrays of other libraries, which are read a tile at a time: h5py, Zarr-Python, Dask, xarray.
+
+Nothing is asked of them but ``shape``, ``dtype`` and indexing with slices. What they read is
+counted as the bytes of the tiles that it is in, as they are in memory. Whether their elements
+change cannot be seen from here: nothing of them is kept from one computation to the next.
+"""
+
+import math
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcrop import _native
+from outcrop.arrays.checks import check_dtype, check_shape
+from outcrop.arrays.pieces import pieces
+from outcrop.arrays.source import Source, fitting_tile
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.errors import InvalidArgumentError, OutcropError, StorageError
+from outcrop.process.config import ensure_configured, piece_limit
+
+__all__ = ["ExternalSource", "is_external"]
+
+_SMALL = 1 << 20
+"""Bytes below which tiles are taken together: each is asked for in Python."""
+
+_LARGE = 64 << 20
+"""Bytes that are asked for at once, at most, where the budget is large."""
+
+_LEAST = 16 << 20
+"""Bytes that are asked for at once, at most, where the budget is small."""
+
+_DOZENS = 48
+"""Tiles that the budget holds, where it can be chosen how large they are."""
+
+_known: "weakref.WeakValueDictionary[int, ExternalSource]" = weakref.WeakValueDictionary()
+"""By the identity of what is read: it lives as long as its source."""
+
+
+def is_external(x: Any) -> bool:
+    """Whether something is an array of another library, which need not be in memory.
+
+    What lies in memory says so by ``__array_interface__``, tables by ``iloc``, and sparse matrices
+    by ``toarray``; NumPy knows what to do with those.
+    """
+    if isinstance(x, np.ndarray | np.generic | list | tuple | str | bytes):
+        return False
+    kind = type(x)
+    if not hasattr(kind, "__getitem__") or hasattr(kind, "iloc") or hasattr(kind, "toarray"):
+        return False
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    described = isinstance(shape, tuple) and isinstance(dtype, np.dtype)
+    return described and hasattr(x, "ndim") and not hasattr(x, "__array_interface__")
+
+
+class _Reader:
+    """What reads boxes of another library's array. It does not know its source, which holds it."""
+
+    def __init__(self, given: Any, dtype: np.dtype[Any]) -> None:
+        self.given, self.dtype = given, dtype
+
+    @property
+    def name(self) -> str:
+        """For people, such as ``h5py.Dataset '/x'``."""
+        kind = type(self.given)
+        own = getattr(self.given, "name", None)
+        library = kind.__module__.partition(".")[0]
+        return f"{library}.{kind.__name__}" + (f" {own!r}" if isinstance(own, str) and own else "")
+
+    def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        """The elements of a box."""
+        key = tuple(slice(s, s + n) for s, n in zip(start, shape, strict=True))
+        where = ", ".join(f"{s.start}:{s.stop}" for s in key)
+        try:
+            found = np.asarray(self.given[key])
+        except (OutcropError, MemoryError):
+            raise
+        except Exception as error:
+            raise StorageError(
+                f"{self.name}: [{where}] cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        if found.shape != tuple(shape) or not np.can_cast(found.dtype, self.dtype, "same_kind"):
+            raise InvalidArgumentError(
+                f"{self.name}: gave elements of type {found.dtype} and shape {found.shape} for "
+                f"[{where}] of an array of {self.dtype}"
+            )
+        return found
+
+    def fill(self, start: tuple[int, ...], out: NDArray[Any]) -> None:
+        """Read a box into memory."""
+        out[...] = self.read(start, out.shape)
+
+
+class ExternalSource(StoreSource):
+    """An array of another library, read by that.
+
+    Parameters
+    ----------
+    given : object
+        The array.
+
+    Raises
+    ------
+    UnsupportedError
+        There are no such element types.
+    InvalidArgumentError
+        The shape makes no sense.
+    """
+
+    def __init__(self, given: Any) -> None:
+        ensure_configured()
+        if any(isinstance(n, float) and math.isnan(n) for n in given.shape):
+            raise InvalidArgumentError(
+                f"an array of {type(given).__module__} has chunks of unknown sizes, as Dask's have "
+                "after a selection by a mask; x.compute_chunk_sizes() finds them"
+            )
+        dtype = check_dtype(given.dtype, swapped=True)
+        dtype = np.dtype(dtype.name)
+        shape = check_shape(given.shape, dtype)
+        self._reader = _Reader(given, dtype)
+        tile = _tile(given, shape, dtype)
+        store = _native.external_store(shape, dtype.name, tile, self._reader.fill)
+        super().__init__(store, "r")
+        self.path = None
+        self.format = None
+        self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
+
+    @classmethod
+    def of(cls, given: Any) -> "ExternalSource":
+        """The source of an array, the same one as long as there is one."""
+        found = _known.get(id(given))
+        if found is None or found._store is None or found.shape != tuple(given.shape):
+            found = _known[id(given)] = cls(given)
+        return found
+
+    def now(self) -> Source:
+        # Whether it changes, nobody can tell.
+        return self
+
+    def describe(self, selection: str) -> str:
+        return f"{self._reader.name}{selection}"
+
+    def read(self, view: View) -> NDArray[Any]:
+        self.check_open()
+        out = np.empty(view.shape, self.dtype)
+        limit = min(max(piece_limit(), _LEAST), _LARGE)
+        for where, piece in pieces(view, self.grid, limit):
+            out[where] = piece.apply(self._reader.read(*piece.box))
+        return out
+
+    def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
+        return map(self.read, views)
+
+    def same_elements(self, other: Source) -> bool:
+        return isinstance(other, ExternalSource) and self._reader.given is other._reader.given
+
+
+def _tile(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The chunks of an array, several together where they are small."""
+    tile = _chunks(given, shape)
+    if tile is None:
+        return fitting_tile(shape, dtype, _DOZENS)
+    for axis in reversed(range(len(shape))):
+        while tile[axis] < shape[axis] and 2 * math.prod(tile) * dtype.itemsize <= _SMALL:
+            tile[axis] = min(2 * tile[axis], shape[axis])
+        # More of the axis in front would not be read in longer pieces.
+        if tile[axis] < shape[axis]:
+            break
+    return tuple(tile)
+
+
+def _chunks(given: Any, shape: tuple[int, ...]) -> list[int] | None:
+    """The extents of chunks along each axis, the largest where they differ; None where unknown."""
+    found = getattr(given, "shards", None) or getattr(given, "chunks", None)
+    if found is None:
+        # What xarray has read lazily, without Dask.
+        encoding = getattr(given, "encoding", None)
+        encoding = encoding if isinstance(encoding, dict) else {}
+        preferred, dims = encoding.get("preferred_chunks"), getattr(given, "dims", ())
+        if isinstance(preferred, dict) and all(dim in preferred for dim in dims):
+            found = tuple(preferred[dim] for dim in dims)
+        else:
+            found = encoding.get("chunks") or encoding.get("chunksizes")
+    if not isinstance(found, Iterable):
+        return None
+    try:
+        largest = [max(n, default=1) if isinstance(n, Iterable) else int(n) for n in found]
+    except (TypeError, ValueError):
+        return None
+    if len(largest) != len(shape):
+        return None
+    return [max(min(n, extent), 1) for n, extent in zip(largest, shape, strict=True)]

@@ -1,0 +1,40 @@
+"""Linear algebra on arrays that need not fit in memory.
+
+Functions here check their arguments and give lazy arrays: nothing is computed until the result is
+saved (`Array.save`), computed in memory (`Array.compute`) or used as the operand of something that
+is. `outcrop.plan` says beforehand what that will cost. A result that is an operand, or of which a
+part is read, is computed once; it is kept as long as it is referred to, except for an operand that
+memory does not hold, which goes when the operation ends. It means its own operands as they were
+when it was made, as every expression does (see `outcrop.Array`).
+
+Element types are float32, float64, complex64 and complex128; integers count as float64.
+
+Examples
+--------
+>>> A = oc.fromfunction(lambda i, j: 1.0 / (1 + abs(i - j)) + 1000 * (i == j), (1000, 1000))
+>>> A = A.save("A.zarr", tile=100)
+>>> x = oc.linalg.solve(A, np.ones(1000), assume="pos").compute()
+>>> float(abs(A.compute() @ x - 1).max()) < 1e-12
+True
+"""
+
+from outcrop.linalg.cholesky import cholesky
+from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
+from outcrop.linalg.matmul import matmul
+from outcrop.linalg.norms import norm
+from outcrop.linalg.products import outer, tensordot, vecdot
+from outcrop.linalg.solve import solve, solve_triangular
+
+__all__ = [
+    "cholesky",
+    "diagonal",
+    "matmul",
+    "matrix_transpose",
+    "norm",
+    "outer",
+    "solve",
+    "solve_triangular",
+    "tensordot",
+    "trace",
+    "vecdot",
+]

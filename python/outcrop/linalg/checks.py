@@ -1,0 +1,50 @@
+"""Arguments of linear algebra."""
+
+from typing import Any
+
+import numpy as np
+
+from outcrop.arrays.array import Array
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = [
+    "flag",
+    "square",
+    "system",
+]
+
+
+def flag(value: object, name: str) -> bool:
+    """A boolean argument."""
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
+
+
+def square(a: Array, name: str) -> np.dtype[Any]:
+    """The dtype to compute in, if `a` is a square matrix."""
+    if a.ndim != 2:
+        raise InvalidArgumentError(f"{name}: a matrix has two axes; the shape is {a.shape}")
+    if a.shape[0] != a.shape[1]:
+        raise InvalidArgumentError(f"{name}: the matrix is not square; its shape is {a.shape}")
+    return _floating(a.dtype)
+
+
+def system(a: Array, b: Array, name: str) -> np.dtype[Any]:
+    """The dtype to compute in, if `a` and `b` are a matrix and right-hand sides."""
+    dtype = square(a, name)
+    if b.ndim not in (1, 2) or b.shape[0] != a.shape[0]:
+        raise InvalidArgumentError(
+            f"{name}: right-hand sides of shape {b.shape} do not fit a matrix of shape {a.shape}; "
+            f"({a.shape[0]},) or ({a.shape[0]}, m) would"
+        )
+    return np.result_type(dtype, _floating(b.dtype))
+
+
+def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """NumPy's linear algebra computes integers in double precision."""
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if dtype.kind not in "fc":
+        raise InvalidTypeError(f"linear algebra takes numbers, not {dtype}")
+    return dtype

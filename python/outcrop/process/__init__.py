@@ -1,0 +1,1 @@
+"""The process: its settings, its devices, its memory."""

@@ -1,0 +1,292 @@
+"""The settings of the process: memory budget, scratch directory, threads, I/O engine."""
+
+import operator
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
+
+from outcrop import _native
+from outcrop.arrays.checks import StrPath, check_path
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
+from outcrop.process.sizes import format_bytes, parse_bytes
+
+__all__ = [
+    "Config",
+    "config",
+    "ensure_configured",
+    "memory_budget",
+    "piece_limit",
+    "scratch_directory",
+    "timeline_path",
+]
+
+Engine: TypeAlias = Literal["auto", "uring", "threads"]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    memory: int
+    scratch: Path | None
+    threads: int
+    engine: Engine
+    timeline: Path | None = None
+
+    def apply(self) -> None:
+        _native.configure(
+            self.memory,
+            self.threads,
+            None if self.scratch is None else str(self.scratch),
+            None if self.engine == "auto" else self.engine,
+        )
+
+
+_lock = threading.RLock()
+_current: _Settings | None = None
+
+
+class Config:
+    """Settings, and the way back to those before them.
+
+    Made by `config`. As a context manager it restores the previous settings on exit.
+
+    Attributes
+    ----------
+    memory : int
+        The budget in bytes.
+    scratch : pathlib.Path or None
+        Where temporaries go; None: the system's directory for them.
+    threads : int
+        Worker threads.
+    engine : str
+        ``"auto"``, ``"uring"`` or ``"threads"``.
+    timeline : pathlib.Path or None
+        Where computations are recorded.
+    scratch_held : int
+        Bytes of scratch space that are kept, without a name, for the next computation.
+    """
+
+    def __init__(self, settings: _Settings, previous: _Settings) -> None:
+        self._settings = settings
+        self._previous = previous
+
+    @property
+    def memory(self) -> int:
+        """The budget in bytes."""
+        return self._settings.memory
+
+    @property
+    def scratch(self) -> Path | None:
+        """Where temporaries go; None: the system's directory for them."""
+        return self._settings.scratch
+
+    @property
+    def threads(self) -> int:
+        """Worker threads."""
+        return self._settings.threads
+
+    @property
+    def engine(self) -> Engine:
+        """Which I/O engine is asked for; "auto" takes the best that the system allows."""
+        return self._settings.engine
+
+    @property
+    def timeline(self) -> Path | None:
+        """Where computations are recorded; None: nowhere."""
+        return self._settings.timeline
+
+    @property
+    def scratch_held(self) -> int:
+        """Bytes of scratch space that are kept, without a name, for the next computation.
+
+        Writing where something was written before is faster. Never more than a quarter of what
+        the file system has left with it; they go when a computation fails, when something else
+        needs the space, when settings change, and with the process.
+        """
+        return int(_native.status()["scratch_held"])
+
+    def __enter__(self) -> "Config":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _replace(self._previous)
+
+    def __repr__(self) -> str:
+        scratch = "the system's" if self.scratch is None else repr(str(self.scratch))
+        return (
+            f"<outcrop.Config memory {format_bytes(self.memory)}, scratch {scratch}, "
+            f"threads {self.threads}, engine {self.engine}>"
+        )
+
+
+def config(
+    memory: int | str | None = None,
+    scratch: StrPath | None = None,
+    threads: int | None = None,
+    engine: Engine | None = None,
+    timeline: StrPath | Literal[False] | None = None,
+) -> Config:
+    """Set, or only look at, the settings of the process.
+
+    What is None stays as it is; without arguments nothing changes. The first settings come from
+    the environment: ``OUTCROP_MEMORY``, ``OUTCROP_SCRATCH``, ``OUTCROP_THREADS``,
+    ``OUTCROP_IO_ENGINE`` and ``OUTCROP_TIMELINE``. Without those the budget is half of the memory
+    available to the process (a cgroup's limit included), and there is a thread for every processor
+    it may use.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        The budget that all tiles, workspaces and transfers together stay inside: bytes, or a
+        string such as ``"512MiB"``, ``"2GiB"``, ``"1.5GB"`` or ``"64M"`` (MiB). No more than
+        the machine has, or the process's control group allows.
+    scratch : str or os.PathLike, optional
+        An existing directory on a fast disk, for temporaries that do not fit the budget.
+    threads : int, optional
+        Worker threads, at least 1.
+    engine : {"auto", "uring", "threads"}, optional
+        How files are read and written.
+    timeline : str, os.PathLike or False, optional
+        A file in which every computation is recorded, each in place of the one before: loads,
+        kernels and stores by thread, and memory over time, in Chrome's trace format, which
+        ``outcrop timeline`` draws. False: none any more.
+
+    Returns
+    -------
+    Config
+        The settings now in force; as a context manager, restores those before on exit.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        Where a value, or one from the environment, makes no sense.
+
+    Examples
+    --------
+    >>> with oc.config(memory="256MiB", threads=2):
+    ...     print(oc.config().memory)
+    268435456
+    """
+    with _lock:
+        previous = ensure_configured()
+        settings = _Settings(
+            previous.memory if memory is None else _check_memory(memory, "memory"),
+            previous.scratch if scratch is None else _check_scratch(scratch, "scratch"),
+            previous.threads if threads is None else _check_threads(threads, "threads"),
+            previous.engine if engine is None else _check_engine(engine, "engine"),
+            previous.timeline if timeline is None else _check_timeline(timeline),
+        )
+        _replace(settings)
+        return Config(settings, previous)
+
+
+def ensure_configured() -> _Settings:
+    """The settings in force; at first use, takes them from the environment."""
+    with _lock:
+        if _current is None:
+            _replace(_from_environment())
+        assert _current is not None
+        return _current
+
+
+def memory_budget() -> int:
+    """The budget in bytes."""
+    ensure_configured()
+    return int(_native.status()["memory"])
+
+
+def timeline_path() -> Path | None:
+    """Where computations are recorded."""
+    return ensure_configured().timeline
+
+
+def scratch_directory() -> Path:
+    """Where temporaries go."""
+    ensure_configured()
+    return Path(_native.status()["scratch_directory"])
+
+
+def piece_limit() -> int:
+    """The most bytes that a piece of a piecewise operation may have."""
+    return max(memory_budget() // 8, 1)
+
+
+def _replace(settings: _Settings) -> None:
+    global _current
+    with _lock:
+        # Replacing the runtime forgets what is resident, so it is not done for nothing.
+        if settings != _current:
+            settings.apply()
+            _current = settings
+
+
+def _from_environment() -> _Settings:
+    return _Settings(
+        _variable("OUTCROP_MEMORY", _check_memory) or _native.default_memory(),
+        _variable("OUTCROP_SCRATCH", _check_scratch),
+        _variable("OUTCROP_THREADS", _check_threads) or len(os.sched_getaffinity(0)),
+        _variable("OUTCROP_IO_ENGINE", _check_engine) or "auto",
+        _variable("OUTCROP_TIMELINE", lambda text, name: _check_timeline(text)),
+    )
+
+
+def _variable(name: str, read: Callable[[str, str], _T]) -> _T | None:
+    text = os.environ.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return read(text, name)
+    except OutcropError as error:
+        raise InvalidArgumentError(f"environment variable {error}") from None
+
+
+def _check_memory(memory: int | str, name: str) -> int:
+    budget, total = parse_bytes(memory, name), _native.total_memory()
+    if total is not None and budget > total:
+        raise InvalidArgumentError(
+            f"{name}: a budget of {format_bytes(budget)} cannot be kept: this process has "
+            f"{format_bytes(total)} of memory at the most, of which the interpreter, libraries and "
+            f"other programs need a part; the default is {format_bytes(_native.default_memory())}"
+        )
+    return budget
+
+
+def _check_threads(threads: int | str, name: str) -> int:
+    try:
+        if isinstance(threads, bool):
+            raise TypeError
+        count = int(threads) if isinstance(threads, str) else operator.index(threads)
+    except ValueError:
+        raise InvalidArgumentError(f"{name}: {threads!r} is not a number of threads") from None
+    except TypeError:
+        raise InvalidTypeError(f"{name}: expected an integer, got {threads!r}") from None
+    if not 1 <= count <= 4096:
+        raise InvalidArgumentError(f"{name}: {count} is not between 1 and 4096")
+    return count
+
+
+def _check_engine(engine: str, name: str) -> Engine:
+    for known in get_args(Engine):
+        if engine == known:
+            return cast(Engine, engine)
+    raise InvalidArgumentError(f"{name}: {engine!r} is not one of 'auto', 'uring', 'threads'")
+
+
+def _check_scratch(scratch: StrPath, name: str) -> Path:
+    path = Path(check_path(scratch)).absolute()
+    if not path.is_dir():
+        raise InvalidArgumentError(f"{name}: {str(path)!r} is not a directory")
+    return path
+
+
+def _check_timeline(timeline: StrPath | Literal[False]) -> Path | None:
+    return None if timeline is False else Path(check_path(timeline)).absolute()

@@ -1,0 +1,1 @@
+"""Programs: what they will cost, and what they have cost."""

@@ -1,0 +1,527 @@
+"""What a computation will cost."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from outcrop import _native
+from outcrop.arrays.array import Array
+from outcrop.arrays.checks import ShapeLike, StrPath, check_order, check_path
+from outcrop.arrays.computed import ComputedSource
+from outcrop.arrays.route import Route
+from outcrop.arrays.saving import planned_move, planned_save
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+    StoragePermissionError,
+    UnsupportedError,
+)
+from outcrop.expressions.build.arrays import ExpressionSource, node_of
+from outcrop.expressions.build.saving import planned
+from outcrop.expressions.planner import Planned
+from outcrop.formats import format_for
+from outcrop.formats.codecs import Codecs
+from outcrop.process.files import replace_file
+from outcrop.process.sizes import format_bytes, format_shape
+from outcrop.program.drawing import Edge, Item, drawn
+from outcrop.reorganize.bridge import bridge_sketch
+
+__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "plan"]
+
+
+class Plan:
+    """A computation's schedule: what it moves is exact, how long it takes is predicted.
+
+    Made by `plan`, for the memory budget and the tiles in memory at that moment. Computing moves
+    these bytes, no others, as long as neither changes.
+
+    Attributes
+    ----------
+    operation : str
+        What it is.
+    bytes_read, bytes_written : int
+        Bytes moved from and to disk, those of scratch included.
+    scratch_bytes : int
+        The most bytes in the scratch directory at once.
+    peak_bytes : int
+        The most bytes of the budget in use at once.
+    flops : float
+        Arithmetic operations.
+    seconds : float
+        Predicted seconds; `io_seconds` and `compute_seconds` are what each would take alone.
+    lower_bound : int or None
+        Bytes that any schedule reads with this budget that has nothing in memory at first, where a
+        bound is known.
+    is_exact : bool
+        Whether exactly these bytes are moved. Otherwise they are an upper bound: how long what is
+        compressed will be is known when it is written.
+
+    Examples
+    --------
+    >>> A = oc.create("A.zarr", (2000, 2000), tile=250)
+    >>> p = oc.plan(A @ A)
+    >>> p.bytes_written >= A.nbytes, p.peak_bytes <= oc.config().memory
+    (True, True)
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+        self.operation: str = facts["operation"]
+        self.bytes_read: int = facts["bytes_read"]
+        self.bytes_written: int = facts["bytes_written"]
+        self.scratch_bytes: int = facts["scratch_bytes"]
+        self.peak_bytes: int = facts["peak_bytes"]
+        self.flops: float = facts["flops"]
+        self.seconds: float = facts["seconds"]
+        self.io_seconds: float = facts["io_seconds"]
+        self.compute_seconds: float = facts["compute_seconds"]
+        self.lower_bound: int | None = facts["lower_bound"]
+        self.is_exact: bool = facts.get("exact", True)
+
+    def explain(self) -> str:
+        """Say how it will be computed, what it moves, and why.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        facts = self._facts
+        lines = [f"{self.operation}: {facts['remark']}"]
+        names = [a["name"] for a in facts["arrays"]]
+        width = max(map(len, names), default=0)
+        for array in facts["arrays"]:
+            lines.append(f"  {array['name']:<{width}}  {_array(array)}")
+        bound = ""
+        if self.lower_bound and self.bytes_read >= self.lower_bound:
+            ratio = self.bytes_read / self.lower_bound
+            bound = (
+                f", {ratio:.2f} times the least that any schedule reads with so much memory, "
+                f"{format_bytes(self.lower_bound)} ({facts['lower_bound_source']})"
+            )
+        most = "" if self.is_exact else "at most "
+        lines.append(f"  reads {most}{format_bytes(self.bytes_read)}{bound}")
+        lines.append(
+            f"  writes {most}{format_bytes(self.bytes_written)}, "
+            f"{format_bytes(facts['commit_bytes'])} of them metadata"
+        )
+        if self.scratch_bytes:
+            lines.append(f"  takes {format_bytes(self.scratch_bytes)} of scratch space")
+        lines.append(
+            f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}, "
+            f"of which tiles {format_bytes(facts['room_bytes'])}"
+        )
+        if facts["resident_bytes"]:
+            lines.append(f"  in memory already: {format_bytes(facts['resident_bytes'])}")
+        lines.append(
+            f"  about {_seconds(self.seconds)}: {self.flops:.3g} operations in "
+            f"{_seconds(self.compute_seconds)} on {facts['threads']} threads, and "
+            f"{_seconds(self.io_seconds)} of moving data, most of it at the same time"
+        )
+        # The next best, by time.
+        others = sorted(facts["others"], key=lambda other: other[2])
+        for remark, moved, seconds in others[:2]:
+            lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
+        return "\n".join(lines)
+
+    def show(self, path: StrPath) -> None:
+        """Draw what is made of what: sizes, passes, what is on disk, and what never is.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Of an SVG file (``.svg``), which is replaced.
+
+        Raises
+        ------
+        UnsupportedError
+            There are too many arrays for a picture, or it would be of another kind.
+        StorageError
+            The file cannot be written.
+        """
+        file = Path(check_path(path))
+        if file.suffix.lower() != ".svg":
+            raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
+        picture = self._picture()
+        try:
+            replace_file(str(file), picture.encode())
+        except StorageError:
+            raise
+        except OSError as error:
+            kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
+            raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
+
+    def _picture(self) -> str:
+        """As SVG."""
+        items, edges = [], []
+        inputs: list[int] = []
+        for i, array in enumerate(sorted(self._facts["arrays"], key=_made)):
+            nbytes = _nbytes(array)
+            read, written = array["bytes_read"], array["bytes_written"]
+            if array["role"] == "input":
+                state, note = "on disk", f"read {read / max(nbytes, 1):.2f} times"
+            elif array["role"] == "output":
+                state, note = "result", f"{format_bytes(written)} written"
+            elif written:
+                state, note = "spilled", f"{format_bytes(written)} written"
+            else:
+                state, note = "kept in memory", ""
+            detail = f"{format_shape(array['shape'])} {array['dtype']}"
+            items.append(Item(array["name"], detail, nbytes, state, note))
+            if array["role"] == "input":
+                inputs.append(i)
+            else:
+                edges += [Edge(source, i) for source in inputs]
+        return drawn(self._title(), items, edges)
+
+    def _title(self) -> str:
+        return (
+            f"{self.operation}, reads {format_bytes(self.bytes_read)}, writes "
+            f"{format_bytes(self.bytes_written)}"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, writes "
+            f"{'' if self.is_exact else 'at most '}{format_bytes(self.bytes_written)}, "
+            f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
+        )
+
+
+def _made(array: Mapping[str, Any]) -> int:
+    """What is made of what: inputs come first, results last."""
+    return {"input": 0, "output": 2}.get(array["role"], 1)
+
+
+class ExpressionPlan(Plan):
+    """The plan of an array expression.
+
+    Made by `plan`.
+
+    Examples
+    --------
+    >>> A = oc.create("A.zarr", (3000, 300), tile=300)
+    >>> p = oc.plan((A - A.mean(0)).std(0))
+    >>> p.show("plan.svg")
+    >>> print(p.explain())
+    expression: ...
+    """
+
+    def __init__(self, planned: Planned, facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(planned.facts if facts is None else facts)
+        self._planned = planned
+
+    def explain(self) -> str:
+        """Say which passes there are, what they read, compute and keep, and what that costs.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        head, *rest = super().explain().splitlines()
+        lines = [head]
+        number = 0
+        for facts in self._planned.passes():
+            if facts["cells"] > 1:
+                number += 1
+                lines.append(f"  pass {number}, in {facts['cells']} steps")
+            else:
+                lines.append("  then, in one step")
+            for name, nbytes, tile, stored, views in facts["reads"]:
+                size = f"{' x '.join(map(str, tile)) or '1'} of {format_bytes(nbytes)}"
+                if views > 1:
+                    size += f", for {views} views"
+                lines.append(f"    {'reads' if stored else 'takes'} {name}, {size}")
+            lines.append(f"    computes {_counted(facts['computes'])}")
+            for name, nbytes, summed in facts["keeps"]:
+                what = "parts of its sum" if summed else format_bytes(nbytes)
+                lines.append(f"    keeps {name}, {what}")
+        return "\n".join((*lines, *rest))
+
+    def _picture(self) -> str:
+        if self._facts["remark"] != self._planned.facts["remark"]:
+            # It is moved afterwards.
+            return super()._picture()
+        return self._planned.picture()
+
+
+class MovementPlan(Plan):
+    """What copying, transposing, rotating or flipping an array will cost.
+
+    Made by `plan` for arrays that are only moved. `flops` and `compute_seconds` are 0, and
+    `lower_bound` is one pass over the array.
+
+    Attributes
+    ----------
+    movement : str
+        What a person calls it: copy, transpose, rotate or flip.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(
+            {
+                "flops": 0.0,
+                "io_seconds": facts["seconds"],
+                "compute_seconds": 0.0,
+                "lower_bound": facts["nbytes"],
+                **facts,
+            }
+        )
+        self.movement: str = facts["movement"]
+
+    def _picture(self) -> str:
+        facts, passes = self._facts, len(self._facts["passes"])
+        where = "in the scratch directory" if self.scratch_bytes else "in the new file itself"
+        note = f"in {passes} passes, {where} between them" if passes > 1 else "in one pass"
+        states = [("on disk", ""), ("result", note)]
+        items = [
+            Item(name, f"{format_shape(shape)} {facts['dtype']}", facts["nbytes"], state, remark)
+            for (name, shape), (state, remark) in zip(facts["ends"], states, strict=True)
+        ]
+        return drawn(self._title(), items, [Edge(0, 1, self.movement)])
+
+    def explain(self) -> str:
+        """Say in how many passes it will be moved, in pieces of which size, and why.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        facts = self._facts
+        passes = facts["passes"]
+        count = "one pass" if len(passes) == 1 else f"{len(passes)} passes"
+        lines = [f"{self.movement}: {format_bytes(facts['nbytes'])} in {count}"]
+        for number, one in enumerate(passes, 1):
+            lines.append(f"  pass {number}: {one['remark']}")
+            lines.append(
+                f"    reads {format_bytes(one['bytes_read'])}, "
+                f"writes {format_bytes(one['bytes_written'])}, about {_seconds(one['seconds'])}"
+            )
+        if len(passes) > 1:
+            where = "the scratch directory" if self.scratch_bytes else "the new file itself"
+            lines.append(f"  between the passes, elements wait in {where}")
+        if bridge := facts["bridge"]:
+            lines.append(
+                f"  before that, copies what is read to {facts['via']}: "
+                f"reads {format_bytes(bridge['bytes_read'])}, "
+                f"writes {format_bytes(bridge['bytes_written'])}, "
+                f"about {_seconds(bridge['seconds'])}"
+            )
+        lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
+        most = "" if self.is_exact else "at most "
+        lines.append(f"  writes {most}{format_bytes(self.bytes_written)}")
+        lines.append(
+            f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}"
+        )
+        known = "" if facts["measured"] else ", for a disk whose speed was not measured"
+        lines.append(f"  about {_seconds(self.seconds)}{known}")
+        for remark, seconds in facts["others"]:
+            lines.append(f"  instead of {remark}: {_seconds(seconds)}")
+        return "\n".join(lines)
+
+
+def plan(
+    x: Array | Mapping[StrPath, Array],
+    target: StrPath | None = None,
+    /,
+    *,
+    tile: ShapeLike | None = None,
+    format: str | None = None,
+    target_order: str = "C",
+    codecs: Codecs | None = None,
+    zarr_format: int | None = None,
+    via: StrPath | None = None,
+) -> Plan:
+    """Plan what `Array.save` would run, or `save` of several arrays.
+
+    `Array.compute` may move other bytes: its result is in memory, and not written in tiles.
+
+    Parameters
+    ----------
+    x : Array, or a mapping from paths to arrays
+        An array that is not computed yet, such as ``A @ B``; or one that is on disk, or a view of
+        it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
+        would be saved, are expressions that are computed together.
+    target : str or os.PathLike, optional
+        Where it would be saved. Default: a new Zarr array in the current directory. A result whose
+        tiles would be many small pieces of its file is computed to tiles first, and moved; both
+        are planned.
+    tile, codecs, zarr_format
+        As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned. How
+        long what is compressed will be is not known: the plan is an upper bound then, and says so.
+    format, target_order, via
+        As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
+        planned to lie as `x` does.
+
+    Returns
+    -------
+    Plan
+        What it will cost. Nothing is made, and nothing moves.
+
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small; says which would do.
+    InvalidArgumentError
+        The target cannot have such tiles, such an order, or such a format; `via` is no directory.
+    UnsupportedError
+        There is nothing to compute, or it takes several operations; or elements are left out by
+        steps or by indices, which is not planned.
+
+    Examples
+    --------
+    >>> A = oc.create("A.zarr", (1000, 1000), tile=250)
+    >>> print(oc.plan(oc.linalg.cholesky(A)).explain())
+    cholesky: ...
+    >>> oc.plan(A.T, "A.npy")
+    <outcrop.Plan transpose: reads ..., writes 7.6 MiB, ... of memory, about ...>
+    >>> p = oc.plan({"mean.npy": A.mean(axis=0), "largest.npy": A.max(axis=0)})
+    >>> p.bytes_read < 1.01 * A.nbytes
+    True
+    """
+    if isinstance(x, Mapping):
+        if not x:
+            raise UnsupportedError("there is nothing to compute")
+        given = (target, tile, format, codecs, zarr_format, via)
+        if given != (None,) * 6 or check_order(target_order) != "C":
+            raise InvalidArgumentError(
+                "of several arrays, the paths say where they are saved; there are no other options"
+            )
+        return ExpressionPlan(*planned(x))
+    if not isinstance(x, Array):
+        raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
+    source = x._source
+    source.check_open()
+    options: dict[str, Any] = {
+        "tile": tile,
+        "format": format,
+        "order": target_order,
+        "codecs": codecs,
+        "zarr_format": zarr_format,
+    }
+    if isinstance(source, ExpressionSource) and source.result is None:
+        if not x._view.is_whole:
+            source = ExpressionSource(node_of(x))
+        found = _computed(source, target, options, via)
+        return ExpressionPlan(found.plan.planned, found.facts)
+    if isinstance(source, StoreSource):
+        return _movement(source, x, target, options, via)
+    viewed = source is not source.base or not x._view.is_whole
+    if isinstance(source.base, ComputedSource) and viewed:
+        raise UnsupportedError(
+            "this is a view of an array that is not computed yet, and such views are not planned "
+            "in this version: plan the whole, or transpose and select what goes into it"
+        )
+    if not isinstance(source, ComputedSource):
+        raise UnsupportedError(
+            "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
+            f"this one is {source.describe('')}"
+        )
+    return Plan(_computed(source, target, options, via).facts)
+
+
+def _computed(
+    source: ComputedSource, target: StrPath | None, options: dict[str, Any], via: StrPath | None
+) -> Route:
+    if via is not None:
+        raise InvalidArgumentError("via= is for what is on disk; this is computed")
+    source.check_planned()
+    path = "planned.zarr" if target is None else check_path(target)
+    with source.computation.ahead():
+        return planned_save(source, path, **options)
+
+
+def _movement(
+    source: StoreSource,
+    x: Array,
+    target: StrPath | None,
+    options: dict[str, Any],
+    via: StrPath | None,
+) -> MovementPlan:
+    view = x._view
+    if view.turn is None:
+        raise UnsupportedError(
+            f"{source.describe(str(view))} leaves out elements or axes, and such copies are not "
+            "planned in this version"
+        )
+    path = "planned.zarr" if target is None else check_path(target)
+    format = format_for(path, options["format"])
+    if check_order(options["order"]) != "C" and format not in ("npy", "raw"):
+        raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
+    near, seen, bridge = source.store, view, None
+    if via is not None:
+        near, seen = bridge_sketch(source, view, via), view.of_box()
+    facts, store = planned_move(source, view, near, seen, path, options)
+    if via is not None:
+        bridge = _native.plan_copy(source.store, *view.box, None, near)
+        for key in ("bytes_read", "bytes_written", "seconds"):
+            facts[key] += bridge[key]
+        facts["peak_bytes"] = max(facts["peak_bytes"], bridge["peak_bytes"])
+        facts["measured"] = facts["measured"] and bridge["measured"]
+    facts |= {
+        "exact": store.format != "zarr-foreign",
+        "operation": "copy" if view.is_box else "transpose",
+        "movement": _movement_name(view),
+        "nbytes": x.nbytes,
+        "dtype": x.dtype,
+        "ends": ((Path(source.path or "").name, source.shape), (Path(path).name, x.shape)),
+        "bridge": bridge,
+        "via": None if via is None else check_path(via),
+    }
+    return MovementPlan(facts)
+
+
+def _movement_name(view: View) -> str:
+    """What a person calls a movement."""
+    if view.is_box:
+        return "copy"
+    assert view.turn is not None
+    axes, backwards = view.turn
+    moved = [axis for axis, own in enumerate(axes) if axis != own]
+    if not moved:
+        return "flip"
+    # A quarter turn reverses one of the two axes that it exchanges.
+    reversed_ones = [axis for axis, is_reversed in enumerate(backwards) if is_reversed]
+    quarter = len(moved) == 2 and len(reversed_ones) == 1 and reversed_ones[0] in moved
+    return "rotate" if quarter else "transpose"
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Names, each once, with how often it comes."""
+    counts = Counter(names)
+    return ", ".join(n if count == 1 else f"{n} ({count} times)" for n, count in counts.items())
+
+
+def _array(array: Mapping[str, Any]) -> str:
+    nbytes, extents = _nbytes(array), format_shape(array["shape"])
+    tile = " x ".join(map(str, array["tile"]))
+    text = f"{array['role']}, {array['dtype']}, {extents}, tiles of {tile}"
+    for word, moved in (("read", array["bytes_read"]), ("written", array["bytes_written"])):
+        if moved and nbytes >= 1 << 20:
+            text += f", {word} {moved / nbytes:.2f} times"
+        elif moved:
+            text += f", {word} {format_bytes(moved)}"
+    return text
+
+
+def _nbytes(array: Mapping[str, Any]) -> int:
+    elements: int = math.prod(array["shape"])
+    return elements * _itemsize(array["dtype"])
+
+
+def _itemsize(name: str) -> int:
+    digits = name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) // 8 if digits else 1
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.095:
+        return f"{seconds * 1e3:.2g} ms"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds / 60:.0f} min"

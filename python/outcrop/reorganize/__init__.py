@@ -1,0 +1,1 @@
+"""Moving elements: transposition, rotation, flips."""
