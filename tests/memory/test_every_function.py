@@ -124,7 +124,8 @@ FOR_OTHERS = ("char.", "lib.recfunctions.", "strings.")
 
 NAMES = """
 import numpy as np, outcrop as oc
-import numpy.char, numpy.lib.recfunctions, numpy.lib.scimath, numpy.polynomial, numpy.lib.stride_tricks
+import numpy.char, numpy.lib.recfunctions, numpy.polynomial
+import numpy.lib.scimath, numpy.lib.stride_tricks
 
 def made(large):
     G = oc.random.default_rng(1)
