@@ -31,7 +31,7 @@ use super::canvas::Canvas;
 use super::claim::{Claim, Kind as ClaimKind};
 use super::group;
 use super::open::directory_bytes;
-use super::update::{Decided, Found, Update, Writer};
+use super::update::{Decided, Found, Update, Writer, is_news, look_at_tile};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -45,6 +45,7 @@ use load::{Piece, Trouble};
 use memory::blocks;
 use meta::{Files, Meta, New};
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zarrs::array::ChunkKeyEncoding;
@@ -283,6 +284,31 @@ impl Store for ForeignArray {
         let own: u64 = files.iter().map(|(_, json)| (json.len() as u64).next_multiple_of(4096)).sum();
         // What cannot be read now will be said when it is to be written.
         own + group::bytes_to_renew(target, files).unwrap_or(0)
+    }
+
+    /// Chunks say nothing of each other: their files do. A change that was decided before it is looked at is read where
+    /// it lies; then no chunk may be renamed, or written otherwise, before all have been read.
+    fn stamp(&self, region: &ArrayBox) -> Result<Option<(u64, i64)>> {
+        if !matches!(&*lock(&self.state), State::Reading) {
+            return Ok(None);
+        }
+        let decided = self.decided.as_ref();
+        if is_news(&self.disk, &self.dir, decided)? {
+            return Err(Error::Changed { path: self.info.path.clone(), how: "changed" });
+        }
+        let (mut seen, mut newest) = (DefaultHasher::new(), 0);
+        for coords in self.grid.tiles_of(region) {
+            let position = self.grid.linear_index(&coords);
+            let found = look_at_tile(&self.disk, &self.dir, decided, position, &self.key(&coords))?;
+            let facts = found.map(|at| {
+                let times = [(at.st_mtime, at.st_mtime_nsec), (at.st_ctime, at.st_ctime_nsec)]
+                    .map(|(seconds, rest)| seconds * 1_000_000_000 + rest as i64);
+                newest = times.into_iter().fold(newest, i64::max);
+                (at.st_ino, at.st_size, times)
+            });
+            facts.hash(&mut seen);
+        }
+        Ok(Some((seen.finish(), newest)))
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

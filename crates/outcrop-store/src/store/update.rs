@@ -236,6 +236,32 @@ fn check_writable(disk: &Disk, dir: &DiskDir) -> Result<()> {
     disk.check_writable(dir, Path::new(TILES), ACTION)
 }
 
+/// Whether a change is being carried out that was decided after the array was opened, when `known` was.
+pub(super) fn is_news(disk: &Disk, array: &DiskDir, known: Option<&Decided>) -> Result<bool> {
+    if disk.look_beneath(array, &format!("{DIRECTORY}/{DECISION}"))?.is_none() {
+        return Ok(false);
+    }
+    let (Some(known), Some(now)) = (known, disk.look_beneath(array, DIRECTORY)?) else { return Ok(true) };
+    let then = rustix::fs::fstat(&known.dir).map_err(|e| Error::io(known.dir.path(), "inspect", e))?;
+    Ok((then.st_dev, then.st_ino) != (now.st_dev, now.st_ino))
+}
+
+/// What there is to say of a tile's file, looked for as [`open_tile`] does.
+pub(super) fn look_at_tile(
+    disk: &Disk,
+    array: &DiskDir,
+    decided: Option<&Decided>,
+    position: u64,
+    key: &str,
+) -> Result<Option<Stat>> {
+    if let Some(decided) = decided.filter(|decided| decided.has(position))
+        && let Some(found) = disk.look_beneath(&decided.dir, key)?
+    {
+        return Ok(Some(found));
+    }
+    disk.look_beneath(array, key)
+}
+
 /// Whether a decided change of the array is being carried out.
 pub(super) fn is_under_way(disk: &Disk, array: &DiskDir) -> bool {
     disk.look_beneath(array, &format!("{DIRECTORY}/{DECISION}")).is_ok_and(|found| found.is_some())
