@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._pieces import Piece, pieces
 from outcrop._source import Source, assign
-from outcrop._stamps import Stamp, changes_of, files_of, stamp_of
+from outcrop._stamps import Stamp, changes_of, files_of, has_index, stamp_of
 from outcrop.config import piece_limit
 from outcrop.errors import (
     ChangedArrayError,
@@ -38,6 +38,8 @@ from outcrop.errors import (
 from outcrop.views import View
 
 __all__ = ["StoreSource"]
+
+_Result = TypeVar("_Result")
 
 if TYPE_CHECKING:
     _Finalizer: TypeAlias = "weakref.finalize[[_native.Store, int], StoreSource]"
@@ -103,7 +105,12 @@ class StoreSource(Source):
         self._own_changes = 0
         self._writer = 0
         self._again = again
-        self._seen = None if again is None else self._stamp(in_chunks=False)
+        # Chunks without an index do not tell themselves that they are of another state.
+        self._is_replaced_whole = again is not None and self.format in ("zarr", "zarr-foreign")
+        self._unindexed = self._is_replaced_whole and not has_index(self._where)
+        self._seen = (
+            None if again is None else self._stamp(in_chunks=False, settled=self._unindexed)
+        )
         if self._seen is not None and seen is not None and len(seen.files) == len(self._seen.files):
             # What has come between was perhaps not opened.
             self._seen = seen
@@ -153,17 +160,45 @@ class StoreSource(Source):
     # -- elements ----------------------------------------------------------------------------
 
     def read(self, view: View) -> NDArray[Any]:
-        self.renew()
+        return self._again_until_whole(lambda: self._read(view), self._unindexed)
+
+    def of_one_state(self, work: Callable[[], _Result]) -> _Result:
+        return self._again_until_whole(work, self._is_replaced_whole)
+
+    def _again_until_whole(self, work: Callable[[], _Result], check: bool) -> _Result:
         end = time.monotonic() + _PATIENCE
         while True:
             try:
-                return self._read(view)
+                before = self.renew()
+                result = work()
+                if check:
+                    self._check_same(before)
+                return result
             except ChangedArrayError:
-                # The whole view once more, so that it is all of one state.
+                # All of it once more.
                 if self._again is None or time.monotonic() > end:
                     raise
-                self._open_again(self._stamp(in_chunks=False))
+                self._open_again(self._stamp(in_chunks=False, settled=self._unindexed))
                 time.sleep(0.001)
+
+    @contextmanager
+    def in_one_state(self) -> Iterator[None]:
+        before = self.renew()
+        yield
+        if self._is_replaced_whole:
+            self._check_same(before)
+
+    def _check_same(self, before: Stamp | None) -> None:
+        """Raise where what was read since a stamp may be of two states."""
+        if before is None or self._again is None or self._store is None:
+            return
+        if self._unindexed and before.files[0] and self._seen and before.files != self._seen.files:
+            how = "is being changed"
+        elif self._stamp(in_chunks=False) in (None, before):
+            return
+        else:
+            how = "was changed"
+        raise ChangedArrayError(f"{self.path}: {how} by another program while it was read")
 
     def _read(self, view: View) -> NDArray[Any]:
         store = self.store
@@ -180,13 +215,14 @@ class StoreSource(Source):
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         # Reading ahead is worth it, and simple, for views that are one box each; the others
         # read ahead in themselves.
-        self.renew()
         views = iter(views)
         while batch := list(islice(views, _BATCH)):
             while batch:
-                done = 0
+                done, before = 0, self.renew()
                 try:
                     for elements in self._read_ahead(batch):
+                        if self._unindexed:
+                            self._check_same(before)
                         done += 1
                         yield elements
                 except ChangedArrayError:
@@ -272,18 +308,22 @@ class StoreSource(Source):
             self._now = weakref.ref(found)
         return found
 
-    def renew(self, stamp: Stamp | None = None) -> None:
-        """Open an array anew that is only read, and has changed: it sees what others write."""
+    def renew(self, stamp: Stamp | None = None) -> Stamp | None:
+        """Open an array anew that is only read, and has changed: it sees what others write.
+
+        Gives the stamp of what there is, for what is read next.
+        """
         if self._again is None or self._store is None or self.is_of_parent_process:
-            return
+            return None
         if stamp is None:
             # Of small reads, looking at chunks would be most of the work.
-            stamp = self._stamp(in_chunks=False)
+            stamp = self._stamp(in_chunks=False, settled=self._unindexed)
             if stamp is None or self._seen is None or stamp.files == self._seen.files:
-                return
+                return stamp
         elif stamp == self._seen:
-            return
+            return stamp
         self._open_again(stamp)
+        return stamp
 
     def _open_again(self, stamp: Stamp | None) -> None:
         assert self._again is not None
@@ -384,6 +424,7 @@ class _State(StoreSource):
         self.fill_value = live.fill_value
         self.read_only_reason = "it is part of an expression"
         self._again = None
+        self._is_replaced_whole = self._unindexed = False
 
     @property
     def live(self) -> Source:
@@ -411,8 +452,9 @@ class _State(StoreSource):
     def describe(self, selection: str) -> str:
         return self._live.describe(selection)
 
-    def renew(self, stamp: Stamp | None = None) -> None:
+    def renew(self, stamp: Stamp | None = None) -> Stamp | None:
         """It is of what was open when it was made."""
+        return None
 
     def difference(self, counts: tuple[int, int], stamp: Stamp | None) -> str | None:
         """What has changed since; None for nothing."""

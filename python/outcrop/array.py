@@ -393,7 +393,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         self._check_fits(target, each)
         with room(self.size * each, "converted elements"):
             out = np.empty(self.shape, _with_length(self.dtype, target))
-            copy_into(out, self._source, self._view, each)
+            self._source.of_one_state(lambda: copy_into(out, self._source, self._view, each))
             self._source.check_current()
         charge(out, self.size * each)
         return out
