@@ -1,9 +1,11 @@
 """A reader beside a busy writer sees the old state or the new one."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,11 @@ while time.monotonic() < end:
     if how == "changes":
         with oc.open(path, "r+") as A:
             A[...] = k
+    elif how == "foreign":
+        with oc.open(path, "r+") as A:
+            A[...] = k
+        # Readers need a pause that is longer than a read.
+        time.sleep(0.03 * (k % 2))
     else:
         oc.asarray(np.full((400, 400), float(k))).save(path, tile=50, overwrite=True)
     print(k, flush=True)
