@@ -42,7 +42,7 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
             overwrite=False,
             **options,
         )
-        with source.in_one_state():
+        with source.in_one_state(view):
             _native.copy_box(source.store, start, shape, None, store, progress)
         store.commit()
         copied = StoreSource(store, "r+")

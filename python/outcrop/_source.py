@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,6 @@ __all__ = [
 
 _FUNCTION_BYTES = 16 << 20
 """The most bytes of a value that a function is asked for at once."""
-
-_Result = TypeVar("_Result")
 
 _SMALL = 1 << 20
 """Bytes of a copy that does not count to the memory budget."""
@@ -174,13 +172,9 @@ class Source(ABC):
     def check_current(self) -> None:
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
-    def of_one_state(self, work: Callable[[], _Result]) -> _Result:
-        """What comes of work that reads elements, all of one state: begun again where it was not."""
-        return work()
-
     @contextmanager
-    def in_one_state(self) -> Iterator[None]:
-        """Raise `ChangedArrayError` where what was read inside may be of two states."""
+    def in_one_state(self, view: View) -> Iterator[None]:
+        """Raise `ChangedArrayError` where what was read of a view inside may be of two states."""
         yield
 
     @contextmanager

@@ -10,7 +10,6 @@ one path open.
 """
 
 import os
-import stat
 import time
 import weakref
 from collections.abc import Callable
@@ -48,10 +47,6 @@ _METADATA = ("zarr.json", ".zarray")
 
 _INDEX = ".outcrop-index"
 """What every commit of an array of ours makes anew."""
-
-_DECISION = ".outcrop-update/commit"
-"""What says, in an array that has no index, that chunks are being replaced. Its folder is made before
-the first one is written and removed after the last one is in place: both change the array's own."""
 
 _File = tuple[int, int, int, int, int]
 _Chunks = tuple[int, int, int, int]
@@ -110,22 +105,17 @@ def files_of(path: str, format: str | None) -> tuple[str, ...]:
     if format not in ("zarr", "zarr-foreign"):
         return (path,)
     there = [name for name in _METADATA if os.path.exists(f"{path}/{name}")] or _METADATA[:1]
-    if has_index(path):
-        return tuple(f"{path}/{name}" for name in (*there[:1], _INDEX))
-    return f"{path}/{there[0]}", path, f"{path}/{_DECISION}"
-
-
-def has_index(path: str) -> bool:
-    """Whether an array has an index of checksums, which tells a tile of another state."""
-    return os.path.exists(f"{path}/{_INDEX}")
+    own = (_INDEX,) if format == "zarr" else ()
+    return tuple(f"{path}/{name}" for name in (*there[:1], *own))
 
 
 def stamp_at(path: str) -> Stamp:
     """The stamp of what is at a path before it is opened, and it is known what it is."""
     where = os.path.abspath(path)
-    is_zarr = os.path.isdir(where)
-    settled = is_zarr and not has_index(where)
-    return stamp_of(files_of(where, "zarr" if is_zarr else None), settled=settled)
+    format = None
+    if os.path.isdir(where):
+        format = "zarr" if os.path.exists(f"{where}/{_INDEX}") else "zarr-foreign"
+    return stamp_of(files_of(where, format))
 
 
 def stamp_of(files: tuple[str, ...], chunks: str | None = None, *, settled: bool = False) -> Stamp:
@@ -179,9 +169,7 @@ def _file(path: str) -> _File | None:
         at = os.stat(path)
     except OSError:
         return None
-    # The size of a folder is the file system's own affair.
-    size = 0 if stat.S_ISDIR(at.st_mode) else at.st_size
-    return at.st_dev, at.st_ino, size, at.st_mtime_ns, at.st_ctime_ns
+    return at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
 
 
 def _chunks(path: str) -> _Chunks:

@@ -106,12 +106,7 @@ class StoreSource(Source):
         self._own_changes = 0
         self._writer = 0
         self._again = again
-        # Chunks without an index do not tell themselves that they are of another state.
-        self._is_replaced_whole = again is not None and self.format in ("zarr", "zarr-foreign")
-        self._unindexed = self._is_replaced_whole and not has_index(self._where)
-        self._seen = (
-            None if again is None else self._stamp(in_chunks=False, settled=self._unindexed)
-        )
+        self._seen = None if again is None else self._stamp(in_chunks=False)
         if self._seen is not None and seen is not None and len(seen.files) == len(self._seen.files):
             # What has come between was perhaps not opened.
             self._seen = seen
@@ -175,20 +170,24 @@ class StoreSource(Source):
         end = time.monotonic() + _PATIENCE
         while True:
             try:
-                before = self._stamp_of(view)
-                found = read()
-                self._check_stamp(view, before)
-                return found
+                with self.in_one_state(view):
+                    return read()
             except ChangedArrayError:
-                # All of it once more.
+                # The whole view once more, so that it is all of one state.
                 if self._again is None or time.monotonic() > end:
                     raise
-                self._open_again(self._stamp(in_chunks=False, settled=self._unindexed))
+                self._open_again(self._stamp(in_chunks=False))
                 time.sleep(0.001)
+
+    @contextmanager
+    def in_one_state(self, view: View) -> Iterator[None]:
+        before = self._stamp_of(view)
+        yield
+        self._check_stamp(view, before)
 
     def _stamp_of(self, view: View) -> tuple[int, int] | None:
         """What tells whether elements have changed that are read, where nothing else does."""
-        if self._again is None or view.size == 0 or self.format != "zarr-foreign":
+        if self._again is None or view.size == 0 or self.layout != "tiled":
             return None
         store, box = self.store, view.box
         return when_settled(
@@ -219,14 +218,13 @@ class StoreSource(Source):
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         # Reading ahead is worth it, and simple, for views that are one box each; the others
         # read ahead in themselves.
+        self.renew()
         views = iter(views)
         while batch := list(islice(views, _BATCH)):
             while batch:
-                done, before = 0, self.renew()
+                done = 0
                 try:
                     for elements in self._read_ahead(batch):
-                        if self._unindexed:
-                            self._check_same(before)
                         done += 1
                         yield elements
                 except ChangedArrayError:
@@ -318,22 +316,18 @@ class StoreSource(Source):
             self._now = weakref.ref(found)
         return found
 
-    def renew(self, stamp: Stamp | None = None) -> Stamp | None:
-        """Open an array anew that is only read, and has changed: it sees what others write.
-
-        Gives the stamp of what there is, for what is read next.
-        """
+    def renew(self, stamp: Stamp | None = None) -> None:
+        """Open an array anew that is only read, and has changed: it sees what others write."""
         if self._again is None or self._store is None or self.is_of_parent_process:
-            return None
+            return
         if stamp is None:
             # Of small reads, looking at chunks would be most of the work.
-            stamp = self._stamp(in_chunks=False, settled=self._unindexed)
+            stamp = self._stamp(in_chunks=False)
             if stamp is None or self._seen is None or stamp.files == self._seen.files:
-                return stamp
+                return
         elif stamp == self._seen:
-            return stamp
+            return
         self._open_again(stamp)
-        return stamp
 
     def _open_again(self, stamp: Stamp | None) -> None:
         assert self._again is not None
@@ -434,7 +428,6 @@ class _State(StoreSource):
         self.fill_value = live.fill_value
         self.read_only_reason = "it is part of an expression"
         self._again = None
-        self._is_replaced_whole = self._unindexed = False
 
     @property
     def live(self) -> Source:
@@ -462,9 +455,8 @@ class _State(StoreSource):
     def describe(self, selection: str) -> str:
         return self._live.describe(selection)
 
-    def renew(self, stamp: Stamp | None = None) -> Stamp | None:
+    def renew(self, stamp: Stamp | None = None) -> None:
         """It is of what was open when it was made."""
-        return None
 
     def difference(self, counts: tuple[int, int], stamp: Stamp | None) -> str | None:
         """What has changed since; None for nothing."""

@@ -31,7 +31,7 @@ use super::canvas::Canvas;
 use super::claim::{Claim, Kind as ClaimKind};
 use super::group;
 use super::open::directory_bytes;
-use super::update::{Decided, Found, Update, Writer, is_news, look_at_tile};
+use super::update::{Decided, Found, Update, Writer, stamp_of_tiles};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -45,7 +45,6 @@ use load::{Piece, Trouble};
 use memory::blocks;
 use meta::{Files, Meta, New};
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zarrs::array::ChunkKeyEncoding;
@@ -292,23 +291,9 @@ impl Store for ForeignArray {
         if !matches!(&*lock(&self.state), State::Reading) {
             return Ok(None);
         }
-        let decided = self.decided.as_ref();
-        if is_news(&self.disk, &self.dir, decided)? {
-            return Err(Error::Changed { path: self.info.path.clone(), how: "changed" });
-        }
-        let (mut seen, mut newest) = (DefaultHasher::new(), 0);
-        for coords in self.grid.tiles_of(region) {
-            let position = self.grid.linear_index(&coords);
-            let found = look_at_tile(&self.disk, &self.dir, decided, position, &self.key(&coords))?;
-            let facts = found.map(|at| {
-                let times = [(at.st_mtime, at.st_mtime_nsec), (at.st_ctime, at.st_ctime_nsec)]
-                    .map(|(seconds, rest)| seconds * 1_000_000_000 + rest as i64);
-                newest = times.into_iter().fold(newest, i64::max);
-                (at.st_ino, at.st_size, times)
-            });
-            facts.hash(&mut seen);
-        }
-        Ok(Some((seen.finish(), newest)))
+        let tiles =
+            self.grid.tiles_of(region).map(|coords| (self.grid.linear_index(&coords), self.key(&coords)));
+        stamp_of_tiles(&self.disk, &self.dir, self.decided.as_ref(), tiles).map(Some)
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
