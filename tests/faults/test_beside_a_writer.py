@@ -1,9 +1,11 @@
 """A reader beside a busy writer sees the old state or the new one."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +25,11 @@ while time.monotonic() < end:
     if how == "changes":
         with oc.open(path, "r+") as A:
             A[...] = k
+    elif how == "foreign":
+        with oc.open(path, "r+") as A:
+            A[...] = k
+        # Readers need a pause that is longer than a read.
+        time.sleep(0.03 * (k % 2))
     else:
         oc.asarray(np.full((400, 400), float(k))).save(path, tile=50, overwrite=True)
     print(k, flush=True)
@@ -101,3 +108,50 @@ def test_what_changes_in_the_midst_is_read_again(
         # A view with steps is read in pieces, whatever its type.
         values = np.unique(np.asarray(held[::2], dtype))
     assert times and values.tolist() == [1], values
+
+
+@pytest.mark.parametrize("codecs", ["zstd:1", "shards", "v2", "none"])
+def test_every_read_without_an_index_is_of_one_state(codecs: str, tmp_path: Path) -> None:
+    # Nothing in the chunks themselves says of which state they are.
+    path = tmp_path / "a.zarr"
+    options: dict[str, Any] = {"codecs": codecs}
+    if codecs == "shards":
+        inner = [{"name": "bytes", "configuration": {"endian": "little"}}]
+        sharding = {"chunk_shape": [25, 25], "codecs": inner, "index_codecs": inner}
+        options = {"codecs": [{"name": "sharding_indexed", "configuration": sharding}]}
+    elif codecs == "v2":
+        options = {"codecs": [{"id": "zlib", "level": 1}], "zarr_format": 2}
+    elif codecs == "none":
+        options = {}
+    oc.asarray(np.zeros((400, 400))).save(path, tile=50, **options)
+    if codecs == "none":
+        # As other programs write it.
+        (path / ".outcrop-index").unlink()
+        described = json.loads((path / "zarr.json").read_text())
+        del described["outcrop"]
+        (path / "zarr.json").write_text(json.dumps(described))
+    arguments = [sys.executable, "-c", WRITER, str(path), "foreign", "4"]
+    writer = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    held, seen, reads = oc.open(path), set(), 0
+    while writer.poll() is None:
+        opened = oc.open(path)
+        for found in (
+            opened.compute(),
+            np.asarray(held),
+            np.asarray(held, "float32"),
+            held[60:390:7, ::-3].compute(),
+        ):
+            values = np.unique(found)
+            assert len(values) == 1, values
+            seen.add(values[0])
+            reads += 1
+        try:
+            saved = held.save(tmp_path / "b.npy", overwrite=True)
+        except oc.ChangedArrayError:
+            continue
+        assert len(np.unique(saved)) == 1
+    writer.stdout.close()
+    assert writer.returncode == 0 and reads > 8
+    assert len(seen) > 1, "the reader has seen one state only"

@@ -129,7 +129,7 @@ assert child(everything) == 0
 for number, work in enumerate(OPERATIONS):
     nth = 1
     while (status := child(refused, work, nth)) == 0:
-        nth += 1 if kind in ("once", "always") and nth < 24 else max(1, nth // 2)
+        nth += 1 if kind in ("once", "always") and nth < 16 else max(1, nth // 2)
     assert status == 1, (number, nth, status)
 """.replace("{operations}", OPERATIONS)
 

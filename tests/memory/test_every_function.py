@@ -15,6 +15,7 @@ import numpy as np
 import numpy.char
 import numpy.fft
 import numpy.lib.recfunctions
+import numpy.polynomial
 import pytest
 from numpy.testing import overrides
 
@@ -115,13 +116,16 @@ REFUSED = """
     fromstring('1 2', sep=' ', like=A)  genfromtxt('x', like=A)  loadtxt('x', like=A)
     piecewise(A, [A > 0], [1, 2])  char.equal(A, A)  strings.upper(A)
     lib.recfunctions.drop_fields(A, 'x')
+    polynomial.polynomial.polygrid2d(v[:9], w[:9], A[:3, :3])
+    polynomial.polynomial.polyval2d(v, w, A[:3, :3])
 """
 
 FOR_OTHERS = ("char.", "lib.recfunctions.", "strings.")
 
 NAMES = """
 import numpy as np, outcrop as oc
-import numpy.char, numpy.lib.recfunctions, numpy.lib.scimath, numpy.lib.stride_tricks
+import numpy.char, numpy.lib.recfunctions, numpy.polynomial
+import numpy.lib.scimath, numpy.lib.stride_tricks
 
 def made(large):
     G = oc.random.default_rng(1)

@@ -274,7 +274,8 @@ for suffix, other in (".npy", ".zarr"), (".zarr", ".npy"):
     names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
     names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
     np.seterr(all="ignore")
-    for call in json.loads(sys.argv[2]):
+    # Each with one of the two, in turn.
+    for call in json.loads(sys.argv[2])[suffix == ".zarr" :: 2]:
         label = suffix + " " + call
         begin(label)
         how = "done"
@@ -424,7 +425,7 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
     calls += OTHERWISE.values()
     assert not REFUSED.keys() - set(calls)
     found = _measured(CALLS, calls, tmp_path)
-    assert len(found) == 2 * len(calls)
+    assert len(found) == len(calls)
     unexpected = [
         (call, how)
         for call, how, _ in found
@@ -438,6 +439,7 @@ def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
     # A picture takes Matplotlib, which has memory of its own: it is drawn in another process.
     drawing = [call for call in _table(VERBS) if call.startswith("timeline ")]
     found = _measured(COMMANDS, [c for c in _table(VERBS) if c not in drawing], tmp_path)
-    found += _measured(COMMANDS, drawing, tmp_path)
+    (tmp_path / "drawn").mkdir()
+    found += _measured(COMMANDS, drawing, tmp_path / "drawn")
     assert not [(call, how) for call, how, _ in found if how != "done"]
     assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]

@@ -204,7 +204,7 @@ fn a_step_that_panics_is_an_error() {
 #[test]
 fn a_run_that_is_stopped_ends_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { memory: 1 << 20, threads: 2, scratch: None, engine: EngineChoice::Auto };
+    let settings = Settings { memory: 2 << 20, threads: 2, scratch: None, engine: EngineChoice::Auto };
     let runtime = Runtime::new(settings).unwrap();
     let given: Vec<Vec<(u32, u16)>> = (0..20_000).map(|_| vec![(5, 2)]).collect();
     let (program, _) = program(&given, None);

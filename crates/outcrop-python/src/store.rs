@@ -216,6 +216,14 @@ impl Store {
         array_over(py, Arc::new(frame), &shape, dtype)
     }
 
+    /// What tells whether a box has changed, and when it did last, where something does.
+    fn stamp(&self, py: Python<'_>, start: Vec<u64>, shape: Vec<u64>) -> PyResult<Option<(u64, i64)>> {
+        let (_, inner) = self.inner(py)?;
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&self.info.shape).map_err(|e| to_python(py, e))?;
+        detached(py, || inner.stamp(&region))?.map_err(|e| to_python(py, e))
+    }
+
     fn reader(&self, py: Python<'_>, boxes: Vec<(Vec<u64>, Vec<u64>)>) -> PyResult<BoxReader> {
         let (runtime, inner) = self.inner(py)?;
         let boxes: Vec<ArrayBox> = boxes.iter().map(|(s, e)| box_of(py, s, e)).collect::<PyResult<_>>()?;

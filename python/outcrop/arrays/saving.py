@@ -402,7 +402,7 @@ def _opening(
 
 def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
     """Write elements that are there to a new array, which is not committed."""
-    with naming_tiles(source, target):
+    with naming_tiles(source, target), source.in_one_state(view):
         if isinstance(source, StoreSource) and view.turn is not None:
             _native.copy_box(source.store, *view.box, view.turn, target, progress)
         else:

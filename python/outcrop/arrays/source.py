@@ -173,6 +173,11 @@ class Source(ABC):
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
     @contextmanager
+    def in_one_state(self, view: View) -> Iterator[None]:
+        """Raise `ChangedArrayError` where what was read of a view inside may be of two states."""
+        yield
+
+    @contextmanager
     def naming_changes(self) -> Iterator[None]:
         """Say of what is found changed while it is read that it is stale, where it is.
 

@@ -12,12 +12,25 @@ one path open.
 import os
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["CHUNKS", "Changes", "Stamp", "changes_of", "files_of", "stamp_at", "stamp_of"]
+__all__ = [
+    "CHUNKS",
+    "Changes",
+    "Stamp",
+    "changes_of",
+    "files_of",
+    "stamp_at",
+    "stamp_of",
+    "when_settled",
+]
+
+_T = TypeVar("_T")
 
 CHUNKS = 4096
 """How many files of chunks are looked at, at most, in arrays that other programs made. (Measured:
@@ -117,19 +130,28 @@ def stamp_of(files: tuple[str, ...], chunks: str | None = None, *, settled: bool
     settled : bool
         Whether to wait, a few milliseconds at most, until later changes have another time.
     """
-    found = _stamp(files, chunks)
-    if settled and _is_fresh(found):
-        end = time.monotonic_ns() + 2 * _TICK
-        while _is_fresh(found) and time.monotonic_ns() < end:
-            time.sleep(0.0005)
-            found = _stamp(files, chunks)
-    return found
+    if not settled:
+        return _stamp(files, chunks)
+    return when_settled(
+        lambda: _stamp(files, chunks), lambda found: max(found.newest, found.chunks[3])
+    )
 
 
-def _is_fresh(stamp: Stamp) -> bool:
-    """Whether a change now could have the same time."""
+def is_fresh(newest: int) -> bool:
+    """Whether a change now could have the same time as that of the last one, in nanoseconds."""
     # A clock far ahead is another machine's.
-    return 0 <= max(stamp.newest, stamp.chunks[3]) - time.clock_gettime_ns(_COARSE) < _TICK
+    return 0 <= newest - time.clock_gettime_ns(_COARSE) < _TICK
+
+
+def when_settled(look: Callable[[], _T], newest: Callable[[_T], int]) -> _T:
+    """What `look` finds, when later changes have another time: in a few milliseconds at most."""
+    found = look()
+    if is_fresh(newest(found)):
+        end = time.monotonic_ns() + 2 * _TICK
+        while is_fresh(newest(found)) and time.monotonic_ns() < end:
+            time.sleep(0.0005)
+            found = look()
+    return found
 
 
 def _clock(nanoseconds: int) -> str:

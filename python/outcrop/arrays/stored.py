@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays.pieces import Piece, converted_itemsize, pieces
 from outcrop.arrays.source import Source, assign
-from outcrop.arrays.stamps import Stamp, changes_of, files_of, stamp_of
+from outcrop.arrays.stamps import Stamp, changes_of, files_of, stamp_of, when_settled
 from outcrop.arrays.views import View
 from outcrop.errors import (
     ChangedArrayError,
@@ -156,27 +156,48 @@ class StoreSource(Source):
     # -- elements ----------------------------------------------------------------------------
 
     def read(self, view: View) -> NDArray[Any]:
-        return self._patiently(lambda: self._read(view))
+        return self._patiently(lambda: self._read(view), view)
 
     def read_into(self, out: NDArray[Any], view: View) -> None:
         # Otherwise nobody can open it again, and each piece may be read in its own way.
         if self._again is None:
             super().read_into(out, view)
         else:
-            self._patiently(lambda: self._fill(out, view))
+            self._patiently(lambda: self._fill(out, view), view)
 
-    def _patiently(self, read: Callable[[], _T]) -> _T:
+    def _patiently(self, read: Callable[[], _T], view: View) -> _T:
         self.renew()
         end = time.monotonic() + _PATIENCE
         while True:
             try:
-                return read()
+                with self.in_one_state(view):
+                    return read()
             except ChangedArrayError:
                 # The whole view once more, so that it is all of one state.
                 if self._again is None or time.monotonic() > end:
                     raise
                 self._open_again(self._stamp(in_chunks=False))
                 time.sleep(0.001)
+
+    @contextmanager
+    def in_one_state(self, view: View) -> Iterator[None]:
+        before = self._stamp_of(view)
+        yield
+        self._check_stamp(view, before)
+
+    def _stamp_of(self, view: View) -> tuple[int, int] | None:
+        """What tells whether elements have changed that are read, where nothing else does."""
+        if self._again is None or view.size == 0 or self.layout != "tiled":
+            return None
+        store, box = self.store, view.box
+        return when_settled(
+            lambda: store.stamp(*box), lambda found: 0 if found is None else found[1]
+        )
+
+    def _check_stamp(self, view: View, before: tuple[int, int] | None) -> None:
+        """Raise where what has been read since may be of several states."""
+        if before is not None and self.store.stamp(*view.box) != before:
+            raise ChangedArrayError(f"{self.path}: was changed while it was read; read it again")
 
     def _read(self, view: View) -> NDArray[Any]:
         store = self.store
@@ -213,9 +234,15 @@ class StoreSource(Source):
 
     def _read_ahead(self, views: Sequence[View]) -> Iterator[NDArray[Any]]:
         dense = [view for view in views if view.is_dense and view.size]
+        stamps = iter([self._stamp_of(view) for view in dense])
         boxes = iter(self.store.reader([view.box for view in dense]))
         for view in views:
-            yield view.apply(next(boxes)) if view.is_dense and view.size else self.read(view)
+            if view.is_dense and view.size:
+                box = next(boxes)
+                self._check_stamp(view, next(stamps))
+                yield view.apply(box)
+            else:
+                yield self.read(view)
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         store = self.store

@@ -42,7 +42,8 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
             overwrite=False,
             **options,
         )
-        _native.copy_box(source.store, start, shape, None, store, progress)
+        with source.in_one_state(view):
+            _native.copy_box(source.store, start, shape, None, store, progress)
         store.commit()
         copied = StoreSource(store, "r+")
         # They say what the axes are, and what of them holds goes with the result.

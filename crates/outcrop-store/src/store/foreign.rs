@@ -31,7 +31,7 @@ use super::canvas::Canvas;
 use super::claim::{Claim, Kind as ClaimKind};
 use super::group;
 use super::open::directory_bytes;
-use super::update::{Decided, Found, Update, Writer};
+use super::update::{Decided, Found, Update, Writer, stamp_of_tiles};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -283,6 +283,17 @@ impl Store for ForeignArray {
         let own: u64 = files.iter().map(|(_, json)| (json.len() as u64).next_multiple_of(4096)).sum();
         // What cannot be read now will be said when it is to be written.
         own + group::bytes_to_renew(target, files).unwrap_or(0)
+    }
+
+    /// Chunks say nothing of each other: their files do. A change that was decided before it is looked at is read where
+    /// it lies; then no chunk may be renamed, or written otherwise, before all have been read.
+    fn stamp(&self, region: &ArrayBox) -> Result<Option<(u64, i64)>> {
+        if !matches!(&*lock(&self.state), State::Reading) {
+            return Ok(None);
+        }
+        let tiles =
+            self.grid.tiles_of(region).map(|coords| (self.grid.linear_index(&coords), self.key(&coords)));
+        stamp_of_tiles(&self.disk, &self.dir, self.decided.as_ref(), tiles).map(Some)
     }
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {

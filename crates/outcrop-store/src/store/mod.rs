@@ -308,6 +308,16 @@ pub trait Store: Send + Sync {
     /// The operating system's.
     fn stored_bytes(&self) -> Result<u64>;
 
+    /// What tells whether a box has changed: that is the same before and after it is read if what was read is all of
+    /// one state; and the time of the last change, in nanoseconds, since what changes in the same tick of the kernel's
+    /// clock is not told apart. `None` where loading finds that by itself, or nobody can.
+    ///
+    /// # Errors
+    /// [`Error::Changed`](crate::Error::Changed) where the array has to be opened anew; the operating system's.
+    fn stamp(&self, _region: &ArrayBox) -> Result<Option<(u64, i64)>> {
+        Ok(None)
+    }
+
     /// How many units [`check`](Self::check) takes.
     fn units(&self) -> u64;
 

@@ -634,6 +634,16 @@ impl Store for TiledArray {
         own + further
     }
 
+    /// What an index tells is found by loading.
+    fn stamp(&self, region: &ArrayBox) -> Result<Option<(u64, i64)>> {
+        if self.index.is_some() || !matches!(&*lock(&self.state), State::Reading) {
+            return Ok(None);
+        }
+        let number = |coords: Dims| self.grid.linear_index(&coords);
+        let tiles = self.grid.tiles_of(region).map(number).map(|position| (position, self.key_at(position)));
+        update::stamp_of_tiles(&self.disk, &self.dir, self.decided.as_ref(), tiles).map(Some)
+    }
+
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         for coords in self.tiles_of(canvas.region()) {
             self.load_tile(mover, canvas, &coords)?;

@@ -31,6 +31,7 @@ use crate::io::Access;
 use crate::io::disk::{Disk, DiskDir, DiskFile, remove_tree};
 use crate::shape::TileGrid;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -234,6 +235,49 @@ fn check_writable(disk: &Disk, dir: &DiskDir) -> Result<()> {
     disk.check_writable(dir, Path::new("."), ACTION)?;
     // Of an array without axes, this is its only tile.
     disk.check_writable(dir, Path::new(TILES), ACTION)
+}
+
+/// Whether a change is being carried out that was decided after the array was opened, when `known` was.
+fn is_news(disk: &Disk, array: &DiskDir, known: Option<&Decided>) -> Result<bool> {
+    if disk.look_beneath(array, &format!("{DIRECTORY}/{DECISION}"))?.is_none() {
+        return Ok(false);
+    }
+    let (Some(known), Some(now)) = (known, disk.look_beneath(array, DIRECTORY)?) else { return Ok(true) };
+    let then = rustix::fs::fstat(&known.dir).map_err(|e| Error::io(known.dir.path(), "inspect", e))?;
+    Ok((then.st_dev, then.st_ino) != (now.st_dev, now.st_ino))
+}
+
+/// What tells whether tiles of an array that has no index have changed, and when they did last, in nanoseconds: what
+/// there is to say of their files, looked for as [`open_tile`] does.
+///
+/// # Errors
+/// [`Error::Changed`] where a change has been decided since the array was opened, so that it has to be opened anew; the
+/// operating system's.
+pub(super) fn stamp_of_tiles(
+    disk: &Disk,
+    array: &DiskDir,
+    decided: Option<&Decided>,
+    tiles: impl Iterator<Item = (u64, String)>,
+) -> Result<(u64, i64)> {
+    if is_news(disk, array, decided)? {
+        return Err(Error::Changed { path: array.path().into(), how: "changed" });
+    }
+    let (mut seen, mut newest) = (DefaultHasher::new(), 0);
+    for (position, key) in tiles {
+        let apart = decided.filter(|decided| decided.has(position));
+        let found = match apart.map(|decided| disk.look_beneath(&decided.dir, &key)).transpose()?.flatten() {
+            None => disk.look_beneath(array, &key)?,
+            found => found,
+        };
+        let facts = found.map(|at| {
+            let times = [(at.st_mtime, at.st_mtime_nsec), (at.st_ctime, at.st_ctime_nsec)]
+                .map(|(seconds, rest)| seconds * 1_000_000_000 + rest as i64);
+            newest = times.into_iter().fold(newest, i64::max);
+            (at.st_ino, at.st_size, times)
+        });
+        facts.hash(&mut seen);
+    }
+    Ok((seen.finish(), newest))
 }
 
 /// Whether a decided change of the array is being carried out.
