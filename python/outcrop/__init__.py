@@ -17,7 +17,7 @@ from outcrop.process import starting as _starting  # noqa: F401
 # isort: split
 from importlib import metadata as _metadata
 
-from outcrop import random
+from outcrop import linalg, random
 from outcrop.array_api import (
     creation_functions as _creation_functions,
 )
@@ -77,9 +77,8 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.expressions.build.saving import save
-from outcrop.linalg import factorizations as linalg
-from outcrop.linalg.factorizations import matmul
-from outcrop.linalg.factorizations import products as _products
+from outcrop.linalg import matmul
+from outcrop.linalg import products as _products
 from outcrop.linalg.products import *  # noqa: F403
 from outcrop.process import allocator as _allocator  # noqa: F401
 from outcrop.process.config import Config, config

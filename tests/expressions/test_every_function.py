@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from outcrop.linalg.factorizations import factorizations as linalg
-from outcrop.linalg.factorizations import products
 
 import outcrop as oc
 from outcrop import random
@@ -22,6 +20,8 @@ from outcrop.array_api import searching_functions as searching
 from outcrop.array_api import statistical_functions as along
 from outcrop.array_api import statistical_functions as statistical
 from outcrop.arrays import views
+from outcrop import linalg
+from outcrop.linalg import products
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

@@ -16,9 +16,9 @@ from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import check_out, placed_in
-from outcrop.linalg.factorizations import products
+from outcrop.linalg import products
 from outcrop.linalg.norms import norm
-from outcrop.reorganize.turning import turning as reorganize
+from outcrop.reorganize import turning as reorganize
 
 __all__ = ["names"]
 
@@ -249,7 +249,7 @@ def _argwhere(a: Any) -> Any:
 
 def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
     from outcrop.arrays.dispatch import in_memory
-    from outcrop.linalg.factorizations import cholesky
+    from outcrop.linalg import cholesky
 
     if a.ndim == 2:
         return cholesky(a, upper=upper)

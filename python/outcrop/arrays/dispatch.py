@@ -440,7 +440,7 @@ def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
     import outcrop
     from outcrop.array_api import manipulation_functions as manipulation
     from outcrop.array_api.numpy_functions import names
-    from outcrop.reorganize.turning import turning as reorganize
+    from outcrop.reorganize import turning as reorganize
 
     def positional(own: Callable[..., Any], *names: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:

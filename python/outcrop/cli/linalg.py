@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from outcrop import _native
+from outcrop import _native, linalg
 from outcrop.arrays.array import Array
 from outcrop.arrays.checks import check_tile
 from outcrop.arrays.computed import Computation, ComputedSource
@@ -19,7 +19,6 @@ from outcrop.cli.targets import check_zarr_only, target_format, undescribed, wri
 from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
-from outcrop.linalg import factorizations as linalg
 from outcrop.program.plan import Plan
 from outcrop.program.plan import plan as planning
 from outcrop.program.report import last_run

@@ -23,7 +23,7 @@ from outcrop.cli.values import CODECS, TILE
 from outcrop.errors import BoxIndexError, InvalidArgumentError
 from outcrop.formats import FORMATS
 from outcrop.program.plan import MovementPlan, plan
-from outcrop.reorganize.turning import turning as reorganize
+from outcrop.reorganize import turning as reorganize
 
 __all__ = ["flip", "permute", "rotate", "transpose"]
 
