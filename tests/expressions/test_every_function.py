@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop import random
+from outcrop import linalg, random
 from outcrop.array_api import creation_functions as constants
 from outcrop.array_api import manipulation_functions as manipulation
 from outcrop.array_api import non_ufunc_functions as elements
@@ -20,7 +20,6 @@ from outcrop.array_api import searching_functions as searching
 from outcrop.array_api import statistical_functions as along
 from outcrop.array_api import statistical_functions as statistical
 from outcrop.arrays import views
-from outcrop import linalg
 from outcrop.linalg import products
 
 pytestmark = [

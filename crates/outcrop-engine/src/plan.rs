@@ -1,12 +1,13 @@
 //! The best of several programs for one job, scheduled for the memory there is.
 
 use crate::execute::{self, Crew, Timeline, Work};
-use crate::predict::{Prediction, Speeds, predict};
+use crate::predict::{Prediction, predict};
 use crate::program::{ARGUMENT_BYTES, Caller, OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
 use crate::runtime::{Runtime, beside_arrays};
 use crate::schedule::{self, EVENT_BYTES, Schedule};
-use crate::stream::Watch;
+use crate::speeds::Speeds;
+use crate::watch::Watch;
 use outcrop_store::frame::charged;
 use outcrop_store::store::Store;
 use outcrop_store::{Error, Result};

@@ -2,13 +2,13 @@
 
 use crate::device::Device;
 use crate::measured::Measured;
-use crate::predict::Speeds;
 use crate::program::{Program, Role, TileId};
 use crate::report::{Report, peak_rss};
 use crate::resident::Resident;
+use crate::run_queue::{Turn, Turns, is_working};
 use crate::scratch::{self, Scratch};
-use crate::stream::Watch;
-use crate::turn::{Turn, Turns, is_working};
+use crate::speeds::Speeds;
+use crate::watch::Watch;
 use outcrop_store::format::crc32c;
 use outcrop_store::frame::{Budget, Charge, Frame, charged, fitted};
 use outcrop_store::io::disk::{Tuning, device_of, parent_of};

@@ -18,7 +18,7 @@ pub use evict::Policy;
 pub(crate) use scratch::Slots;
 
 use crate::program::{Access, ArrayId, Program, Role, TileId};
-use crate::stream::Watch;
+use crate::watch::Watch;
 use evict::Residents;
 use outcrop_store::{Error, Result};
 

@@ -1,7 +1,8 @@
 //! Copies in any orientation, in budgets much smaller than the array, against moving element by element.
 
 use outcrop_engine::{Runtime, Settings};
-use outcrop_ops::{access, copy};
+use outcrop_ops::boxes::access;
+use outcrop_ops::relayout;
 use outcrop_store::io::EngineChoice;
 use outcrop_store::store::linear::Described;
 use outcrop_store::store::open::{As, NewFormat, create, open};
@@ -98,7 +99,7 @@ fn check(
     let path = dir.path().join("target");
     let target = create(runtime.disk(), &path, &shown, dtype, to.format(&shown), false).unwrap();
     let whole = ArrayBox::whole(shape);
-    let plan = match copy::plan(&runtime, &source, &whole, Some(orientation), &target) {
+    let plan = match relayout::plan(&runtime, &source, &whole, Some(orientation), &target) {
         Err(Error::Budget { needed, budget, .. }) => {
             assert!(needed > budget);
             target.abort();
@@ -109,7 +110,8 @@ fn check(
     let facts = plan.passes().unwrap();
     let planned_read: u64 = facts.iter().map(|p| p.bytes_read).sum();
     let planned_written: u64 = facts.iter().map(|p| p.bytes_written).sum();
-    let report = copy::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
+    let report =
+        relayout::copy(&runtime, &source, &whole, Some(orientation), &target, &mut |_, _| true).unwrap();
     assert!(report.peak_bytes <= memory as u64);
     assert!(
         report.peak_bytes <= plan.peak_bytes() as u64,
@@ -215,7 +217,7 @@ fn tiles_are_read_once_whichever_way_they_are_shown() {
     let format = NewFormat::Raw { column_major: false };
     let target =
         create(runtime.disk(), &dir.path().join("target"), &shape, DType::F64, format, false).unwrap();
-    let plan = copy::plan(&runtime, &source, &ArrayBox::whole(&shape), Some(&turn), &target).unwrap();
+    let plan = relayout::plan(&runtime, &source, &ArrayBox::whole(&shape), Some(&turn), &target).unwrap();
     let read: u64 = plan.passes().unwrap().iter().map(|p| p.bytes_read).sum();
     let each = (300_u64 * 300 * 8 + 4).next_multiple_of(4096);
     assert_eq!(read, 16 * each);

@@ -1,7 +1,7 @@
 //! Linear algebra on arrays that do not fit the budget, against sums written out.
 
 use outcrop_engine::{Runtime, Settings, Unwatched};
-use outcrop_ops::access;
+use outcrop_ops::boxes::access;
 use outcrop_ops::kernels::{Diagonal, Half};
 use outcrop_ops::linalg::{Matrix, Planned, Target, Triangle};
 use outcrop_ops::linalg::{cholesky, matmul, solve, solve_triangular};

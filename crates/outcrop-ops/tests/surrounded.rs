@@ -4,7 +4,8 @@
 //! stored there once waited for the rest of the block, and the second pass read the block without it.
 
 use outcrop_engine::{Runtime, Settings};
-use outcrop_ops::{access, copy};
+use outcrop_ops::boxes::access;
+use outcrop_ops::relayout;
 use outcrop_store::format::raw::Description;
 use outcrop_store::io::EngineChoice;
 use outcrop_store::store::linear::{Described, NewFile};
@@ -50,8 +51,9 @@ fn what_surrounds_the_elements_stays() {
         };
         let path = dir.path().join(format!("target-{memory}-{offset}"));
         let target = create_file(runtime.disk(), &path, new, false).unwrap();
-        let plan = copy::plan(&runtime, &source, &whole, Some(&turned), &target).unwrap();
-        let report = copy::copy(&runtime, &source, &whole, Some(&turned), &target, &mut |_, _| true).unwrap();
+        let plan = relayout::plan(&runtime, &source, &whole, Some(&turned), &target).unwrap();
+        let report =
+            relayout::copy(&runtime, &source, &whole, Some(&turned), &target, &mut |_, _| true).unwrap();
         let planned: u64 = plan.passes().unwrap().iter().map(|p| p.bytes_read).sum();
         assert_eq!(report.bytes_read, planned);
         access::commit(&runtime, &target).unwrap();

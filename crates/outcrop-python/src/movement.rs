@@ -5,7 +5,8 @@ use crate::errors::to_python;
 use crate::process;
 use crate::store::{Store, run};
 use outcrop_engine::runtime::{self, Supposed};
-use outcrop_ops::{copy, fill};
+use outcrop_ops::boxes::fill;
+use outcrop_ops::relayout;
 use outcrop_store::Dims;
 use outcrop_store::layout::Layout;
 use outcrop_store::shape::default_tile;
@@ -42,7 +43,7 @@ pub fn copy_box(
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
     run(py, &runtime, progress, |watch| {
-        copy::copy(&runtime, &from, &region, orientation.as_ref(), &to, watch)
+        relayout::copy(&runtime, &from, &region, orientation.as_ref(), &to, watch)
     })
     .map(drop)
     .map_err(|error| source.take_raised().unwrap_or(error))
@@ -63,7 +64,7 @@ pub fn plan_copy<'py>(
     let (runtime, from) = source.inner(py)?;
     let (_, to) = target.inner(py)?;
     let (plan, found) = run(py, &runtime, None, |_| {
-        let plan = copy::plan(&runtime, &from, &region, orientation.as_ref(), &to)?;
+        let plan = relayout::plan(&runtime, &from, &region, orientation.as_ref(), &to)?;
         let passes = plan.passes()?;
         Ok((plan, passes))
     })?;

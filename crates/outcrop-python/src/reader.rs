@@ -3,7 +3,7 @@
 use crate::block::array_over;
 use crate::ending::detached;
 use crate::errors::to_python;
-use outcrop_ops::reader::Reader;
+use outcrop_ops::boxes::reader::Reader;
 use outcrop_store::{DType, Error};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};

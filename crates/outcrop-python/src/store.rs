@@ -10,7 +10,7 @@ use crate::reader::BoxReader;
 use crate::watch::PyWatch;
 use numpy::{PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
-use outcrop_ops::{access, verify};
+use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
 use outcrop_store::format::zarr::Labelled;
@@ -227,7 +227,8 @@ impl Store {
     fn reader(&self, py: Python<'_>, boxes: Vec<(Vec<u64>, Vec<u64>)>) -> PyResult<BoxReader> {
         let (runtime, inner) = self.inner(py)?;
         let boxes: Vec<ArrayBox> = boxes.iter().map(|(s, e)| box_of(py, s, e)).collect::<PyResult<_>>()?;
-        let reader = run(py, &runtime, None, |_| outcrop_ops::reader::Reader::new(&runtime, &inner, boxes))?;
+        let reader =
+            run(py, &runtime, None, |_| outcrop_ops::boxes::reader::Reader::new(&runtime, &inner, boxes))?;
         Ok(BoxReader::new(reader, self.info.dtype))
     }
 
@@ -517,7 +518,7 @@ pub fn fill(
                     Error::Interrupted
                 })
             };
-            outcrop_ops::fill::fill(&runtime, &to, &mut produce, watch).map(drop)
+            outcrop_ops::boxes::fill::fill(&runtime, &to, &mut produce, watch).map(drop)
         })
     };
     match raised {

@@ -17,11 +17,11 @@ mod timeline;
 
 use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
+use crate::run_queue::work_for_a_run;
 use crate::runtime::Runtime;
 use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
-use crate::stream::Watch;
-use crate::turn::work_for_a_run;
+use crate::watch::Watch;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};

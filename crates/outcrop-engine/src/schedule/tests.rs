@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::program::{Cost, Declaration, Kernel, Operand, Program, Running};
-use crate::stream::Unwatched;
+use crate::watch::Unwatched;
 use outcrop_store::{DType, Dims, TileGrid};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};

@@ -9,7 +9,7 @@ use crate::arrays::Target;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
-use outcrop_engine::predict::Speeds;
+use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 
 /// Programs for the factor L of `A = L L^H` (lower), or U of `A = U^H U` (upper). The other half of A is

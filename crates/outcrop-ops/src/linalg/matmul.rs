@@ -7,7 +7,7 @@ use super::{Job, aligned, result_axes};
 use crate::arrays::Target;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
-use outcrop_engine::predict::Speeds;
+use outcrop_engine::speeds::Speeds;
 use outcrop_store::{DType, Dims, Error, Result};
 
 /// Programs for `C = A B`, where `conj` says which of the factors is conjugated. A factor of one axis leaves

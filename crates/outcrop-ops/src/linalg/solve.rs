@@ -9,7 +9,7 @@ use super::{Job, aligned, tile_shape};
 use crate::arrays::Target;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
-use outcrop_engine::predict::Speeds;
+use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 
 /// Programs for X of `A X = B`, A Hermitian and positive definite. Of A, only the lower half is read.

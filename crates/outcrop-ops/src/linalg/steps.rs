@@ -3,8 +3,8 @@
 use super::matrix::{Axes, MatrixTile, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
-use outcrop_engine::predict::Speeds;
 use outcrop_engine::program::{Kernel, Operand as Use, Program, Running, Tile};
+use outcrop_engine::speeds::Speeds;
 use outcrop_store::{DType, Error, Failure, Result};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;

@@ -4,12 +4,12 @@ use super::cholesky::square_side;
 use super::matrix::{Matrix, NewArray, Tiles};
 use super::steps::{Builder, Kind};
 use super::{Job, aligned, tile_shape};
-use crate::access::canvas_on;
 use crate::arrays::Target;
+use crate::boxes::access::canvas_on;
 use crate::kernels::{self, Block, Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
-use outcrop_engine::predict::Speeds;
+use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 use outcrop_store::io::Cancel;
 

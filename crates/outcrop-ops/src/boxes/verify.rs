@@ -1,8 +1,9 @@
 //! Everything that can be checked about a stored array.
 
-use crate::movement::threads;
+use crate::boxes::movement::threads;
 use outcrop_engine::Runtime;
-use outcrop_engine::stream::{self, Frames, Job, Watch};
+use outcrop_engine::Watch;
+use outcrop_engine::stream::{self, Frames, Job};
 use outcrop_store::Result;
 use outcrop_store::store::{Finding, Mover, Store};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +56,7 @@ pub fn verify(
     accept: bool,
     watch: &mut dyn Watch,
 ) -> Result<Vec<String>> {
-    crate::access::flush(runtime, store)?;
+    crate::boxes::access::flush(runtime, store)?;
     runtime.tune(&store.info().path, store.info().nbytes());
     let job = Verify { store: store.as_ref(), findings: Mutex::default() };
     stream::run(runtime, &job, threads(runtime, store.staging(false), None), watch)?;

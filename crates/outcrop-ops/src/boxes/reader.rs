@@ -1,7 +1,7 @@
 //! Boxes one after the other, ahead of whoever consumes them.
 
-use crate::access::{canvas_on, frame_bytes};
-use crate::movement::threads;
+use crate::boxes::access::{canvas_on, frame_bytes};
+use crate::boxes::movement::threads;
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::Loaders;
 use outcrop_store::frame::Frame;
@@ -138,7 +138,7 @@ impl Reader {
     /// [`Error::Invalid`] where a box lies outside; those of writing changed tiles out first.
     pub fn new(runtime: &Arc<Runtime>, store: &Arc<dyn Store>, boxes: Vec<ArrayBox>) -> Result<Reader> {
         boxes.iter().try_for_each(|b| b.check_inside(&store.info().shape))?;
-        crate::access::flush(runtime, store)?;
+        crate::boxes::access::flush(runtime, store)?;
         let bytes = boxes.iter().map(|b| store.info().box_bytes(&b.shape)).sum();
         runtime.tune(&store.info().path, bytes);
         let exact = boxes.iter().all(|b| b.shape == store.info().tile);

@@ -19,10 +19,10 @@ use fold::Folded;
 use groups::Cut;
 use keeping::Keeping;
 use outcrop_engine::Runtime;
+use outcrop_engine::Watch;
 use outcrop_engine::device::Device;
 use outcrop_engine::report::Report;
 use outcrop_engine::scratch::ScratchDir;
-use outcrop_engine::stream::Watch;
 use outcrop_store::io::Cancel;
 use outcrop_store::io::disk::{device_of, parent_of};
 use outcrop_store::layout::Layout;
@@ -274,7 +274,7 @@ pub fn copy(
     watch: &mut dyn Watch,
 ) -> Result<Report> {
     let _operation = runtime.operation(watch)?;
-    crate::access::flush(runtime, source)?;
+    crate::boxes::access::flush(runtime, source)?;
     runtime.resident().forget(target, &ArrayBox::whole(&target.info().shape));
     plan(runtime, source, region, orientation, target)?.run(runtime, watch)
 }

@@ -9,9 +9,10 @@ use super::choose::Task;
 use super::groups::Cut;
 use super::pass::Pass;
 use super::{PassFacts, contiguous, inside_panels, shape_of, size, turning};
-use crate::movement::{part_shape, parts};
+use crate::boxes::movement::{part_shape, parts};
+use outcrop_engine::Watch;
 use outcrop_engine::report::Report;
-use outcrop_engine::stream::{Frames, Job, Loaders, Threads, Watch};
+use outcrop_engine::stream::{Frames, Job, Loaders, Threads};
 use outcrop_engine::{Runtime, stream};
 use outcrop_store::frame::{FRAME_ALIGN, Frame, charged};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
@@ -397,7 +398,7 @@ impl Job for Keeping {
 mod tests {
     use super::super::task;
     use super::*;
-    use crate::access;
+    use crate::boxes::access;
     use outcrop_engine::Settings;
     use outcrop_store::DType;
     use outcrop_store::io::EngineChoice;

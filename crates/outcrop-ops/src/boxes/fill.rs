@@ -1,10 +1,11 @@
 //! An array from a function of its boxes.
 
-use crate::access::canvas_on;
-use crate::movement::{NONE, threads, units};
+use crate::boxes::access::canvas_on;
+use crate::boxes::movement::{NONE, threads, units};
 use outcrop_engine::Runtime;
+use outcrop_engine::Watch;
 use outcrop_engine::report::Report;
-use outcrop_engine::stream::{self, Frames, Job, Loaders, Threads, Watch};
+use outcrop_engine::stream::{self, Frames, Job, Loaders, Threads};
 use outcrop_store::frame::{Frame, charged};
 use outcrop_store::store::{Mover, Store};
 use outcrop_store::{ArrayBox, Result};
@@ -30,7 +31,7 @@ impl Job for Fill<'_> {
         self.boxes.len() as u64
     }
     fn frames(&self, piece: u64) -> Vec<usize> {
-        vec![crate::access::frame_bytes(self.target, &self.boxes[piece as usize])]
+        vec![crate::boxes::access::frame_bytes(self.target, &self.boxes[piece as usize])]
     }
     fn load_units(&self, _: u64) -> u64 {
         1
@@ -108,7 +109,7 @@ pub struct Expected {
 /// Those of the store.
 pub fn plan(runtime: &Runtime, target: &Arc<dyn Store>) -> Result<Expected> {
     let (boxes, threads) = division(runtime, target.as_ref());
-    let frames = |b: &ArrayBox| charged(crate::access::frame_bytes(target.as_ref(), b));
+    let frames = |b: &ArrayBox| charged(crate::boxes::access::frame_bytes(target.as_ref(), b));
     let (all, largest) = boxes.iter().map(frames).fold((0usize, 0), |(sum, most), n| (sum + n, most.max(n)));
     let mut bytes_written = target.bytes_to_commit();
     for part in &boxes {

@@ -1,7 +1,7 @@
 //! How an array that is written is cut into groups: boxes that memory holds at once.
 
 use super::pass::PART;
-use crate::movement::part_shape;
+use crate::boxes::movement::part_shape;
 use outcrop_store::layout::{AxisOrder, Layout};
 use outcrop_store::store::Store;
 use outcrop_store::{ArrayBox, Dims, Result, TileGrid};

@@ -3,7 +3,7 @@
 use super::groups::{Cut, Groups};
 use super::pass::{Beside, Pass, Recent};
 use super::rates::{copied, turned};
-use crate::movement::threads_beside;
+use crate::boxes::movement::threads_beside;
 use outcrop_engine::Runtime;
 use outcrop_engine::device::Device;
 use outcrop_engine::stream::{Loaders, Threads};

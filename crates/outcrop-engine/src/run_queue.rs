@@ -1,6 +1,6 @@
 //! Runs one at a time: each is given the memory there is.
 
-use crate::stream::Watch;
+use crate::watch::Watch;
 use outcrop_store::frame::Budget;
 use outcrop_store::{Error, Result};
 use std::cell::Cell;

@@ -1,8 +1,8 @@
 //! One pass over the data: from one array to another, group by group.
 
 use super::groups::{Blocks, Cut, Groups};
-use crate::access;
-use crate::movement::{self, units};
+use crate::boxes::access;
+use crate::boxes::movement::{self, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::{Frames, Job, Threads};
 use outcrop_store::frame::{charged, fitted};
