@@ -184,7 +184,9 @@ class Lowered:
         for node, stored in moved:
             tiles, kept = math.prod(stored.counts), self._storage.of(node)
             assert kept is not None
-            size = size.plus(Size(tiles, 2 * tiles, tiles * arguments(len(self.tiling.cut_axes(node)), 2)))
+            size = size.plus(
+                Size(tiles, 2 * tiles, tiles * arguments(len(self.tiling.cut_axes(node)), 2))
+            )
             arrays.append([stored.number, kept.number])
         gathers = any(one.gathers for one in passes)
         if gathers and size.steps <= _FEW:
