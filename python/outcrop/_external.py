@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop._checks import check_dtype, check_shape
 from outcrop._pieces import pieces
+from outcrop._room import room
 from outcrop._source import Source, fitting_tile
 from outcrop._store import StoreSource
 from outcrop.config import ensure_configured, piece_limit
@@ -145,10 +146,12 @@ class ExternalSource(StoreSource):
 
     def read(self, view: View) -> NDArray[Any]:
         self.check_open()
-        out = np.empty(view.shape, self.dtype)
         limit = min(max(piece_limit(), _LEAST), _LARGE)
-        for where, piece in pieces(view, self.grid, limit):
-            out[where] = piece.apply(self._reader.read(*piece.box))
+        nbytes = view.size * self.dtype.itemsize
+        with room(nbytes + min(nbytes, piece_limit()), f"reading a {self._reader.name}"):
+            out = np.empty(view.shape, self.dtype)
+            for where, piece in pieces(view, self.grid, limit):
+                out[where] = piece.apply(self._reader.read(*piece.box))
         return out
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
