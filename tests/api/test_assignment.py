@@ -171,10 +171,16 @@ def test_what_is_read_only_says_why(tmp_path: Path) -> None:
         (oc.open(tmp_path / "a.npy"), "r\\+"),
         (oc.asarray(frozen), "NumPy array"),
         (oc.fromfunction(lambda i: i, 3), "function"),
+        (oc.ones(5), r"one number in memory; oc\.asarray\(A\.compute\(\)\) can .*oc\.create"),
+        (oc.full_like(frozen, 2), r"oc\.asarray\(A\.compute\(\)\)"),
     ):
         for value in (1, oc.asarray(1)):
             with pytest.raises(oc.InvalidArgumentError, match=f"read-only.*{reason}"):
                 array[...] = value
+    # As the message says.
+    changed = oc.asarray(oc.ones(5).compute())
+    changed[0] = 7
+    assert changed.compute().tolist() == [7, 1, 1, 1, 1]
 
 
 def test_tiles_larger_than_the_array(tmp_path: Path) -> None:

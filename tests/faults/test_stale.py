@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ CHANGES: dict[str, list[Callable[[Path], None]]] = {
     "a.pgm": [by_array, by_process, by_memory, by_saving],
     "a.zarr": [by_array, by_function, by_process, by_saving],
     "foreign.zarr": [by_zarr, by_renewing],
+    "plain.zarr": [by_zarr, by_renewing],
 }
 
 
@@ -97,11 +99,12 @@ def again(path: Path, mode: str = "r") -> Any:
 
 
 def made(path: Path) -> None:
-    if path.name == "foreign.zarr":
+    if path.name in ("foreign.zarr", "plain.zarr"):
         zarr = pytest.importorskip("zarr")
-        codec = zarr.codecs.ZstdCodec()
+        # What is not compressed is read as arrays of ours are, and has no index either.
+        codecs = [zarr.codecs.ZstdCodec()] if path.name == "foreign.zarr" else []
         array = zarr.create_array(
-            str(path), shape=(N, N), chunks=(8, 8), dtype="uint8", compressors=[codec]
+            str(path), shape=(N, N), chunks=(8, 8), dtype="uint8", compressors=codecs
         )
         array[...] = values()
         return
@@ -250,6 +253,107 @@ def test_changes_within_a_tick(tmp_path: Path) -> None:
         with pytest.raises(oc.StaleOperandError):
             expression[-1, -1].compute()
         assert (array + 0)[-1, -1].compute() == value
+
+
+# -- memory that was written to before, to whose pages the kernel gives no new time ---------------
+
+
+MAPPED = ["a.npy", "columns.npy", "a.raw", "a.pgm", "plain.zarr"]
+
+BY_ANOTHER = """
+import sys
+import numpy as np
+memory = np.memmap(sys.argv[1], "uint8", "r+", int(sys.argv[2]), int(sys.argv[3]))
+for line in sys.stdin:
+    memory[:] = int(line)
+    print(flush=True)
+"""
+
+
+def mapped_place(directory: Path, name: str) -> tuple[Path, Path, int]:
+    """An array of zeros, the file that its elements are in, and from which byte on."""
+    path = directory / name
+    on = subprocess.run(["stat", "-f", "-c", "%T", directory], capture_output=True, text=True)
+    if on.stdout.strip() == "tmpfs":
+        pytest.skip("tmpfs gives no times to what mapped memory changes")
+    if name == "plain.zarr":
+        zarr = pytest.importorskip("zarr")
+        zarr.create_array(str(path), data=np.ones((N, N), "uint8"), chunks=(N, N), compressors=[])
+        return path, path / "c" / "0" / "0", 0
+    oc.zeros((N, N), dtype="uint8").save(path, **({"order": "F"} if "columns" in name else {}))
+    return path, path, path.stat().st_size - N * N
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_mapped_memory_that_was_written_to_before(tmp_path: Path, name: str) -> None:
+    path, file, offset = mapped_place(tmp_path, name)
+    memory = np.memmap(file, "uint8", "r+", offset, N * N)
+    memory[:] = 1
+    array = again(path)
+    random = np.random.default_rng(1)
+    for value in range(2, 50):
+        if random.random() < 0.3:
+            memory.flush()
+        if random.random() < 0.3:
+            array = again(path)
+        # What is read is written out.
+        if random.random() < 0.3:
+            assert (array + 1)[-1, 0].compute() == value
+        expressions = [array + 1, oc.matmul(array, array) * 1.0, again(path).sum(axis=0)]
+        if random.random() < 0.5:
+            memory[random.integers(N * N)] = value + 1
+        else:
+            memory[:] = value
+        for expression in expressions:
+            with pytest.raises(oc.StaleOperandError, match=path.name):
+                use = str(random.choice(["compute", "part", "further", "tiles"]))
+                pytest.fail(f"{value} {use}: {USES[use](expression, tmp_path)}")
+        memory[:] = value
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_memory_that_another_process_has_mapped(tmp_path: Path, name: str) -> None:
+    path, file, offset = mapped_place(tmp_path, name)
+    command = [sys.executable, "-c", BY_ANOTHER, str(file), str(offset), str(N * N)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
+        assert child.stdin is not None and child.stdout is not None
+
+        def change(value: int) -> None:
+            print(value, file=child.stdin, flush=True)
+            child.stdout.readline()  # type: ignore[union-attr]
+
+        change(1)
+        array = again(path)
+        for value in range(2, 12):
+            one = array + 1
+            change(value)
+            with pytest.raises(oc.StaleOperandError):
+                pytest.fail(str(one.compute()))
+        child.stdin.close()
+
+
+def test_tiles_of_a_product_are_of_one_state(tmp_path: Path) -> None:
+    n = 300
+    path = tmp_path / "a.raw"
+    memory = np.memmap(path, "float64", "w+", 0, (n, n))
+    memory[:] = 1
+    with oc.config(memory="4MiB"):
+        array = oc.open(path, shape=(n, n), dtype="float64")
+        one = (array @ array) @ array
+        memory[:] = 2
+        with pytest.raises(oc.StaleOperandError):
+            next(one.tiles())
+        one = (array @ array) @ array
+        tiles = one.tiles()
+        assert (next(tiles)[1] == 8 * n * n).all()
+        memory[:] = 3
+        # What was computed before may be given on.
+        with suppress(oc.StaleOperandError):
+            for _, block in tiles:
+                assert (block == 8 * n * n).all()
+        with pytest.raises(oc.StaleOperandError):
+            next(one.tiles())
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.zarr"])

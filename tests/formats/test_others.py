@@ -14,7 +14,9 @@ import pytest
 import outcrop as oc
 
 SUFFIXES = [".h5", ".hdf5", ".nc", ".NC", ".npz", ".png", ".jpg", ".csv", ".parquet", ".mat",
-            ".fits", ".gz", ".zip", ".json", ".txt", ".pkl"]  # fmt: skip
+            ".fits", ".gz", ".zip", ".json", ".txt", ".pkl", ".nii", ".nii.gz", ".NII.GZ", ".pt",
+            ".pth", ".safetensors", ".mat", ".csv.gz", ".tsv", ".tar", ".bz2", ".zst", ".xlsx",
+            ".db", ".arrow", ".grib2", ".exr", ".webp", ".bmp", ".jp2"]  # fmt: skip
 
 
 def source(directory: Path) -> oc.Array:
@@ -41,7 +43,8 @@ def test_no_zarr_directory_of_such_a_name(tmp_path: Path, way: str) -> None:
         path = tmp_path / f"o{suffix}"
         with pytest.raises(oc.UnsupportedError, match=r"not written.*format='zarr'") as caught:
             WAYS[way](array, path)
-        assert str(path) in str(caught.value) and suffix in str(caught.value)
+        known = suffix.lower().removeprefix(".csv") or suffix
+        assert str(path) in str(caught.value) and f"suffix {known} " in str(caught.value)
     assert [p.name for p in tmp_path.iterdir()] == ["s.zarr"]
 
 
@@ -100,6 +103,10 @@ FILES = [
     ("a.json", b'{"a":\n 1}', "JSON", "json"),
     ("a", b"SIMPLE  =                    T", "FITS", "astropy"),
     ("a.pkl", b"\x80\x05....", "pickle", "pickle"),
+    ("a.nii", b"\x5c\1\0\0....", "NIfTI", "nibabel.load"),
+    ("a.nii.gz", gzip.compress(b"a", mtime=0), "gzip", "unpack"),
+    ("a.pth", b"\x80\x02....", "PyTorch", "torch.load"),
+    ("a.safetensors", b"\x10\0\0\0\0\0\0\0{}", "safetensors", "safe_open"),
 ]
 
 

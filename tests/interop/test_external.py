@@ -170,6 +170,16 @@ def test_types_that_there_are_not_are_refused(tmp_path: Path) -> None:
             oc.asarray(given)
 
 
+def test_chunks_of_unknown_sizes_are_refused_with_the_way_to_find_them() -> None:
+    x = da.from_array(np.arange(100.0), chunks=30)
+    chosen = x[x > 50]
+    for use in (oc.asarray, lambda a: oc.ones(49) + a, np.add(oc.ones(49), 1).__add__, oc.sum):
+        with pytest.raises(oc.InvalidArgumentError, match=r"dask.*compute_chunk_sizes\(\)"):
+            use(chosen)
+    found = oc.asarray(chosen.compute_chunk_sizes())
+    np.testing.assert_array_equal((found + 1).compute(), np.arange(52.0, 101))
+
+
 class Broken(Described):
     def __getitem__(self, key: Any) -> np.ndarray:
         if key[0].stop > 100:

@@ -240,3 +240,52 @@ assert a[::100_000, 1 << 19].compute().tolist() == [0] * 11
 repr(a)
 """
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+
+
+CHARGED = """
+import numpy as np
+import outcrop as oc
+
+class Told:
+    ndim, dtype, shape = 2, np.dtype(float), (1500, 1000)
+    def __getitem__(self, key):
+        return np.ones(self.shape)[key]
+
+def used():
+    return oc._native.status()["used"]
+
+oc.config(memory="64MiB", scratch=".")
+memory = oc.asarray(np.ones((1500, 1000)))
+stored = memory.save("a.npy")
+for array in (oc.asarray(Told()), memory, oc.fromfunction(lambda i, j: i * 1.0 + j, (1500, 1000)),
+              stored, stored[::2], stored.T[3:], memory + 1):
+    before, held = used(), array.compute()
+    assert held.nbytes <= used() - before < held.nbytes + (1 << 20), array
+    del held
+    assert used() == before, array
+
+numbers = oc.arange(3_000_000) % 300_000
+most, before = [], used()
+
+def noted(function):
+    def call(*args, **options):
+        most.append(used())
+        return function(*args, **options)
+    return call
+
+for name, function in (("unique_counts", "unique"), ("bincount", "bincount")):
+    original = getattr(np, function)
+    setattr(np, function, noted(original))
+    most.clear()
+    held = getattr(oc, name)(numbers)
+    setattr(np, function, original)
+    assert min(most) >= 4 * 300_000 * 8, (name, most)
+    assert used() - before >= 300_000 * 8, name
+    del held
+    assert used() == before, name
+"""
+
+
+def test_what_is_held_is_charged_as_long(tmp_path: Path) -> None:
+    """Results in memory of arrays of every kind, and what counting works with."""
+    subprocess.run([sys.executable, "-c", CHARGED], cwd=tmp_path, check=True)

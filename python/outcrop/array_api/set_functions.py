@@ -26,14 +26,21 @@ from outcrop.errors import (
 from outcrop.expressions.build.arrays import argument, mapped
 from outcrop.expressions.graph.functions import Seen
 from outcrop.process.config import piece_limit
-from outcrop.process.room import room
+from outcrop.process.room import charge, room
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["bincount", "histogram", "unique_counts", "unique_values"]
 
 
 _EACH = 64
-"""Bytes for a bin while a block is counted."""
+"""Bytes for a bin, or a value, while a block is counted."""
+
+_TWO, _FOUR = 2, 4
+"""Parts of the budget, of which the counts are one, for those of a block and of all before, or for
+finding the place of each value among the others as well."""
+
+_LONG = 4
+"""Bytes of integers of which there may be more than are counted."""
 
 
 def _see(x: Array, see: Callable[[NDArray[Any]], None]) -> None:
@@ -188,7 +195,12 @@ def bincount(x: Any, /, weights: None = None, minlength: int = 0) -> NDArray[np.
             counts, found = found, counts
         counts[: len(found)] += found
 
-    _see(values, see)
+    most = _TWO * piece_limit()
+    if values.dtype.itemsize < _LONG:
+        most = min(most, _TWO * counts.itemsize * max(minlength, 2 << 8 * values.dtype.itemsize))
+    with room(most, "bincount"):
+        _see(values, see)
+    charge(counts)
     return counts
 
 
@@ -259,7 +271,9 @@ def _unique(x: Array, *, equal_nan: bool) -> tuple[NDArray[Any], NDArray[np.intp
         np.add.at(sums, place, np.concatenate([counts, times]))
         counts = sums
 
-    _see(x, see)
+    with room(min(_EACH * x.size, _FOUR * piece_limit()), "unique"):
+        _see(x, see)
+    charge([values, counts])
     return values, counts
 
 

@@ -360,6 +360,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         self._source.check_open()
         elements = self._source.read(self._view)
         self._source.check_current()
+        charge(elements)
         return elements
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

@@ -5,14 +5,19 @@ nothing happened in between, as far as the file system tells: the kernel's clock
 advances every few milliseconds, so a stamp is only taken of files whose last change lies before the
 present tick, and what comes later has another time.
 
+Of a page of mapped memory, the kernel notes the time of the first change only, until it is written
+out. So before a stamp is kept, what has changed is written out: the next change has a time again.
+
 What this process writes itself need not be on disk yet. `Changes` counts that, for all that have
 one path open.
 """
 
+import ctypes
 import os
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +30,8 @@ __all__ = [
     "Stamp",
     "changes_of",
     "files_of",
+    "has_index",
+    "lasting_stamp",
     "stamp_at",
     "stamp_of",
     "when_settled",
@@ -41,6 +48,18 @@ _COARSE = 5
 
 _TICK = 10_000_000
 """Nanoseconds of the longest tick."""
+
+_TRIES = 3
+"""How often what has changed is written out, where somebody goes on changing it."""
+
+_PLAIN = {0xEF53, 0x58465342, 0x9123683E, 0x01021994}
+"""By statfs: ext4, XFS, Btrfs and tmpfs, where pages are written out without a sync of the disk.
+(Measured on ext4, for a clean file: 7 us, and 900 us with fdatasync, as overlayfs needs it.)"""
+
+_libc = ctypes.CDLL(None)
+
+_SYNC_PAGES = 7
+"""Of sync_file_range: wait for what is being written, write what has changed, and wait for it."""
 
 _METADATA = ("zarr.json", ".zarray")
 """What says in the folder of an array what that is; only one of them does."""
@@ -109,12 +128,17 @@ def files_of(path: str, format: str | None) -> tuple[str, ...]:
     return tuple(f"{path}/{name}" for name in (*there[:1], *own))
 
 
+def has_index(path: str) -> bool:
+    """Whether the array in a folder is ours. Of others, chunks change by themselves."""
+    return os.path.exists(f"{path}/{_INDEX}")
+
+
 def stamp_at(path: str) -> Stamp:
     """The stamp of what is at a path before it is opened, and it is known what it is."""
     where = os.path.abspath(path)
     format = None
     if os.path.isdir(where):
-        format = "zarr" if os.path.exists(f"{where}/{_INDEX}") else "zarr-foreign"
+        format = "zarr" if has_index(where) else "zarr-foreign"
     return stamp_of(files_of(where, format))
 
 
@@ -135,6 +159,61 @@ def stamp_of(files: tuple[str, ...], chunks: str | None = None, *, settled: bool
     return when_settled(
         lambda: _stamp(files, chunks), lambda found: max(found.newest, found.chunks[3])
     )
+
+
+def lasting_stamp(
+    files: tuple[str, ...], chunks: str | None = None, known: Stamp | None = None
+) -> Stamp:
+    """The stamp of what there is now, from which every later change differs, mapped memory's too.
+
+    Parameters
+    ----------
+    files : tuple of str
+        Those that `files_of` gives.
+    chunks : str, optional
+        As with `stamp_of`.
+    known : Stamp, optional
+        A lasting stamp of the same files: if it still holds, nothing has changed.
+    """
+    found = stamp_of(files, chunks, settled=True)
+    for _ in range(_TRIES):
+        if found == known:
+            break
+        for path in files:
+            _write_out(path)
+        if chunks is not None and found.chunks[0]:
+            for folder, _, names in os.walk(chunks):
+                for name in names:
+                    _write_out(f"{folder}/{name}")
+        # What is written meanwhile has changed the stamp before, and pages that are written again
+        # then do not.
+        known, found = found, stamp_of(files, chunks, settled=True)
+    # Where it changes all the time, that is not what there is any more.
+    return found if known is None else known
+
+
+def _write_out(path: str) -> None:
+    """Write out what any process has changed of a file by mapped memory."""
+    with suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not _write_pages(file):
+                os.fdatasync(file)
+        finally:
+            os.close(file)
+
+
+def _write_pages(file: int) -> bool:
+    """The same without a sync of the disk; False where that is not known to do."""
+    try:
+        told = (ctypes.c_long * 64)()
+        if _libc.fstatfs(file, told) or told[0] not in _PLAIN:
+            return False
+        whole = ctypes.c_int64(0)
+        return not _libc.sync_file_range(file, whole, whole, _SYNC_PAGES)
+    except AttributeError:
+        # Other C libraries have no such function.
+        return False
 
 
 def is_fresh(newest: int) -> bool:

@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays.pieces import Piece, converted_itemsize, pieces
 from outcrop.arrays.source import Source, assign
-from outcrop.arrays.stamps import Stamp, changes_of, files_of, stamp_of, when_settled
+from outcrop.arrays.stamps import (
+    Stamp,
+    changes_of,
+    files_of,
+    has_index,
+    lasting_stamp,
+    stamp_of,
+    when_settled,
+)
 from outcrop.arrays.views import View
 from outcrop.errors import (
     ChangedArrayError,
@@ -102,6 +110,7 @@ class StoreSource(Source):
         self._where = os.path.abspath(self.path)
         self._files: tuple[str, ...] = ()
         self._recent: tuple[Stamp, float] | None = None
+        self._lasting: Stamp | None = None
         self._changes = changes_of(self._where)
         self._own_changes = 0
         self._writer = 0
@@ -308,7 +317,7 @@ class StoreSource(Source):
         # What lies in the scratch directory is nobody else's.
         if self.scratch is not None:
             return self
-        counts, stamp = self._counts(), self._stamp(settled=True)
+        counts, stamp = self._counts(), self._stamp(lasting=True)
         self.renew(stamp)
         found = None if self._now is None else self._now()
         if found is None or found.difference(counts, stamp) is not None:
@@ -346,21 +355,27 @@ class StoreSource(Source):
         own = 0 if self.layout == "tiled" else self._own_changes
         return self._own_changes, self._changes.count - own
 
-    def _stamp(self, *, in_chunks: bool = True, settled: bool = False) -> Stamp | None:
+    def _stamp(self, *, in_chunks: bool = True, lasting: bool = False) -> Stamp | None:
         """That of its files; None where these may change with what has been written before."""
         if not self._committed or (self._own_changes and self.layout != "tiled"):
             return None
         if not self._files:
             self._files = files_of(self._where, self.format)
-        chunks = self._where if in_chunks and self.format == "zarr-foreign" else None
-        if chunks is None or not settled:
-            return stamp_of(self._files, chunks, settled=settled)
+        is_ours = self.format == "zarr" and has_index(self._where)
+        in_chunks = in_chunks and not is_ours and self.format in ("zarr", "zarr-foreign")
+        chunks = self._where if in_chunks else None
+        if not lasting:
+            return stamp_of(self._files, chunks)
+        if is_ours:
+            # Nobody maps metadata.
+            return stamp_of(self._files, settled=True)
         # Looking at many chunks for each operator would take much longer than the operator. A stamp
         # that is older than what it is for tells of more changes, and never of less.
         begin = time.monotonic()
         if self._recent is not None and begin < self._recent[1]:
             return self._recent[0]
-        found, end = stamp_of(self._files, chunks, settled=True), time.monotonic()
+        self._lasting = found = lasting_stamp(self._files, chunks, self._lasting)
+        end = time.monotonic()
         self._recent = (found, 2 * end - begin) if found.chunks[0] > _MANY else None
         return found
 

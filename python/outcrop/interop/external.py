@@ -21,6 +21,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError, OutcropError, StorageError
 from outcrop.process.config import ensure_configured, piece_limit
+from outcrop.process.room import room
 
 __all__ = ["ExternalSource", "is_external"]
 
@@ -145,10 +146,12 @@ class ExternalSource(StoreSource):
 
     def read(self, view: View) -> NDArray[Any]:
         self.check_open()
-        out = np.empty(view.shape, self.dtype)
         limit = min(max(piece_limit(), _LEAST), _LARGE)
-        for where, piece in pieces(view, self.grid, limit):
-            out[where] = piece.apply(self._reader.read(*piece.box))
+        nbytes = view.size * self.dtype.itemsize
+        with room(nbytes + min(nbytes, piece_limit()), f"reading a {self._reader.name}"):
+            out = np.empty(view.shape, self.dtype)
+            for where, piece in pieces(view, self.grid, limit):
+                out[where] = piece.apply(self._reader.read(*piece.box))
         return out
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
