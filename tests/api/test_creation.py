@@ -8,20 +8,6 @@ import pytest
 
 import outcrop as oc
 
-ALL = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128"
-
-
-@pytest.mark.parametrize("dtype", ALL.split())
-@pytest.mark.parametrize("suffix", ["zarr", "npy", "raw"])
-def test_every_dtype_in_every_format(dtype: str, suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"a.{suffix}"
-    plain = (np.arange(12) % 3).astype(dtype).reshape(3, 4)
-    with oc.create(str(path), (3, 4), dtype) as array:
-        array[...] = plain
-    again = oc.open(path, shape=(3, 4), dtype=dtype) if suffix == "raw" else oc.open(path)
-    assert again.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(again.compute(), plain)
-
 
 @pytest.mark.parametrize("dtype", ["f2", "g", "M8[s]", "U3", "O", "V8", [("x", "f8")], "(2,)f8"])
 def test_other_dtypes_are_refused_by_name(dtype: Any, tmp_path: Path) -> None:

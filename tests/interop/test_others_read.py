@@ -1,5 +1,7 @@
 """Zarr-Python, xarray, Dask and the zarrs codec pipeline read each kind of array that we write."""
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +88,40 @@ def test_the_pipeline_of_zarrs(tmp_path: Path, kind: str) -> None:
     oc.asarray(plain).save(tmp_path / "a.zarr", tile=TILE, **KINDS[kind])
     with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):
         np.testing.assert_array_equal(zarr.open_array(tmp_path / "a.zarr", mode="r")[...], plain)
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_zarr_python_checks_what_we_wrote(tmp_path: Path, imported: bool) -> None:
+    """With Outcrop in its process and without: every type, and a checksum that does not fit."""
+    for dtype in DTYPES:
+        plain = values(dtype)
+        oc.asarray(plain).save(tmp_path / f"{dtype}.zarr", tile=TILE)
+        np.save(tmp_path / f"{dtype}.npy", plain)
+    damaged = tmp_path / "int8.zarr" / "c" / "1" / "1"
+    script = f"""
+import sys
+if {imported}:
+    import outcrop
+import numpy as np, zarr
+assert ("outcrop" in sys.modules) is {imported}
+for dtype in {DTYPES}:
+    found = zarr.open_array(dtype + ".zarr", mode="r")[...]
+    expected = np.load(dtype + ".npy")
+    assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes(), dtype
+data = bytearray(open({str(damaged)!r}, "rb").read())
+data[5] ^= 1
+open({str(damaged)!r}, "wb").write(data)
+try:
+    zarr.open_array("int8.zarr", mode="r")[...]
+except Exception as error:
+    assert "checksum" in str(error).lower(), error
+else:
+    raise AssertionError("not noticed")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 @each_kind
