@@ -6,7 +6,7 @@ use outcrop_store::io::{Direction, DiskFile, Transfer};
 use outcrop_store::store::Mover;
 use outcrop_store::{Error, Result, io::Disk};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -64,12 +64,15 @@ impl ScratchDir {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 made => made.map_err(|e| Error::io(&path, "make a scratch directory", e))?,
             }
-            // Until it is locked, another process may take it for abandoned.
-            if let Ok(lock) = File::open(&path)
-                && lock.try_lock().is_ok()
-                && path.exists()
-            {
-                return Ok(ScratchDir { path, _lock: lock, pid });
+            match lock_made(&path) {
+                Ok(Some(lock)) => return Ok(ScratchDir { path, _lock: lock, pid }),
+                // Until it is locked, another process may take it for abandoned; the next name then.
+                Ok(None) => {}
+                Err(error) => {
+                    // Empty still, or it is no longer ours.
+                    let _ = std::fs::remove_dir(&path);
+                    return Err(Error::io(&path, "lock a scratch directory", error));
+                }
             }
         }
     }
@@ -87,6 +90,20 @@ impl Drop for ScratchDir {
         {
             log::debug!("{}: not removed: {error}", self.path.display());
         }
+    }
+}
+
+/// Locks a directory that has just been made; `None` where another process took it for abandoned. What else
+/// goes wrong would go wrong with the next name, too.
+fn lock_made(path: &Path) -> std::io::Result<Option<File>> {
+    let lock = match File::open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match lock.try_lock() {
+        Ok(()) => Ok(path.exists().then_some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
