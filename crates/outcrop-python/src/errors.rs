@@ -11,6 +11,8 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
             match source.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "StoragePermissionError",
                 ErrorKind::NotFound => "ArrayNotFoundError",
+                // What a process may write to a file is space as well.
+                ErrorKind::FileTooLarge => "StorageFullError",
                 // It has fewer bytes than its array.
                 ErrorKind::UnexpectedEof => "CorruptArrayError",
                 _ => "StorageError",

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outcrop.errors import InvalidArgumentError
+from outcrop._files import open_file
+from outcrop.errors import InvalidArgumentError, StorageError
 
 __all__ = ["Group", "group_around", "version_in"]
+
+_MOST = 256 << 20
+"""The most bytes of metadata that are read; consolidated metadata may have many."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ def _dimensions(array: Path) -> Iterator[tuple[str, int]]:
 def _read(path: Path) -> dict[str, Any]:
     """Metadata; nothing where there is none, or none that can be made sense of."""
     try:
-        meta = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        # A named pipe would be waited for, and anything may stand in a group.
+        with open_file(str(path)) as file:
+            text = file.read(_MOST + 1)
+        meta = json.loads(text) if len(text) <= _MOST else {}
+    except (OSError, StorageError, ValueError, RecursionError):
         return {}
     return meta if isinstance(meta, dict) else {}

@@ -27,13 +27,13 @@ use super::group::Renewal;
 use crate::error::{Error, Result};
 use crate::format::MAX_METADATA_BYTES;
 use crate::format::zarr::{METADATA_FILE, V2_METADATA_FILE, consolidated};
-use crate::io::disk::{Disk, DiskDir, parent_of, remove_tree};
+use crate::io::disk::{Disk, DiskDir, own_user, parent_of, remove_tree};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -287,7 +287,32 @@ pub(super) fn put_aside(path: &Path) -> Option<PathBuf> {
     let aside = staged.join(OLD);
     let is_dir = |p: &Path| p.symlink_metadata().is_ok_and(|found| found.is_dir());
     let is_gone = path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
-    (is_gone && is_dir(&staged) && is_dir(&aside)).then_some(aside)
+    (is_gone && is_dir(&staged) && is_dir(&aside) && is_of_ours(&staged)).then_some(aside)
+}
+
+/// Whether what is staged belongs to this user, or to whoever has the directory that it is in, who could put
+/// any array there anyway. In a directory that many write to, a name alone says nothing.
+fn is_of_ours(staged: &Path) -> bool {
+    let Ok(found) = staged.symlink_metadata() else { return false };
+    found.uid() == own_user() || parent_of(staged).metadata().is_ok_and(|dir| dir.uid() == found.uid())
+}
+
+/// An error where what has the name under which an array is to be built cannot be a leftover of ours.
+fn check_leftover(staged: &Path) -> Result<()> {
+    let Ok(found) = staged.symlink_metadata() else { return Ok(()) };
+    let kind = found.file_type();
+    let what = match () {
+        () if kind.is_symlink() => "is a symbolic link".into(),
+        () if kind.is_file() => "is a file".into(),
+        () if kind.is_fifo() => "is a named pipe".into(),
+        () if !kind.is_dir() => "is no directory".into(),
+        () if staged.join(OLD).symlink_metadata().is_ok() && !is_of_ours(staged) => {
+            format!("holds an array that user {} has put aside", found.uid())
+        }
+        () => return Ok(()),
+    };
+    let why = "and stands where the new array is to be built; it was left alone, and has to be removed first";
+    Err(Error::unsupported(staged, format!("{what}, {why}")))
 }
 
 /// Gives an array that was put aside its name back.
@@ -374,13 +399,15 @@ fn lock_new_directory(disk: &Disk, path: &Path, target: &Path, mode: Mode) -> Re
                     }
                 }
             }
-            Err(rustix::io::Errno::EXIST) => match lock_directory(path)? {
-                Some(_lock) => {
-                    restore(disk, target)?;
-                    disk.remove(path)?;
+            Err(rustix::io::Errno::EXIST) => {
+                match check_leftover(path).and_then(|()| lock_directory(path))? {
+                    Some(_lock) => {
+                        restore(disk, target)?;
+                        disk.remove(path)?;
+                    }
+                    None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
                 }
-                None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
-            },
+            }
             Err(e) => return Err(Error::io(path, "make the directory", e)),
         }
     }

@@ -15,7 +15,8 @@ use crate::format::zarr::consolidated::{Entry, removed, renewed, renewed_v2};
 use crate::format::zarr::{METADATA_FILE, V2_ATTRIBUTES_FILE, V2_METADATA_FILE};
 use crate::io::disk::{Disk, parent_of};
 use rustix::fs::{Access, Mode, OFlags};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,23 @@ struct Group {
 
 /// What is at a path, if it is a file: consolidated metadata that is a link is nobody's to renew.
 fn content(path: &Path) -> Result<Option<Vec<u8>>> {
+    let fail = |e| Error::io(path, "read the file", e);
     match path.symlink_metadata() {
-        Ok(found) if found.is_file() && found.len() <= MOST => {
-            std::fs::read(path).map(Some).map_err(|e| Error::io(path, "read the file", e))
-        }
-        _ => Ok(None),
+        Ok(found) if found.is_file() && found.len() <= MOST => {}
+        _ => return Ok(None),
     }
+    // What stands there may be something else by now, which would be waited for.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(rustix::io::Errno::LOOP) => return Ok(None),
+        opened => File::from(opened.map_err(|e| fail(e.into()))?),
+    };
+    if !file.metadata().map_err(fail)?.is_file() {
+        return Ok(None);
+    }
+    let mut text = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut text).map_err(fail)?;
+    Ok((text.len() as u64 <= MOST).then_some(text))
 }
 
 /// The groups above an array that stands, or will, at `target`, the outermost first.
