@@ -163,7 +163,7 @@ class Source(ABC):
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
     def of_one_state(self, work: Callable[[], _Result]) -> _Result:
-        """What comes of work that reads elements, all of one state: begun again where it was not."""
+        """What comes of work that reads elements, all of one state: begun again if it was not."""
         return work()
 
     @contextmanager

@@ -46,8 +46,9 @@ _INDEX = ".outcrop-index"
 """What every commit of an array of ours makes anew."""
 
 _DECISION = ".outcrop-update/commit"
-"""What says, in an array that has no index, that chunks are being replaced. Its folder is made before
-the first one is written and removed after the last one is in place: both change the array's own."""
+"""What says, in an array that has no index, that chunks are being replaced. Its folder is made
+before the first one is written, and removed after the last one is in place: both change the array's
+own."""
 
 _File = tuple[int, int, int, int, int]
 _Chunks = tuple[int, int, int, int]

@@ -25,8 +25,8 @@ mod _native {
     use super::ending::end;
     #[pymodule_export]
     use super::linalg::{
-        Charge, Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul, plan_solve,
-        plan_solve_triangular,
+        Charge, Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul,
+        plan_solve, plan_solve_triangular,
     };
     #[pymodule_export]
     use super::movement::{
