@@ -280,3 +280,147 @@ def test_frames_behind_one_another_are_read_as_numcodecs_reads_them(
     else:
         with pytest.raises(oc.CorruptArrayError, match="chunk"):
             oc.open(path).compute()
+
+
+PEAK = """
+import sys
+import outcrop as oc
+oc.config(memory="16MiB")
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) >> 10
+before = peak()
+try:
+    A = oc.open(sys.argv[1])
+    A[:3, :3].compute()
+    A.sum().compute()
+    print(peak() - before, "read")
+except oc.OutcropError as error:
+    print(peak() - before, type(error).__name__, error)
+"""
+
+
+def peak_and_end(path: Path) -> tuple[int, str]:
+    """MiB that opening and reading an array takes, and how that ends."""
+    arguments = [sys.executable, "-c", PEAK, str(path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    peak, end = done.stdout.split(" ", 1)
+    return int(peak), end
+
+
+def described(path: Path, shape: tuple[int, ...], codecs: str, attributes: str = "{}") -> None:
+    """An array of bytes, with members of its metadata as text."""
+    members = {
+        "zarr_format": "3",
+        "node_type": '"array"',
+        "shape": json.dumps(shape),
+        "data_type": '"uint8"',
+        "chunk_grid": json.dumps({"name": "regular", "configuration": {"chunk_shape": shape}}),
+        "chunk_key_encoding": '{"name":"default","configuration":{"separator":"/"}}',
+        "fill_value": "0",
+        "codecs": codecs,
+        "attributes": attributes,
+    }
+    (path / "c" / "0").mkdir(parents=True)
+    text = ",".join(f'"{name}":{value}' for name, value in members.items())
+    (path / "zarr.json").write_text("{" + text + "}")
+
+
+def sharding(inner: list[int], codecs: list[Any] | None = None) -> str:
+    settings = {"chunk_shape": inner, "codecs": codecs or [BYTES], "index_codecs": [BYTES]}
+    return json.dumps([{"name": "sharding_indexed", "configuration": settings}])
+
+
+@pytest.mark.parametrize("side", [2**31, 2**30, 2**27])
+@pytest.mark.parametrize("nested", [False, True])
+def test_shards_of_more_chunks_than_can_be_counted(side: int, nested: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    codecs = sharding([side, side], json.loads(sharding([1, 1]))) if nested else sharding([1, 1])
+    described(path, (side, side), codecs)
+    (path / "c" / "0" / "0").write_bytes(bytes(4096))
+    peak, end = peak_and_end(path)
+    assert peak < 32, (peak, end)
+    assert end.startswith(("CorruptArrayError", "UnsupportedError", "BudgetError")), end
+
+
+@pytest.mark.parametrize("side", [256, 1024, 2048])
+def test_where_the_chunks_of_a_shard_lie_is_part_of_the_budget(side: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    described(path, (side, side), sharding([1, 1]))
+    index = np.empty((side * side, 2), "<u8")
+    # The last one first, so that they have to be sorted.
+    index[:, 0] = np.arange(side * side)[::-1]
+    index[:, 1] = 1
+    (path / "c" / "0" / "0").write_bytes(bytes(side * side) + index.tobytes())
+    peak, end = peak_and_end(path)
+    assert peak < 48, (peak, end)
+    assert end.startswith("read" if side == 256 else "BudgetError"), end
+
+
+TWO_MILLION = 2_000_000
+METADATA: dict[str, tuple[str, str]] = {
+    "objects": ("attributes", '{"a":[' + '{"":0},' * 500_000 + "0]}"),
+    "brackets": ("attributes", '{"a":' + "[" * 900_000 + "]" * 900_000 + "}"),
+    "too many objects": ("attributes", '{"a":[' + '{"":0},' * TWO_MILLION + "0]}"),
+    "axes": ("shape", "[" + "1," * (TWO_MILLION - 100_000) + "1]"),
+    "tile": ("chunk_shape", "[" + "1," * (TWO_MILLION - 100_000) + "1]"),
+    "transpositions": (
+        "codecs",
+        "[" + '{"name":"transpose","configuration":{"order":[0,1]}},' * 70_000 + '"bytes"]',
+    ),
+    "few transpositions": (
+        "codecs",
+        "[" + '{"name":"transpose","configuration":{"order":[0,1]}},' * 100 + '"bytes"]',
+    ),
+    "checksums": ("codecs", '["bytes"' + ',"crc32c"' * 300_000 + "]"),
+    "inner checksums": (
+        "codecs",
+        sharding([4, 4]).replace(
+            '"index_codecs"', '"codecs": ["bytes"' + ',"crc32c"' * 99 + '], "x"'
+        ),
+    ),
+    "unknown": ("other", '{"must_understand":false,"a":[' + '{"":0},' * 500_000 + "0]}"),
+}
+
+
+@pytest.mark.parametrize("what", METADATA)
+def test_metadata_takes_no_more_than_its_text(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    member, text = METADATA[what]
+    described(path, (4, 4), text if member == "codecs" else '["bytes"]')
+    named = (path / "zarr.json").read_text()
+    if member == "other":
+        named = named[:-1] + f',"other":{text}' + "}"
+    elif member != "codecs":
+        start = named.index(f'"{member}":') + len(member) + 3
+        end = named.index("]" if member != "attributes" else "}", start) + 1
+        named = named[:start] + text + named[end:]
+    (path / "zarr.json").write_text(named)
+    peak, end = peak_and_end(path)
+    assert peak < 40, (peak, end)
+    is_read = what in ("objects", "brackets")
+    expected = ("read",) if is_read else ("CorruptArrayError", "UnsupportedError")
+    assert end.startswith(expected), end[:300]
+    if what == "brackets":
+        # More brackets than Python's parser goes into.
+        with pytest.raises(oc.CorruptArrayError, match="attributes"):
+            _ = oc.open(path).attributes
+
+
+def test_attributes_that_could_not_be_read_again_are_refused(tmp_path: Path) -> None:
+    A = oc.asarray(np.zeros((4, 4)))
+    for options in ({}, {"codecs": "zstd"}, {"codecs": "zstd", "zarr_format": 2}):
+        with pytest.raises(oc.InvalidArgumentError, match="more than"):
+            A.save(tmp_path / "a.zarr", attributes={"a": "x" * (5 << 20)}, **options)
+        assert not (tmp_path / "a.zarr").exists()
+
+
+def test_a_group_of_much_metadata_is_not_taken_for_an_array(tmp_path: Path) -> None:
+    group = tmp_path / "g"
+    group.mkdir()
+    text = {"zarr_format": 3, "node_type": "group", "attributes": {"a": "x" * (5 << 20)}}
+    (group / "zarr.json").write_text(json.dumps(text))
+    with pytest.raises(oc.OutcropError):
+        oc.asarray(np.zeros((4, 4))).save(group, format="zarr", overwrite=True)
+    assert json.loads((group / "zarr.json").read_text()) == text

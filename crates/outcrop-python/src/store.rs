@@ -442,7 +442,7 @@ pub fn create(
     let format = match (format, pnm::Kind::from_name(format), codecs) {
         ("npy", ..) => NewFormat::Npy { column_major },
         ("raw", ..) => NewFormat::Raw { column_major },
-        (_, Some(kind), _) => NewFormat::Pnm { kind, attributes: labels.attributes },
+        (_, Some(kind), _) => NewFormat::Pnm { kind, attributes: labels.attributes.to_map() },
         (_, None, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, labels },
         (_, None, None) => NewFormat::Zarr { tile, labels },
     };

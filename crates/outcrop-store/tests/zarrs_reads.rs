@@ -55,7 +55,7 @@ fn fill_of(dtype: DType) -> Value {
 fn write(disk: &Arc<Disk>, path: &Path, dtype: DType, kind: &Option<(u8, String)>) {
     let budget = Budget::new(64 << 20);
     let labels = Labels {
-        attributes: serde_json::from_value(json!({ "units": "m" })).unwrap(),
+        attributes: json!({ "units": "m" }).as_object().unwrap().clone().into(),
         dimension_names: Some(vec![Some("y".into()), Some("x".into())]),
         fill_value: Some(fill_of(dtype)),
         place: None,

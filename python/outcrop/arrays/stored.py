@@ -39,6 +39,7 @@ from outcrop.arrays.views import View
 from outcrop.errors import (
     ChangedArrayError,
     ClosedArrayError,
+    CorruptArrayError,
     ForkedProcessError,
     OutcropError,
     StaleOperandError,
@@ -149,7 +150,12 @@ class StoreSource(Source):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads(self._attributes)
+        try:
+            result: dict[str, Any] = json.loads(self._attributes)
+        except (RecursionError, ValueError) as error:
+            raise CorruptArrayError(
+                f"{self.path}: its attributes cannot be understood: {error}"
+            ) from None
         return result
 
     def describe(self, selection: str) -> str:

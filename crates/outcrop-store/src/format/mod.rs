@@ -24,8 +24,9 @@ pub mod raw;
 pub mod update;
 pub mod zarr;
 
-/// The most bytes of JSON metadata that are read: a longer `zarr.json` or `.zarray` is refused.
-pub const MAX_METADATA_BYTES: usize = 64 << 20;
+/// The most bytes of JSON metadata of an array that are read or written: a longer `zarr.json` or `.zarray` is
+/// refused. (What Python makes of attributes takes thirty times as much memory.)
+pub const MAX_METADATA_BYTES: usize = 4 << 20;
 
 /// Why metadata was refused. Messages carry the values and name no file; see [`at`](Self::at).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,12 +16,14 @@
 //! Specification: <https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html>.
 
 use crate::dtype::DType;
-use crate::format::FormatError;
+use crate::format::{FormatError, MAX_METADATA_BYTES, malformed};
 use crate::shape::{Dims, TileGrid};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use smallvec::SmallVec;
 
+mod attributes;
 pub mod consolidated;
 mod fill;
 mod labels;
@@ -30,11 +32,11 @@ mod parse;
 mod tests;
 mod v2;
 
+pub use attributes::Attributes;
 pub(crate) use fill::parse as parse_fill_value;
-pub(crate) use labels::take_names;
 pub use labels::{Labelled, Labels, Names};
-pub(crate) use parse::object as parse_object;
 pub use parse::parse;
+pub(crate) use parse::{Document as ParsedDocument, MAX_CODECS, document as parse_document};
 pub use v2::{V2Meta, parse_v2};
 
 /// File name of the metadata of an array of Zarr v3.
@@ -113,11 +115,19 @@ pub struct ArrayMeta {
     /// The little-endian bytes of the element that stands for those of tiles never written.
     pub fill_value: SmallVec<[u8; 16]>,
     /// The user's attributes.
-    pub attributes: Map<String, Value>,
+    pub attributes: Attributes,
     /// A name or none for every axis.
     pub dimension_names: Option<Vec<Option<String>>>,
     /// Set if Outcrop made the array.
     pub ours: Option<Ours>,
+}
+
+/// An error where so much metadata could not be read again.
+pub(crate) fn check_length(file: &str, bytes: usize) -> Result<(), FormatError> {
+    match bytes {
+        ..=MAX_METADATA_BYTES => Ok(()),
+        _ => malformed(format!("{file} has {bytes} bytes, more than {MAX_METADATA_BYTES}")),
+    }
 }
 
 /// `zarr.json` in the order in which it is written: what a reader asks for first comes first.
@@ -131,7 +141,7 @@ struct Document<'a> {
     chunk_key_encoding: Value,
     fill_value: Value,
     codecs: Vec<Value>,
-    attributes: &'a Map<String, Value>,
+    attributes: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimension_names: &'a Option<Vec<Option<String>>>,
     storage_transformers: [Value; 0],
@@ -146,7 +156,7 @@ impl ArrayMeta {
     /// `Malformed` where the labels are none for an array of this type and so many axes.
     pub fn of(shape: &[u64], dtype: DType, tile: &[u64], labels: &Labels) -> Result<ArrayMeta, FormatError> {
         labels.check(shape.len())?;
-        Ok(ArrayMeta {
+        let meta = ArrayMeta {
             shape: shape.into(),
             dtype,
             tile: tile.into(),
@@ -156,7 +166,9 @@ impl ArrayMeta {
             attributes: labels.attributes.clone(),
             dimension_names: labels.dimension_names.clone(),
             ours: None,
-        })
+        };
+        check_length(METADATA_FILE, meta.encode().len())?;
+        Ok(meta)
     }
 
     /// The text of `zarr.json`. The same metadata always gives the same bytes.
@@ -181,7 +193,7 @@ impl ArrayMeta {
             chunk_key_encoding: json!({ "name": name, "configuration": { "separator": separator } }),
             fill_value: fill::encode(&self.fill_value, self.dtype),
             codecs,
-            attributes: &self.attributes,
+            attributes: self.attributes.pretty(),
             dimension_names: &self.dimension_names,
             storage_transformers: [],
             outcrop: self.ours.map(|ours| {

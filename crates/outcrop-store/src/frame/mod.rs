@@ -33,9 +33,9 @@ const HUGE: usize = 2 << 20;
 /// Bytes that [`Budget::use_ahead`] uses at a time: some milliseconds of a processor at worst.
 pub const AHEAD: usize = HUGE;
 
-/// Bytes a frame of `bytes` is charged: rounded up to whole blocks.
+/// Bytes a frame of `bytes` is charged: rounded up to whole blocks, as far as numbers go.
 pub fn charged(bytes: usize) -> usize {
-    bytes.max(1).next_multiple_of(FRAME_ALIGN)
+    bytes.max(1).checked_next_multiple_of(FRAME_ALIGN).unwrap_or(usize::MAX / FRAME_ALIGN * FRAME_ALIGN)
 }
 
 /// Bytes that a frame for a tile of `bytes` should have: whole huge pages where that adds little, or else whole blocks.

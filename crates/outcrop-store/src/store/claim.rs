@@ -272,6 +272,11 @@ fn is_array(disk: &Disk, dir: &Path) -> bool {
     };
     let limit = MAX_METADATA_BYTES as u64;
     let is_group = || {
+        // More than an array has: a group's, with copies of the metadata of what is in it.
+        let found = disk.look_beneath(&dir, METADATA_FILE).ok().flatten();
+        if found.is_some_and(|s| s.st_size as u64 > limit) {
+            return true;
+        }
         let json = disk.read_small_beneath(&dir, METADATA_FILE, limit);
         json.is_ok_and(|json| consolidated::is_group(&json))
     };

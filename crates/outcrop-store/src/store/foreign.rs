@@ -176,7 +176,7 @@ impl ForeignArray {
             layout: Layout::Tiled,
             format: "zarr-foreign",
             codecs: meta.description,
-            attributes: serde_json::Value::Object(meta.attributes).to_string(),
+            attributes: meta.attributes.text().into(),
             writable,
         };
         ForeignArray {
@@ -235,7 +235,7 @@ impl Store for ForeignArray {
                 encoded.max(self.codecs.bytes).saturating_add(self.codecs.encode_heap()),
             ),
             Kind::Shards(shards) => {
-                let index = shards.index_bytes.saturating_mul(3);
+                let index = shards.index_heap();
                 let (inner, extent) = (&shards.inner, shards.most_extent());
                 let sum = |parts: [usize; 4]| parts.into_iter().fold(0, usize::saturating_add);
                 (
@@ -253,8 +253,8 @@ impl Store for ForeignArray {
     /// Codecs seldom make chunks larger; by how much they do is unknown.
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
         let most = self.info.box_bytes(&self.info.tile).max(self.codecs.most_encoded() as u64);
-        let chunk = most.next_multiple_of(4096) + 4096;
-        Ok(self.grid.tiles_of(region).count() as u64 * chunk)
+        let chunk = most.div_ceil(4096).saturating_add(1).saturating_mul(4096);
+        Ok((self.grid.tiles_of(region).count() as u64).saturating_mul(chunk))
     }
 
     /// Exact, in whole blocks: the sizes of the chunks' files, and of a sharded array those of the parts

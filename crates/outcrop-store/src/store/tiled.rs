@@ -153,7 +153,7 @@ impl TiledArray {
         state: State,
     ) -> TiledArray {
         let mut attributes = meta.attributes.clone();
-        let names = zarr::take_names(&mut attributes, meta.shape.len());
+        let names = attributes.take_names(meta.shape.len());
         let info = Info {
             path: path.into(),
             shape: meta.shape.clone(),
@@ -162,7 +162,7 @@ impl TiledArray {
             layout: Layout::Tiled,
             format: "zarr",
             codecs: if meta.checksummed { "bytes, crc32c".into() } else { "bytes".into() },
-            attributes: serde_json::Value::Object(attributes).to_string(),
+            attributes: attributes.text().into(),
             writable,
         };
         let labelled = Labelled {

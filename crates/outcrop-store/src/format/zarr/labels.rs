@@ -1,10 +1,11 @@
 //! What goes with the elements of an array: attributes, names of dimensions, the fill value.
 
+use super::Attributes;
 use super::fill;
-use super::parse::object;
+use super::parse::document;
 use crate::dtype::DType;
 use crate::format::{FormatError, malformed, quoted};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use smallvec::SmallVec;
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ pub type Names = Vec<Option<String>>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labels {
     /// The user's attributes.
-    pub attributes: Map<String, Value>,
+    pub attributes: Attributes,
     /// A name or none for every axis, or nothing.
     pub dimension_names: Option<Names>,
     /// The element that stands for those never written, in the JSON of Zarr 3; `None` for zero, which in
@@ -48,9 +49,12 @@ impl Labels {
     /// `Malformed` where one of them is of another type.
     pub fn parse(text: &str) -> Result<Labels, FormatError> {
         let mut labels = Labels::default();
-        for (name, value) in object(text.as_bytes(), "labels")? {
+        let parsed = document(text.as_bytes(), "labels")?;
+        if let Some(attributes) = parsed.attributes {
+            labels.attributes = Attributes::of(&attributes, "attributes")?;
+        }
+        for (name, value) in parsed.members {
             match (name.as_str(), value) {
-                ("attributes", Value::Object(attributes)) => labels.attributes = attributes,
                 ("dimension_names", Value::Array(names)) => labels.dimension_names = Some(named(&names)?),
                 ("fill_value", value) => labels.fill_value = Some(value),
                 ("place", Value::String(place)) => labels.place = Some(place.into()),
@@ -111,12 +115,11 @@ impl Labels {
     }
 
     /// The attributes of version 2, which the names are among.
-    pub fn attributes_v2(&self) -> Map<String, Value> {
-        let mut attributes = self.attributes.clone();
-        if let Some(names) = self.dimension_names.as_ref().filter(|names| names.iter().all(Option::is_some)) {
-            attributes.insert(NAMES_ATTRIBUTE.into(), names.iter().flatten().cloned().collect());
+    pub fn attributes_v2(&self) -> Attributes {
+        match self.dimension_names.as_ref().filter(|names| names.iter().all(Option::is_some)) {
+            Some(names) => self.attributes.with_names(&names.iter().flatten().collect::<Vec<_>>()),
+            None => self.attributes.clone(),
         }
-        attributes
     }
 }
 
@@ -129,17 +132,4 @@ fn named(names: &[Value]) -> Result<Names, FormatError> {
             other => malformed(format!("a dimension's name is {}", quoted(&other.to_string()))),
         })
         .collect()
-}
-
-/// Takes the names of dimensions out of attributes, if these hold one for each of `ndim` axes.
-pub(crate) fn take_names(attributes: &mut Map<String, Value>, ndim: usize) -> Option<Names> {
-    let names: Option<Names> = attributes
-        .get(NAMES_ATTRIBUTE)?
-        .as_array()?
-        .iter()
-        .map(|name| name.as_str().map(|n| Some(n.to_owned())))
-        .collect();
-    let names = names.filter(|names| names.len() == ndim)?;
-    attributes.remove(NAMES_ATTRIBUTE);
-    Some(names)
 }

@@ -4,12 +4,16 @@
 //! everything that a later version might have changed, so that such an array is called new and not
 //! broken. Damage to a foreign array is reported here too, not left to the decoder.
 
-use super::{ArrayMeta, KeyEncoding, OURS, OURS_VERSION, Ours, Parsed, fill};
+use super::{ArrayMeta, Attributes, KeyEncoding, OURS, OURS_VERSION, Ours, Parsed, check_length, fill};
 use crate::dtype::DType;
-use crate::format::{FormatError, MAX_METADATA_BYTES, malformed, nbytes, quoted, unsupported};
+use crate::format::{FormatError, malformed, nbytes, quoted, unsupported};
 use crate::shape::{Dims, MAX_NDIM, Tuple};
-use serde_json::{Map, Value};
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
 
 /// The members of `zarr.json` that the specification defines for arrays.
 const MEMBERS: &[&str] = &[
@@ -47,6 +51,12 @@ const DECODABLE: &[&str] = &[
     "numcodecs.zlib",
 ];
 
+/// The most codecs in a list: each takes memory, and time for every chunk.
+pub(crate) const MAX_CODECS: usize = 64;
+
+/// The most values in a document besides its attributes: each takes many times the memory of its text.
+pub(crate) const MAX_VALUES: usize = 1 << 14;
+
 /// Grids of chunks that the decoder for foreign arrays has, besides the regular one.
 const DECODABLE_GRIDS: &[&str] = &["rectangular", "rectilinear", "zarrs.regular_bounded"];
 
@@ -59,7 +69,7 @@ const DECODABLE_GRIDS: &[&str] = &["rectangular", "rectilinear", "zarrs.regular_
 /// - `Unsupported`: a group, a type of elements that Outcrop has not, an unknown codec, grid, key
 ///   encoding, storage transformer or member that must be understood.
 pub fn parse(json: &[u8]) -> Result<Parsed, FormatError> {
-    let mut document = object(json, super::METADATA_FILE)?;
+    let Document { members: document, attributes } = document(json, super::METADATA_FILE)?;
     check_kind(&document)?;
     let ours = document.get(OURS).map(parse_ours).transpose()?;
     check_members(&document)?;
@@ -67,11 +77,8 @@ pub fn parse(json: &[u8]) -> Result<Parsed, FormatError> {
     let dtype = parse_data_type(member(&document, "data_type")?)?;
     let shape = dims(member(&document, "shape")?, "shape")?;
     nbytes(&shape, dtype)?;
-    let attributes = match document.remove("attributes") {
-        None => Map::new(),
-        Some(Value::Object(attributes)) => attributes,
-        Some(other) => return wrong_type("attributes", "an object", &other),
-    };
+    let attributes =
+        attributes.map(|text| Attributes::of(&text, "attributes")).transpose()?.unwrap_or_default();
     let dimension_names = parse_dimension_names(document.get("dimension_names"), shape.len())?;
     let fill_value = fill::parse(member(&document, "fill_value")?, dtype)?;
 
@@ -98,19 +105,127 @@ pub fn parse(json: &[u8]) -> Result<Parsed, FormatError> {
 /// Either what a native array has there, or the reason why the array is foreign.
 type NativeOr<T> = Result<T, String>;
 
-/// Parses a JSON object; `file` is for messages.
-pub(crate) fn object(json: &[u8], file: &str) -> Result<Map<String, Value>, FormatError> {
-    if json.len() > MAX_METADATA_BYTES {
-        return malformed(format!("{file} has {} bytes, more than {MAX_METADATA_BYTES}", json.len()));
+/// A JSON object that describes an array.
+#[derive(Default)]
+pub(crate) struct Document {
+    /// Its members, but for the attributes.
+    pub(crate) members: Map<String, Value>,
+    /// The text of the attributes, whatever it is.
+    pub(crate) attributes: Option<Box<RawValue>>,
+}
+
+/// Parses a JSON object; `file` is for messages. No more memory is taken than [`MAX_VALUES`] need, and a copy of
+/// the text.
+pub(crate) fn document(json: &[u8], file: &str) -> Result<Document, FormatError> {
+    check_length(file, json.len())?;
+    let parsed = |json: &[u8]| {
+        let left = Cell::new(MAX_VALUES);
+        let mut parser = serde_json::Deserializer::from_slice(json);
+        let parsed = parser.deserialize_map(Bounded { left: &left, top: true });
+        let parsed = parsed.and_then(|parsed| parser.end().map(|()| parsed));
+        parsed.map_err(|error| (error, left.get() == 0))
+    };
+    let parsed = parsed(json).or_else(|(error, full)| match quote_bare_numbers(json) {
+        Cow::Owned(mended) if !full => parsed(&mended).map_err(|(_, full)| (error, full)),
+        _ => Err((error, full)),
+    });
+    match parsed {
+        Ok(Bound::Document(document)) => Ok(document),
+        Ok(Bound::Value(_)) => malformed(format!("{file} is not an object")),
+        Err((_, true)) => unsupported(format!("{file} has more than {MAX_VALUES} values besides attributes")),
+        Err((error, false)) if error.is_data() => malformed(format!("{file}: {error}")),
+        Err((error, false)) => malformed(format!("{file} is not JSON: {error}")),
     }
+}
+
+/// Parses JSON; `file` is for messages.
+pub(super) fn from_json<T: DeserializeOwned>(json: &[u8], file: &str) -> Result<T, FormatError> {
+    check_length(file, json.len())?;
     let parsed = serde_json::from_slice(json).or_else(|error| match quote_bare_numbers(json) {
         Cow::Owned(mended) => serde_json::from_slice(&mended).map_err(|_| error),
         Cow::Borrowed(_) => Err(error),
     });
-    match parsed {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => wrong_type(file, "an object", &other),
-        Err(error) => malformed(format!("{file} is not JSON: {error}")),
+    parsed.map_err(|error| FormatError::Malformed(format!("{file} is not JSON: {error}")))
+}
+
+/// Makes values of JSON, as many as are left.
+#[derive(Clone, Copy)]
+struct Bounded<'a> {
+    left: &'a Cell<usize>,
+    /// Whether the value is the whole document.
+    top: bool,
+}
+
+enum Bound {
+    Document(Document),
+    Value(Value),
+}
+
+impl<'de> DeserializeSeed<'de> for Bounded<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.left.set(self.left.get().saturating_sub(1));
+        if self.left.get() == 0 {
+            return Err(D::Error::custom("too many values"));
+        }
+        match deserializer.deserialize_any(self)? {
+            Bound::Value(value) => Ok(value),
+            Bound::Document(document) => Ok(Value::Object(document.members)),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Bounded<'_> {
+    type Value = Bound;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<Bound, E> {
+        Ok(Bound::Value(Value::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Bound, E> {
+        Ok(Bound::Value(Value::Bool(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Bound, E> {
+        Ok(Bound::Value(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Bound, E> {
+        Ok(Bound::Value(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Bound, E> {
+        Ok(Bound::Value(Number::from_f64(value).map_or(Value::Null, Value::Number)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Bound, E> {
+        Ok(Bound::Value(value.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Bound, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(Bounded { top: false, ..self })? {
+            values.push(value);
+        }
+        Ok(Bound::Value(Value::Array(values)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Bound, A::Error> {
+        let mut document = Document::default();
+        while let Some(name) = map.next_key::<String>()? {
+            if self.top && name == "attributes" {
+                document.attributes = Some(map.next_value()?);
+                continue;
+            }
+            let value = map.next_value_seed(Bounded { top: false, ..self })?;
+            document.members.insert(name, value);
+        }
+        Ok(if self.top { Bound::Document(document) } else { Bound::Value(Value::Object(document.members)) })
     }
 }
 
@@ -154,7 +269,11 @@ pub(super) fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&
 }
 
 fn wrong_type<T>(name: &str, wanted: &str, found: &Value) -> Result<T, FormatError> {
-    malformed(format!("{name} is {}, not {wanted}", quoted(&found.to_string())))
+    wrong_text(name, wanted, &found.to_string())
+}
+
+pub(super) fn wrong_text<T>(name: &str, wanted: &str, found: &str) -> Result<T, FormatError> {
+    malformed(format!("{name} is {}, not {wanted}", quoted(found)))
 }
 
 /// A member that must be a string.
@@ -325,6 +444,9 @@ fn parse_codecs(value: &Value, dtype: DType) -> Result<NativeOr<bool>, FormatErr
         return wrong_type("codecs", "a list", value);
     };
     let codecs = list.iter().map(|c| named(c, "codec")).collect::<Result<Vec<_>, _>>()?;
+    if codecs.len() > MAX_CODECS {
+        return unsupported(format!("{} codecs, at most {MAX_CODECS} are possible", codecs.len()));
+    }
     if codecs.is_empty() {
         return malformed("codecs is empty; one that makes bytes of an array is needed");
     }

@@ -1,7 +1,7 @@
 //! `.zarray`: enough of it to say what an array is, and to refuse what cannot be read. The chunks of a
 //! Zarr v2 array are always decoded elsewhere.
 
-use super::parse::{dims, member, object, text};
+use super::parse::{MAX_CODECS, dims, document, member, text};
 use crate::dtype::{ByteOrder, DType};
 use crate::format::{FormatError, malformed, nbytes, parse_typestr, quoted, unsupported};
 use crate::shape::{Dims, Tuple};
@@ -30,7 +30,7 @@ pub struct V2Meta {
 /// `Malformed` for broken or contradictory metadata, `NewerVersion` for a format above 2, `Unsupported`
 /// for structured, object, string, date and other types of elements that Outcrop has not.
 pub fn parse_v2(zarray_json: &[u8]) -> Result<V2Meta, FormatError> {
-    let document = object(zarray_json, super::V2_METADATA_FILE)?;
+    let document = document(zarray_json, super::V2_METADATA_FILE)?.members;
     match member(&document, "zarr_format")? {
         Value::Number(n) if n.as_u64() == Some(2) => {}
         Value::Number(n) if n.as_u64().is_some_and(|n| n > 2) => {
@@ -75,6 +75,9 @@ pub fn parse_v2(zarray_json: &[u8]) -> Result<V2Meta, FormatError> {
     match document.get("compressor") {
         None | Some(Value::Null) => {}
         Some(compressor) => codecs.push(codec_id(compressor)?),
+    }
+    if codecs.len() > MAX_CODECS {
+        return unsupported(format!("{} codecs, at most {MAX_CODECS} are possible", codecs.len()));
     }
     Ok(V2Meta { shape, tile, dtype, byte_order, column_major, codecs })
 }

@@ -18,6 +18,7 @@ use super::bounded;
 use super::shards::Shards;
 use crate::dtype::DType;
 use crate::format::FormatError;
+use crate::format::zarr::MAX_CODECS;
 use crate::shape::{Dims, Tuple};
 use crate::store::canvas::{Strides, dense_strides};
 use smallvec::SmallVec;
@@ -165,6 +166,10 @@ impl Codecs {
         element: &Element,
         shards: bool,
     ) -> Result<Codecs, FormatError> {
+        if list.len() > MAX_CODECS {
+            let what = format!("{} codecs in one list, at most {MAX_CODECS} are possible", list.len());
+            return Err(FormatError::Unsupported(what));
+        }
         let transpositions = list.iter().take_while(|c| c.name() == "transpose").count();
         let (transpositions, list) = list.split_at(transpositions);
         let mut order: SmallVec<[usize; 4]> = (0..shape.len()).collect();
@@ -187,8 +192,14 @@ impl Codecs {
         let inner = match list.iter().find(|c| c.name() == "sharding_indexed") {
             Some(codec) => {
                 let shape: Dims = order.iter().map(|&axis| shape[axis]).collect();
-                // Not so where codecs before it change the shape.
-                Shards::new(codec, &shape, element).ok().map(|shards| shards.most_encoded() as u64)
+                match Shards::new(codec, &shape, element) {
+                    Ok(shards) => Some(shards.most_encoded() as u64),
+                    // Codecs before it may change the shape; there are no more inner chunks than elements.
+                    Err(_) => {
+                        let index = shape.iter().fold(32, |bytes: u64, &n| bytes.saturating_mul(n));
+                        Some(most_between(&shape, element).saturating_add(index))
+                    }
+                }
             }
             None => None,
         };

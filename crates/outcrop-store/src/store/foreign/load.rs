@@ -3,10 +3,10 @@
 use super::bounded;
 use super::codecs::Kind;
 use super::memory::{Place, blocks, read_range};
-use super::shards::{Extent, Shards, extents};
+use super::shards::{Extent, Index, Shards, extents, sort};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
-use crate::frame::{Budget, FRAME_ALIGN, charged};
+use crate::frame::{Budget, Charge, FRAME_ALIGN, charged};
 use crate::io::disk::{DiskFile, LINK, is_link};
 use crate::io::{Access, Cancel};
 use crate::shape::{ArrayBox, Dims, Tuple};
@@ -15,8 +15,8 @@ use crate::store::canvas::Strides;
 use crate::store::claim::still_there;
 use crate::store::update::{is_missing, open_tile};
 
-/// The largest index of a shard that is read while a run is planned.
-const MOST_PLANNED: usize = 16 << 20;
+/// The largest index of a shard that is read while a run is planned, for which no memory is charged.
+const MOST_PLANNED: usize = 2 << 20;
 
 /// Why a chunk could not be loaded.
 pub(super) enum Trouble {
@@ -143,18 +143,20 @@ impl ForeignArray {
         let range = shards.index_range(len)?;
         let (start, end) = blocks(range.0, range.1);
         let place = Place::new(mover, (end - start) as usize)?;
-        let room = place.make_room(mover, shards.index_bytes.saturating_mul(3))?;
+        let room = place.make_room(mover, shards.index_heap())?;
         // SAFETY: the memory is ours and has room for those blocks.
         let index = unsafe {
             let at = read_range(disk, &mut mover.queue, &cancel, file, range, place.start)?;
             shards.decode_index(std::slice::from_raw_parts(place.start.add(at), shards.index_bytes))?
         };
-        // From here on the index is part of what each extent asks room for.
-        drop((place, room));
-        let mut places = Vec::new();
-        for coords in shards.grid.tiles_of(&self.in_shard(chunk, common)) {
-            match shards.place(&index, &coords, len)? {
-                Some(place) => {
+        // The numbers have room as long as they are there.
+        drop(place);
+        let wanted = self.in_shard(chunk, common);
+        let mut positions = Vec::with_capacity(shards.grid.tiles_of(&wanted).count());
+        for coords in shards.grid.tiles_of(&wanted) {
+            match shards.position(&index, &coords, len)? {
+                Some(position) => {
+                    let place = index.at(position);
                     let (bytes, most) = (place.to - place.from, shards.inner.most_encoded() as u64);
                     if is_too_long(bytes, most) {
                         let inner = Tuple(&coords);
@@ -162,7 +164,7 @@ impl ForeignArray {
                             "is damaged: its inner chunk {inner} has {bytes} bytes, where {most} are possible"
                         )));
                     }
-                    places.push(place);
+                    positions.push(position);
                 }
                 None => {
                     let inner = self.inner_box(shards, chunk, &coords);
@@ -170,19 +172,23 @@ impl ForeignArray {
                 }
             }
         }
-        for extent in extents(places) {
+        sort(&mut positions, &index);
+        for extent in extents(positions.iter().map(|&position| index.at(position))) {
             cancel.check()?;
-            self.visit_extent(mover, file, shards, &extent, (chunk, common), sink)?;
+            let found = (&index, &positions[extent.chunks.clone()], room.as_ref());
+            self.visit_extent(mover, file, shards, &extent, found, (chunk, common), sink)?;
         }
         Ok(())
     }
 
+    #[allow(clippy::too_many_arguments, reason = "a part of a part of a file")]
     fn visit_extent(
         &self,
         mover: &mut Mover,
         file: &DiskFile,
         shards: &Shards,
         extent: &Extent,
+        (index, positions, of_index): (&Index, &[u64], Option<&Charge>),
         (chunk, common): (&ArrayBox, &ArrayBox),
         sink: &mut Sink,
     ) -> Result<(), Trouble> {
@@ -192,12 +198,11 @@ impl ForeignArray {
         let range = (extent.from, extent.to);
         // SAFETY: the memory is ours and has room for those blocks.
         let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
-        let _room = memory.make_room(
-            mover,
-            shards.inner.decode_heap().saturating_add(shards.index_bytes.saturating_mul(3)),
-        )?;
+        let heap = shards.inner.decode_heap().saturating_add(shards.index_heap());
+        let _room = memory.make_more_room(mover, heap, of_index)?;
         let strides = self.inner_strides(shards);
-        for place in &extent.places {
+        for &position in positions {
+            let (place, coords) = (index.at(position), shards.grid.coords(position));
             let (from, bytes) = (place.from - extent.from, place.to - place.from);
             // SAFETY: these bytes were read.
             let encoded =
@@ -205,8 +210,8 @@ impl ForeignArray {
             let elements = shards
                 .inner
                 .decode(encoded)
-                .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&place.coords)))?;
-            let inner = self.inner_box(shards, chunk, &place.coords);
+                .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&coords)))?;
+            let inner = self.inner_box(shards, chunk, &coords);
             let part = inner.intersect(common).expect("an inner chunk of the box");
             let inside = offset_of(&part, &inner, &strides);
             sink(&part, Piece::Elements(&elements[inside..], &strides));
@@ -242,11 +247,13 @@ impl ForeignArray {
             let at = read_range(&self.disk, &mut queue, &Cancel::default(), &file, range, memory.as_ptr())?;
             shards.decode_index(&memory.bytes()[at..at + shards.index_bytes])?
         };
-        let mut places = Vec::new();
+        let mut positions = Vec::new();
         for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
-            places.extend(shards.place(&index, &coords, len)?);
+            positions.extend(shards.position(&index, &coords, len)?);
         }
-        Ok(read(range.0, range.1) + extents(places).iter().map(|e| read(e.from, e.to)).sum::<u64>())
+        sort(&mut positions, &index);
+        let extents = extents(positions.iter().map(|&position| index.at(position)));
+        Ok(read(range.0, range.1) + extents.map(|e| read(e.from, e.to)).sum::<u64>())
     }
 
     /// A box of the array in the coordinates of a shard: along its encoded axes, from its first

@@ -27,11 +27,22 @@ impl Place {
 
     /// Makes room in the budget for heap memory: in the staging memory that is left, and beyond it.
     pub(super) fn make_room(&self, mover: &mut Mover, heap: usize) -> Result<Option<Charge>> {
+        self.make_more_room(mover, heap, None)
+    }
+
+    /// The same where a part of the heap memory has been charged.
+    pub(super) fn make_more_room(
+        &self,
+        mover: &mut Mover,
+        heap: usize,
+        charged_before: Option<&Charge>,
+    ) -> Result<Option<Charge>> {
         let mut covered = 0;
         if let (Some(frame), true) = (&mut mover.staging, heap > 0) {
             frame.vacate(self.used);
             covered = frame.len().saturating_sub(charged(self.used));
         }
+        covered = covered.saturating_add(charged_before.map_or(0, Charge::bytes));
         if heap <= covered {
             return Ok(None);
         }

@@ -6,13 +6,15 @@ use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
 use crate::format::zarr::Names;
 use crate::format::zarr::{
-    self, Labelled, Labels, V2_ATTRIBUTES_FILE, parse_fill_value, parse_object, take_names,
+    self, Attributes, Labelled, Labels, ParsedDocument, V2_ATTRIBUTES_FILE, parse_document, parse_fill_value,
 };
 use crate::format::{FormatError, MAX_METADATA_BYTES};
 use crate::io::disk::{Disk, DiskDir};
 use crate::shape::TileGrid;
 use crate::store::tiled::unlabelled;
 use crate::store::update::is_missing;
+use serde::Serializer;
+use serde::ser::SerializeMap;
 use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
 use std::path::Path;
@@ -27,7 +29,7 @@ use zarrs::metadata::v3::MetadataV3;
 pub(super) struct Meta {
     pub(super) grid: TileGrid,
     pub(super) element: Element,
-    pub(super) attributes: Map<String, Value>,
+    pub(super) attributes: Attributes,
     pub(super) labelled: Labelled,
     pub(super) keys: ChunkKeyEncoding,
     pub(super) codecs: Codecs,
@@ -57,7 +59,7 @@ pub(super) fn read(disk: &Disk, path: &Path, dir: &DiskDir) -> Result<Meta> {
 pub(super) fn parse_v3(json: &[u8]) -> Result<Meta, FormatError> {
     // Everything that asks for no decoder is checked there, messages included.
     zarr::parse(json)?;
-    let mut document = parse_object(json, zarr::METADATA_FILE)?;
+    let ParsedDocument { members: document, attributes } = parse_document(json, zarr::METADATA_FILE)?;
     let shape: Vec<u64> = typed(&document, "shape")?;
     let data_type: MetadataV3 = typed(&document, "data_type")?;
     let dtype = DType::from_name(data_type.name()).ok_or_else(|| {
@@ -75,11 +77,9 @@ pub(super) fn parse_v3(json: &[u8]) -> Result<Meta, FormatError> {
     let list: Vec<MetadataV3> = typed(&document, "codecs")?;
     let element = Element::new(dtype, &fill)?;
     let codecs = Codecs::new(&list, &tile, &element, true)?;
-    let mut attributes = match document.remove("attributes") {
-        Some(Value::Object(attributes)) => attributes,
-        _ => Map::new(),
-    };
-    let names = take_names(&mut attributes, shape.len());
+    let attributes = attributes.map(|text| Attributes::of(&text, "attributes")).transpose()?;
+    let mut attributes = attributes.unwrap_or_default();
+    let names = attributes.take_names(shape.len());
     let dimension_names = typed::<Option<Names>>(&document, "dimension_names")?.or(names);
     let labelled = Labelled { zarr_format: 3, dimension_names, fill_value: Some(fill) };
     let grid = TileGrid { shape: shape.into(), tile: tile.into() };
@@ -89,16 +89,16 @@ pub(super) fn parse_v3(json: &[u8]) -> Result<Meta, FormatError> {
 /// Parses a `.zarray`, and the `.zattrs` beside it.
 pub(super) fn parse_v2(json: &[u8], attributes: Option<&[u8]>) -> Result<Meta, FormatError> {
     let known = zarr::parse_v2(json)?;
-    let document = parse_object(json, zarr::V2_METADATA_FILE)?;
-    let mut attributes =
-        attributes.map_or(Ok(Map::new()), |bytes| parse_object(bytes, V2_ATTRIBUTES_FILE))?;
+    let document = parse_document(json, zarr::V2_METADATA_FILE)?.members;
+    let attributes = attributes.map(|bytes| Attributes::parse(bytes, V2_ATTRIBUTES_FILE)).transpose()?;
+    let mut attributes = attributes.unwrap_or_default();
     let dtype = known.dtype;
     let fill = parse_fill_value(&v2_fill(document.get("fill_value"), dtype), dtype)?;
     let element = Element::new(dtype, &fill)?;
     let has_fill = document.get("fill_value").is_some_and(|fill| !fill.is_null());
     let labelled = Labelled {
         zarr_format: 2,
-        dimension_names: take_names(&mut attributes, known.shape.len()),
+        dimension_names: attributes.take_names(known.shape.len()),
         fill_value: has_fill.then_some(fill),
     };
     let separator = match document.get("dimension_separator") {
@@ -280,13 +280,13 @@ impl New<'_> {
             "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
             "fill_value": self.labels.fill_json(self.dtype)?,
             "codecs": list,
-            "attributes": self.labels.attributes,
+            "attributes": null,
             "storage_transformers": [],
         });
         if let Some(names) = &self.labels.dimension_names {
             document["dimension_names"] = json!(names);
         }
-        let json = pretty(&document);
+        let json = pretty(&document, Some(&self.labels.attributes));
         Ok((parse_v3(&json)?, vec![(zarr::METADATA_FILE, json)]))
     }
 
@@ -304,15 +304,28 @@ impl New<'_> {
             "filters": if list.is_empty() { Value::Null } else { Value::Array(list) },
             "dimension_separator": ".",
         });
-        let json = pretty(&document);
-        let attributes = pretty(&Value::Object(self.labels.attributes_v2()));
+        let json = pretty(&document, None);
+        let attributes = [self.labels.attributes_v2().pretty().get().as_bytes(), b"\n"].concat();
         let meta = parse_v2(&json, Some(&attributes))?;
         Ok((meta, vec![(V2_ATTRIBUTES_FILE, attributes), (zarr::V2_METADATA_FILE, json)]))
     }
 }
 
-fn pretty(document: &Value) -> Vec<u8> {
-    let mut text = format!("{document:#}").into_bytes();
+/// The text of a document, in which the attributes take the place of the member of their name.
+fn pretty(document: &Value, attributes: Option<&Attributes>) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut write = || -> serde_json::Result<()> {
+        let mut serializer = serde_json::Serializer::pretty(&mut text);
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in document.as_object().into_iter().flatten() {
+            match attributes.filter(|_| name == "attributes") {
+                Some(attributes) => map.serialize_entry(name, &attributes.pretty())?,
+                None => map.serialize_entry(name, value)?,
+            }
+        }
+        map.end()
+    };
+    write().expect("maps with string keys always serialize");
     text.push(b'\n');
     text
 }

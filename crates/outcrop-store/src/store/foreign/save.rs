@@ -108,15 +108,15 @@ impl ForeignArray {
         failed: &dyn Fn(String) -> Error,
     ) -> Result<(Place, usize)> {
         let room = charged(shards.most_encoded());
-        let place = Place::new(mover, room + charged(shards.inner.bytes))?;
-        let _room = place.make_room(mover, shards.inner.encode_heap() + 3 * shards.index_bytes)?;
+        let place = Place::new(mover, room.saturating_add(charged(shards.inner.bytes)))?;
+        let _room = place.make_room(mover, shards.inner.encode_heap().saturating_add(shards.index_heap()))?;
         let scratch = place.start.wrapping_add(room);
         let strides = self.inner_strides(shards);
         let whole = ArrayBox::whole(&shards.grid.shape);
-        let mut index = Vec::new();
+        let mut index = Vec::with_capacity(2 * shards.grid.tiles() as usize);
         let mut end = shards.data_start();
         let append = |end: usize, bytes: &[u8]| -> Result<usize> {
-            if end + bytes.len() > room {
+            if bytes.len() > room - end {
                 return Err(failed(format!("its shard has more than {room} bytes")));
             }
             // SAFETY: there is room, and the bytes lie elsewhere: in scratch or on the heap.

@@ -13,11 +13,18 @@ use super::codecs::{Codecs, Element, make_codec, nonzero};
 use crate::dtype::DType;
 use crate::format::FormatError;
 use crate::shape::{Dims, TileGrid, Tuple};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use zarrs::array::codec::api::ArrayToBytesCodecTraits;
 use zarrs::array::codec::{ShardingCodecConfigurationV1, ShardingIndexLocation};
 use zarrs::array::{ArrayBytes, CodecChain, CodecOptions, DataType, FillValue};
 use zarrs::metadata::v3::MetadataV3;
+
+/// Bytes of an inner chunk in a decoded index.
+const ENTRY: usize = 16;
+
+/// The most bytes of an index: sums and small multiples of it can be addressed, too.
+const MOST_INDEX: u64 = 1 << 56;
 
 /// An inner chunk that was never written.
 const ABSENT: u64 = u64::MAX;
@@ -43,20 +50,34 @@ pub(super) struct Shards {
 }
 
 /// Where an inner chunk lies in its shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Coordinates along the encoded axes.
-    pub(super) coords: Dims,
     pub(super) from: u64,
     pub(super) to: u64,
 }
 
-/// Bytes of a shard that are read at once, with the inner chunks in them.
+/// Bytes of a shard that are read at once, with the inner chunks in them: a range of those in the order in which
+/// they lie.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) from: u64,
     pub(super) to: u64,
-    pub(super) places: Vec<Place>,
+    pub(super) chunks: Range<usize>,
+}
+
+/// A decoded index, as its bytes.
+pub(super) struct Index(Vec<u8>);
+
+impl Index {
+    fn number(&self, at: usize) -> u64 {
+        u64::from_ne_bytes(self.0[8 * at..8 * at + 8].try_into().expect("eight bytes"))
+    }
+
+    /// Where the inner chunk at a position lies, of which that is known to be possible.
+    pub(super) fn at(&self, position: u64) -> Place {
+        let (from, bytes) = (self.number(2 * position as usize), self.number(2 * position as usize + 1));
+        Place { from, to: from.saturating_add(bytes) }
+    }
 }
 
 impl Shards {
@@ -80,6 +101,14 @@ impl Shards {
             )));
         }
         let grid = TileGrid { shape: shape.into(), tile: inner_shape.clone() };
+        let index_bytes = grid.counts().iter().try_fold(ENTRY as u64, |bytes, &n| bytes.checked_mul(n));
+        if index_bytes.is_none_or(|bytes| bytes > MOST_INDEX) {
+            let (inner, outer) = (Tuple(&inner_shape), Tuple(shape));
+            return Err(malformed(format!(
+                "inner chunks of shape {inner} are too many in a shard of shape {outer}: an index of them cannot \
+                 be addressed"
+            )));
+        }
         let inner = Codecs::new(&configuration.codecs, &inner_shape, element, false)?;
         for codec in &configuration.index_codecs {
             make_codec(codec)?;
@@ -99,7 +128,10 @@ impl Shards {
         let (data_type, fill) = &shards.u64s;
         let size = shards.index.encoded_representation(&nonzero(&shards.index_shape()), data_type, fill);
         shards.index_bytes = match size.map_err(|e| unsupported(e.to_string()))? {
-            zarrs::array::BytesRepresentation::FixedSize(n) => n as usize,
+            zarrs::array::BytesRepresentation::FixedSize(n) if n <= 2 * MOST_INDEX => n as usize,
+            zarrs::array::BytesRepresentation::FixedSize(n) => {
+                return Err(unsupported(format!("its index has {n} bytes")));
+            }
             _ => return Err(unsupported("its index has no fixed size".into())),
         };
         Ok(shards)
@@ -125,7 +157,13 @@ impl Shards {
             .min(EXTENT as usize)
             .max(inner)
             .max(self.index_bytes)
-            + 2 * 4096
+            .saturating_add(2 * 4096)
+    }
+
+    /// The most heap memory that an index takes: while it is decoded, the numbers and a copy of them; and then the
+    /// numbers, and the positions of the inner chunks that are wanted.
+    pub(super) fn index_heap(&self) -> usize {
+        self.index_bytes.saturating_mul(3)
     }
 
     /// Where the index lies in a shard of this many bytes, or what is wrong.
@@ -139,7 +177,7 @@ impl Shards {
     }
 
     /// From the bytes of the index to its numbers: an offset and a length for each inner chunk.
-    pub(super) fn decode_index(&self, encoded: &[u8]) -> Result<Vec<u64>, String> {
+    pub(super) fn decode_index(&self, encoded: &[u8]) -> Result<Index, String> {
         let (data_type, fill) = &self.u64s;
         let shape = nonzero(&self.index_shape());
         let decode = || {
@@ -149,7 +187,11 @@ impl Shards {
         let bytes =
             catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("the codecs fail on it".into()));
         let bytes = bytes.map_err(|e| format!("has a damaged index: {e}"))?;
-        Ok(bytes.as_chunks::<8>().0.iter().map(|b| u64::from_ne_bytes(*b)).collect())
+        let wanted = self.grid.tiles() as usize * ENTRY;
+        if bytes.len() != wanted {
+            return Err(format!("has a damaged index: {} bytes come out, not {wanted}", bytes.len()));
+        }
+        Ok(Index(bytes.into_owned()))
     }
 
     /// The bytes of an index.
@@ -166,15 +208,16 @@ impl Shards {
         if self.index_at_end { 0 } else { self.index_bytes }
     }
 
-    /// Where an inner chunk lies, `None` where it was never written, or what is wrong.
-    pub(super) fn place(&self, index: &[u64], coords: &[u64], len: u64) -> Result<Option<Place>, String> {
-        let at = 2 * self.grid.linear_index(coords) as usize;
-        let (from, bytes) = (index[at], index[at + 1]);
+    /// The position of an inner chunk in the index, `None` where it was never written, or what is wrong.
+    pub(super) fn position(&self, index: &Index, coords: &[u64], len: u64) -> Result<Option<u64>, String> {
+        let position = self.grid.linear_index(coords);
+        let at = 2 * position as usize;
+        let (from, bytes) = (index.number(at), index.number(at + 1));
         if (from, bytes) == (ABSENT, ABSENT) {
             return Ok(None);
         }
         match from.checked_add(bytes) {
-            Some(to) if to <= len => Ok(Some(Place { coords: coords.into(), from, to })),
+            Some(to) if to <= len => Ok(Some(position)),
             _ => Err(format!(
                 "has a damaged index: inner chunk {} lies at {from} and has {bytes} bytes, the shard {len}",
                 Tuple(coords)
@@ -183,20 +226,28 @@ impl Shards {
     }
 }
 
-/// Joins places to extents. Independent of memory, so that the bytes read are known beforehand.
-pub(super) fn extents(mut places: Vec<Place>) -> Vec<Extent> {
-    places.sort_by_key(|p| (p.from, p.to));
-    let mut extents: Vec<Extent> = Vec::new();
-    for place in places {
-        match extents.last_mut() {
-            Some(last) if place.from <= last.to + GAP && place.to.max(last.to) - last.from <= EXTENT => {
-                last.to = last.to.max(place.to);
-                last.places.push(place);
-            }
-            _ => extents.push(Extent { from: place.from, to: place.to, places: vec![place] }),
+/// Puts inner chunks in the order in which they lie.
+pub(super) fn sort(positions: &mut [u64], index: &Index) {
+    positions.sort_unstable_by_key(|&position| {
+        let place = index.at(position);
+        (place.from, place.to, position)
+    });
+}
+
+/// Joins inner chunks, in the order in which they lie, to extents. Independent of memory, so that the bytes read are
+/// known beforehand; and one after the other, as there may be as many as inner chunks.
+pub(super) fn extents(places: impl Iterator<Item = Place>) -> impl Iterator<Item = Extent> {
+    let mut places = places.enumerate().peekable();
+    std::iter::from_fn(move || {
+        let (first, Place { from, mut to }) = places.next()?;
+        let mut end = first + 1;
+        while let Some((at, next)) = places
+            .next_if(|(_, next)| next.from <= to.saturating_add(GAP) && next.to.max(to) - from <= EXTENT)
+        {
+            (to, end) = (to.max(next.to), at + 1);
         }
-    }
-    extents
+        Some(Extent { from, to, chunks: first..end })
+    })
 }
 
 #[cfg(test)]
@@ -204,24 +255,50 @@ mod tests {
     use super::*;
 
     fn place(from: u64, to: u64) -> Place {
-        Place { coords: Dims::new(), from, to }
+        Place { from, to }
+    }
+
+    fn found(places: &[(u64, u64)]) -> Vec<Extent> {
+        extents(places.iter().map(|&(from, to)| place(from, to))).collect()
     }
 
     #[test]
     fn neighbours_are_read_together() {
-        let found = extents(vec![place(200, 300), place(0, 100), place(100_000, 100_001)]);
+        let found = found(&[(0, 100), (200, 300), (100_000, 100_001)]);
         let ranges: Vec<(u64, u64)> = found.iter().map(|e| (e.from, e.to)).collect();
         assert_eq!(ranges, [(0, 300), (100_000, 100_001)]);
-        assert_eq!(found[0].places, [place(0, 100), place(200, 300)]);
+        assert_eq!((found[0].chunks.clone(), found[1].chunks.clone()), (0..2, 2..3));
     }
 
     #[test]
     fn extents_are_bounded_except_by_one_chunk() {
         let half = EXTENT / 2 + 1;
-        let found =
-            extents(vec![place(0, half), place(half, 2 * half), place(2 * half, 2 * half + 2 * EXTENT)]);
-        assert_eq!(found.len(), 3);
-        let overlapping = extents(vec![place(10, 90), place(20, 30)]);
+        assert_eq!(found(&[(0, half), (half, 2 * half), (2 * half, 2 * half + 2 * EXTENT)]).len(), 3);
+        let overlapping = found(&[(10, 90), (20, 30)]);
         assert_eq!((overlapping[0].from, overlapping[0].to), (10, 90));
+    }
+
+    #[test]
+    fn inner_chunks_are_sorted_by_where_they_lie() {
+        let numbers = [200_u64, 100, 0, 100, 300, 5];
+        let index = Index(numbers.iter().flat_map(|n| n.to_ne_bytes()).collect());
+        let mut positions = [0, 1, 2];
+        sort(&mut positions, &index);
+        assert_eq!(positions, [1, 0, 2]);
+        assert_eq!(index.at(2), place(300, 305));
+    }
+
+    #[test]
+    fn more_inner_chunks_than_can_be_addressed_are_refused() {
+        let codec = r#"{"name":"sharding_indexed","configuration":{"chunk_shape":[1,1],
+            "codecs":[{"name":"bytes"}],"index_codecs":[{"name":"bytes","configuration":{"endian":"little"}}]}}"#;
+        let codec: MetadataV3 = serde_json::from_str(codec).unwrap();
+        let element = Element::new(DType::U8, &[0]).unwrap();
+        for shape in [[1 << 31, 1 << 31], [1 << 30, 1 << 30], [1 << 62, 1]] {
+            let Err(error) = Shards::new(&codec, &shape, &element) else { panic!("{shape:?}") };
+            assert!(error.to_string().contains("cannot be addressed"), "{error}");
+        }
+        let most = Shards::new(&codec, &[1 << 26, 1 << 26], &element).unwrap();
+        assert!(most.index_heap() > most.index_bytes && most.most_encoded() > most.index_bytes);
     }
 }
