@@ -155,7 +155,11 @@ fn open_aside(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Optio
     if aside.is_file() {
         let opened = open(disk, &aside, what, writable);
         // Replaced since it was looked for.
-        return Some(if opened.is_err() && path.exists() { open(disk, path, what, writable) } else { opened });
+        return Some(if opened.is_err() && path.exists() {
+            open(disk, path, what, writable)
+        } else {
+            opened
+        });
     }
     let accept = matches!(what, As::Accepted);
     Some(disk.open_dir_itself(&aside).and_then(|dir| open_in(disk, path, dir, writable, accept)))
