@@ -15,7 +15,10 @@ import numpy as np
 
 import outcrop as oc
 
-NAMES = {"dimension_names": ("y", "x"), "attributes": {"units": "m", "steps": [1, None, "µ"]}}
+NAMES: dict[str, Any] = {
+    "dimension_names": ("y", "x"),
+    "attributes": {"units": "m", "steps": [1, None, "µ"]},
+}
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 ZSTD = {"name": "zstd", "configuration": {"level": 3, "checksum": True}}
 SHARDS = {

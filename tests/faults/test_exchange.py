@@ -177,6 +177,29 @@ def test_killed_at_every_step(quick_dir: Path, nursery: Nursery, name: str) -> N
         assert (False, "old") in outcomes, "the moment without a name was not met"
 
 
+def test_killed_where_a_directory_replaces_a_file(quick_dir: Path, nursery: Nursery) -> None:
+    """What was put aside was looked for as a directory: a file was not found by readers, and the
+    next writer removed it together with the array that was to replace it."""
+    for kind in ("rename", "sync"):
+        for nth in range(1, 20):
+            for then in ("save", "new"):
+                for path in quick_dir.iterdir():
+                    subprocess.run(["rm", "-r", path], check=True)
+                with (quick_dir / "a.zarr").open("wb") as file:
+                    np.save(file, OLD)
+                ended, _ = nursery("save", "a.zarr", f"{kind}:{nth}:kill:once")
+                status, found = nursery("read", "a.zarr")
+                assert status == 0, (kind, nth, found)
+                assert found == NEW.tolist() or (ended != 0 and found == OLD.tolist())
+                status, said = nursery(then, "a.zarr")
+                assert status == (then == "new"), (kind, nth, said)
+                expected = NEW if then == "save" else np.array(found)
+                np.testing.assert_array_equal(oc.open(quick_dir / "a.zarr").compute(), expected)
+                assert ours(quick_dir) == [], (kind, nth, then)
+            if ended == 0:
+                break
+
+
 @pytest.mark.parametrize("name", ["a.zarr", "a.npy"])
 def test_a_step_that_fails(quick_dir: Path, nursery: Nursery, name: str) -> None:
     """The old array is there again, and nothing else."""

@@ -104,7 +104,7 @@ class Kind:
 
 def _stored(path: Path, theirs: Callable[[Path], Values] | None = None, **options: Any) -> Stored:
     def opened(mode: str) -> oc.Array:
-        return oc.open(path, mode, **options)  # type: ignore[arg-type]
+        return oc.open(path, mode, **options)
 
     return Stored(opened, path, theirs, lambda: opened("r")._source.store)  # type: ignore[attr-defined]
 
@@ -647,12 +647,16 @@ def test_what_is_interrupted_is_old_or_new(name: str, place: Path) -> None:
     old, new = elements(kind), elements(kind)[::-1].copy()
     stored = kind.make(place, old, (8, 6))
     assert stored.path is not None
-    kept = place / "kept"
-    (shutil.copytree if stored.path.is_dir() else shutil.copy)(stored.path, kept)
+    path, kept = stored.path, place / "kept"
+    put: Callable[[Path, Path], Any] = shutil.copytree if path.is_dir() else shutil.copy
+    put(path, kept)
 
     def renew() -> None:
-        shutil.rmtree(stored.path) if kept.is_dir() else None  # type: ignore[arg-type]
-        (shutil.copytree if kept.is_dir() else shutil.copy)(kept, stored.path)  # type: ignore[arg-type]
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        put(kept, path)
 
     def change() -> None:
         with stored.open("r+") as array:
@@ -688,21 +692,15 @@ def test_what_is_interrupted_is_old_or_new(name: str, place: Path) -> None:
     if name in ("zarr[2:-1]", "tiff tiles"):
         return
     for fault in FAULTS:
-        suffix = stored.path.suffix
-        target = place / f"a{suffix}"
         other = oc.asarray(np.ascontiguousarray(new))
-        failed = False
         try:
             with failing(f"{fault}:enospc:once"):
-                other.save(target, overwrite=True)
+                other.save(path, overwrite=True)
         except oc.OutcropError:
-            failed = True
-        if failed:
             stored.check(old)
+        else:
+            renew()
         assert not [p for p in place.iterdir() if p.name.endswith(".outcrop-new")], fault
-        if not failed:
-            shutil.rmtree(target) if target.is_dir() else target.unlink()
-            (shutil.copytree if kept.is_dir() else shutil.copy)(kept, target)
 
 
 @pytest.mark.parametrize("name", [n for n in KINDS if n.startswith("zarr") and "-" not in n])

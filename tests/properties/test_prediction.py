@@ -252,6 +252,20 @@ def test_chunks_that_end_inside_blocks(tmp_path: Path) -> None:
             check(array, tmp_path / "b.npy", {})
 
 
+def test_chunks_that_another_program_left_out(tmp_path: Path) -> None:
+    """Zarr-Python writes no chunk of nothing but the fill value. Where chunks have no codec that
+    changes their size, plans counted those that are not there: 16 blocks instead of one."""
+    zarr = pytest.importorskip("zarr")
+    values = np.zeros((40, 40))
+    values[:10, :10] = 1
+    about: Any = {"shape": values.shape, "dtype": values.dtype, "chunks": (10, 10)}
+    zarr.create_array(tmp_path / "a.zarr", compressors=None, **about)[...] = values
+    array = oc.open(tmp_path / "a.zarr")
+    check(array, tmp_path / "b.npy", {})
+    assert oc.plan(array, tmp_path / "b.npy").bytes_read == 4096
+    np.testing.assert_array_equal(array.compute(), values)
+
+
 SCRIPT = """
 import json, sys
 import outcrop as oc

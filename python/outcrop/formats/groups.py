@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outcrop._files import open_file
 from outcrop.errors import InvalidArgumentError, StorageError
+from outcrop.process.files import open_file
 
 __all__ = ["Group", "group_around", "version_in"]
 

@@ -63,6 +63,10 @@ const FILE: &str = "data";
 /// The name inside a directory's claim of the array that it replaces, where names cannot be exchanged.
 pub(super) const OLD: &str = ".outcrop-old";
 
+/// The second name of a file that is being replaced where names cannot be exchanged. It is not the array's: that name
+/// has the old file or the new one throughout.
+const KEPT: &str = ".outcrop-kept";
+
 impl Claim {
     /// Claims `target`. Leftovers of killed runs are removed.
     ///
@@ -200,7 +204,7 @@ impl Claim {
     /// Replaces a file where names cannot be exchanged. A second name keeps the old one until the new
     /// one is durable, where the file system has such.
     fn replace_file(&self, built: &Path) -> Result<()> {
-        let kept = self.path.join(OLD);
+        let kept = self.path.join(KEPT);
         let is_kept = std::fs::hard_link(&self.target, &kept).is_ok();
         self.disk.rename(built, &self.target)?;
         self.durably(|| if is_kept { self.disk.rename(&kept, &self.target) } else { Ok(()) })
@@ -291,8 +295,10 @@ pub(super) fn put_aside(path: &Path) -> Option<PathBuf> {
     let staged = path.with_file_name(staging_name(path.file_name()?));
     let aside = staged.join(OLD);
     let is_dir = |p: &Path| p.symlink_metadata().is_ok_and(|found| found.is_dir());
+    // A directory may have taken the place of a file.
+    let is_array = |p: &Path| p.symlink_metadata().is_ok_and(|found| found.is_dir() || found.is_file());
     let is_gone = path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
-    (is_gone && is_dir(&staged) && is_dir(&aside) && is_of_ours(&staged)).then_some(aside)
+    (is_gone && is_dir(&staged) && is_array(&aside) && is_of_ours(&staged)).then_some(aside)
 }
 
 /// Whether what is staged belongs to this user, or to whoever has the directory that it is in, who could put

@@ -54,14 +54,9 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
     let path = &std::path::absolute(path).map_err(|e| Error::io(path, "open", e))?;
     let found = match path.metadata() {
         Ok(found) => found,
-        Err(e)
-            if e.kind() == io::ErrorKind::NotFound && !matches!(what, As::Described(_) | As::Chunked(_)) =>
-        {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return open_aside(disk, path, what, writable)
                 .unwrap_or_else(|| Err(Error::NotFound { path: given.into(), hint: unfinished(path) }));
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::NotFound { path: given.into(), hint: unfinished(path) });
         }
         Err(e) => return Err(Error::io(path, "open", e)),
     };
@@ -156,6 +151,15 @@ fn open_aside(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Optio
         if path.exists() {
             return Some(open(disk, path, what, writable));
         }
+    }
+    if aside.is_file() {
+        let opened = open(disk, &aside, what, writable);
+        // Replaced since it was looked for.
+        return Some(if opened.is_err() && path.exists() {
+            open(disk, path, what, writable)
+        } else {
+            opened
+        });
     }
     let accept = matches!(what, As::Accepted);
     Some(disk.open_dir_itself(&aside).and_then(|dir| open_in(disk, path, dir, writable, accept)))

@@ -201,6 +201,20 @@ impl TiledArray {
         Some(index.read().unwrap_or_else(PoisonError::into_inner).get(position))
     }
 
+    /// Whether a tile has a file: as the index says or, of an array without one, as it is found.
+    fn is_stored(&self, coords: &[u64]) -> bool {
+        let position = self.grid.linear_index(coords);
+        if let Some(recorded) = self.recorded(position) {
+            return recorded.is_some();
+        }
+        let is_changed = match &*lock(&self.state) {
+            State::Updating(_, Some(changes)) => changes.tiles.contains(&position),
+            _ => self.decided.as_ref().is_some_and(|decided| decided.has(position)),
+        };
+        // What cannot be looked at will be said when it is read.
+        is_changed || !matches!(self.disk.look_beneath(&self.dir, &self.meta.tile_key(coords)), Ok(None))
+    }
+
     fn tile_lock(&self, position: u64) -> &RwLock<()> {
         &self.tiles[(position % self.tiles.len() as u64) as usize]
     }
@@ -608,8 +622,7 @@ impl Store for TiledArray {
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
-        let written = |c: &Dims| !matches!(self.recorded(self.grid.linear_index(c)), Some(None));
-        let tiles = self.tiles_of(region).filter(written).count() as u64;
+        let tiles = self.tiles_of(region).filter(|coords| self.is_stored(coords)).count() as u64;
         Ok(tiles * (self.file_bytes() as u64).next_multiple_of(4096))
     }
 
