@@ -34,6 +34,15 @@ from outcrop.array_api import (
     non_ufunc_functions as _non_ufunc_functions,
 )
 from outcrop.array_api import (
+    numpy_functions as _numpy_functions,  # noqa: F401
+)
+from outcrop.array_api import (
+    numpy_products as _numpy_products,  # noqa: F401
+)
+from outcrop.array_api import (
+    numpy_statistics as _numpy_statistics,  # noqa: F401
+)
+from outcrop.array_api import (
     searching_functions as _searching_functions,
 )
 from outcrop.array_api import (

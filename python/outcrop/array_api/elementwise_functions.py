@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from outcrop.arrays.array import Array
+from outcrop.arrays.dispatch import ufunc
 
 __all__ = [
     "abs",
@@ -80,9 +81,6 @@ __all__ = [
 
 
 def _applied(which: np.ufunc, *operands: Any, **options: Any) -> Array:
-    # Imported late: expressions are arrays themselves.
-    from outcrop.arrays.dispatch import ufunc
-
     found: Array = ufunc(which, "__call__", operands, options)
     return found
 

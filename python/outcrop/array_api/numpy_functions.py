@@ -1,35 +1,235 @@
-"""NumPy's functions that arrange, select and multiply, as our own."""
+"""NumPy's functions that make, arrange, select and count, with its arguments, as our own."""
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from outcrop.array_api import creation_functions as constants
 from outcrop.array_api import indexing_functions as selection
-from outcrop.array_api import manipulation_functions as arrangement
 from outcrop.array_api import manipulation_functions as manipulation
 from outcrop.array_api import non_ufunc_functions as elements
 from outcrop.array_api import set_functions as counting
 from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
+from outcrop.arrays.dispatch import placed
+from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import check_out, placed_in
-from outcrop.linalg import products
-from outcrop.linalg.norms import norm
 from outcrop.reorganize import turning as reorganize
 
-__all__ = ["names"]
+__all__ = ["only_defaults", "ravel"]
 
 
-def _plain(name: str, **options: Any) -> None:
+def only_defaults(name: str, **options: Any) -> None:
     """Raise for options that are not NumPy's defaults, which are given here as None."""
     for option, value in options.items():
         if value is not None and value is not False:
             raise UnsupportedError(f"numpy.{name}({option}=) is not supported for an outcrop.Array")
 
 
+# -- new arrays ------------------------------------------------------------------------------------
+
+# How they would lie in memory does not matter. What makes arrays comes here by ``like=``.
+
+
+@implements(np.full_like)
+def _full_like(
+    a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any
+) -> Any:
+    extents = a.shape if shape is None else shape
+    return constants.full(extents, fill_value, dtype=a.dtype if dtype is None else dtype)
+
+
+@implements(np.zeros_like)
+def _zeros_like(a: Any, *args: Any, **options: Any) -> Any:
+    return _full_like(a, 0, *args, **options)
+
+
+@implements(np.ones_like)
+def _ones_like(a: Any, *args: Any, **options: Any) -> Any:
+    return _full_like(a, 1, *args, **options)
+
+
+@implements(np.empty_like)
+def _empty_like(prototype: Any, *args: Any, **options: Any) -> Any:
+    return _full_like(prototype, 0, *args, **options)
+
+
+@implements(np.full)
+def _full(shape: Any, fill_value: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return constants.full(shape, fill_value, dtype=dtype)
+
+
+@implements(np.empty, np.zeros)
+def _zeros(shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return constants.full(shape, 0, dtype=np.float64 if dtype is None else dtype)
+
+
+@implements(np.ones)
+def _ones(shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return constants.full(shape, 1, dtype=np.float64 if dtype is None else dtype)
+
+
+@implements(np.arange)
+def _arange(*args: Any, device: Any = None, **options: Any) -> Any:
+    return constants.arange(*args, **options)
+
+
+@implements(np.eye)
+def _eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *_: Any, **__: Any) -> Any:
+    return constants.eye(N, M, k=k, dtype=dtype)
+
+
+@implements(np.identity)
+def _identity(n: Any, dtype: Any = None) -> Any:
+    return constants.eye(n, dtype=np.float64 if dtype is None else dtype)
+
+
+@implements(np.tri)
+def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
+    return elements.tril(constants.full((N, N if M is None else M), 1, dtype=dtype), k=k)
+
+
+@implements(np.asanyarray, np.asarray)
+def _asarray(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return array_like(x) if dtype is None else array_like(x).astype(dtype)
+
+
+@implements(np.array)
+def _array(x: Any, dtype: Any = None, **_: Any) -> Any:
+    return _asarray(x if isinstance(x, Array) else np.array(x), dtype)
+
+
+# -- what arrays are -------------------------------------------------------------------------------
+
+
+@implements(np.shape)
+def _shape(a: Any) -> Any:
+    return a.shape
+
+
+@implements(np.ndim)
+def _ndim(a: Any) -> Any:
+    return a.ndim
+
+
+@implements(np.size)
+def _size(a: Any, axis: Any = None) -> Any:
+    return a.size if axis is None else a.shape[axis]
+
+
+@implements(np.iscomplexobj)
+def _iscomplexobj(x: Any) -> Any:
+    return x.dtype.kind == "c"
+
+
+@implements(np.isrealobj)
+def _isrealobj(x: Any) -> Any:
+    return x.dtype.kind != "c"
+
+
+@implements(np.result_type)
+def _result_type(*arrays_and_dtypes: Any) -> Any:
+    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
+
+
+@implements(np.common_type)
+def _common_type(*arrays: Any) -> Any:
+    return np.common_type(*(np.empty(1, x.dtype) if isinstance(x, Array) else x for x in arrays))
+
+
+@implements(np.min_scalar_type)
+def _min_scalar_type(a: Any) -> Any:
+    return a.dtype if a.ndim else np.min_scalar_type(np.asarray(a))
+
+
+@implements(np.can_cast)
+def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
+    given, wanted = (x.dtype if isinstance(x, Array) else x for x in (from_, to))
+    return np.can_cast(given, wanted, casting)
+
+
+def _in_memory(*arrays: Any) -> list[Any]:
+    """The arrays as they are in memory; None for those that are not."""
+    return [x._source.borrow(x._view) if isinstance(x, Array) else x for x in arrays]
+
+
+# What lies on disk, or is not computed, has no memory to share.
+
+
+@implements(np.shares_memory)
+def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    one, other = _in_memory(a, b)
+    if one is None or other is None:
+        return False
+    return np.shares_memory(one, other, -1 if max_work is None else max_work)
+
+
+@implements(np.may_share_memory)
+def _may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    one, other = _in_memory(a, b)
+    return one is not None and other is not None and np.may_share_memory(one, other, max_work or 0)
+
+
+# -- functions of elements -------------------------------------------------------------------------
+
+
+@implements(np.i0)
+def _i0(x: Any) -> Any:
+    return elements.each(np.i0, x)
+
+
+@implements(np.iscomplex)
+def _iscomplex(x: Any) -> Any:
+    return elements.each(np.iscomplex, x)
+
+
+@implements(np.isreal)
+def _isreal(x: Any) -> Any:
+    return elements.each(np.isreal, x)
+
+
+@implements(np.sinc)
+def _sinc(x: Any) -> Any:
+    return elements.each(np.sinc, x)
+
+
+@implements(np.fix)
+def _fix(x: Any, out: Any = None) -> Any:
+    return placed(elements.each(np.fix, x), out, "same_kind")
+
+
+@implements(np.isneginf)
+def _isneginf(x: Any, out: Any = None) -> Any:
+    return placed(elements.each(np.isneginf, x), out, "same_kind")
+
+
+@implements(np.isposinf)
+def _isposinf(x: Any, out: Any = None) -> Any:
+    return placed(elements.each(np.isposinf, x), out, "same_kind")
+
+
+@implements(np.angle)
+def _angle(z: Any, deg: Any = False) -> Any:
+    return elements.each(np.angle, z, deg=deg)
+
+
+@implements(np.real)
+def _real(val: Any) -> Any:
+    return elements.real(val)
+
+
+@implements(np.imag)
+def _imag(val: Any) -> Any:
+    return elements.imag(val)
+
+
+@implements(np.around, np.round)
+def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    return placed(elements.round(a, decimals), out, "unsafe")
+
+
+@implements(np.clip)
 def _clip(
     a: Any,
     a_min: Any = None,
@@ -42,47 +242,27 @@ def _clip(
 ) -> Any:
     if not ((a_min is None or min is None) and (a_max is None or max is None)):
         raise InvalidArgumentError("a limit is given by one name, of a_min and min, a_max and max")
-    _plain("clip", **options)
+    only_defaults("clip", **options)
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
-    return _placed(manipulation.clip(a, low, high), out, "same_kind")
+    return placed(manipulation.clip(a, low, high), out, "same_kind")
 
 
-def _joining(own: Callable[..., Array]) -> Callable[..., Any]:
-    def function(
-        arrays: Any,
-        axis: Any = 0,
-        out: Any = None,
-        *,
-        dtype: Any = None,
-        casting: Any = "same_kind",
-    ) -> Any:
-        if dtype is not None:
-            arrays = [array_like(x).astype(dtype, casting=casting, copy=False) for x in arrays]
-        return _placed(own(arrays, axis=axis), out, casting)
-
-    return function
+@implements(np.nan_to_num)
+def _nan_to_num(x: Any, copy: bool = True, **options: Any) -> Any:
+    return placed(elements.nan_to_num(x, **options), None if copy else x, "same_kind")
 
 
+@implements(np.where)
 def _where(condition: Any, *values: Any) -> Any:
     return manipulation.where(condition, *values) if values else selection.nonzero(condition)
 
 
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
-    return manipulation.squeeze(a, axis=single if axis is None else axis)
+@implements(np.astype)
+def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
 
 
-def _placed(result: Any, out: Any, casting: Any) -> Any:
-    if out is None:
-        return result
-    check_out(out)
-    if out.shape != result.shape:
-        raise InvalidArgumentError(
-            f"out= has the shape {out.shape}, and the result has {result.shape}"
-        )
-    return placed_in([out], [result], casting)[0]
-
-
+@implements(np.copyto)
 def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     check_out(dst)
     if type(src) in (int, float, complex):
@@ -93,114 +273,7 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
     placed_in([dst], [given if where is True else manipulation.where(where, given, dst)], casting)
 
 
-def _full_like(
-    a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any
-) -> Any:
-    # How it would lie in memory does not matter.
-    extents = a.shape if shape is None else shape
-    return constants.full(extents, fill_value, dtype=a.dtype if dtype is None else dtype)
-
-
-def _stacking(ndim: int, axis: int) -> Callable[..., Any]:
-    """Arrays with so many axes at least, joined along one of them."""
-    join = _joining(manipulation.concat)
-
-    def function(tup: Any, **options: Any) -> Any:
-        arrays = [arrangement.with_axes(x, ndim) for x in tup]
-        # Vectors have but one axis.
-        along = 0 if any(x.ndim == 1 for x in arrays) else axis
-        return join(arrays, axis=along, **options)
-
-    return function
-
-
-def _column_stack(tup: Any) -> Any:
-    arrays = [arrangement.with_axes(x, 1) for x in tup]
-    return manipulation.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
-
-
-def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return manipulation.concat([array_like(arr), array_like(values)], axis=axis)
-
-
-def _result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
-
-
-def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
-    # Its name before NumPy 2.1.
-    wanted = options.pop("newshape", shape)
-    _plain("reshape", **options)
-    return arrangement.reshape(a, wanted, order=order)
-
-
-def _ravel(a: Any, order: str = "C") -> Any:
-    return _reshape(a, -1, order)
-
-
-def _at_least(ndim: int) -> Callable[..., Any]:
-    def function(*arrays: Any) -> Any:
-        made = tuple(arrangement.with_axes(x, ndim) for x in arrays)
-        return made[0] if len(made) == 1 else made
-
-    return function
-
-
-def _einsum(subscripts: Any, *operands: Any, optimize: Any = None, **options: Any) -> Any:
-    if not isinstance(subscripts, str):
-        raise UnsupportedError("numpy.einsum of an outcrop.Array takes its subscripts as a string")
-    _plain("einsum", **options)
-    # The order of the products is our own in any case.
-    return products.einsum(subscripts, *operands)
-
-
-def _dot(a: Any, b: Any, out: Any = None) -> Any:
-    _plain("dot", out=out)
-    return products.dot(a, b)
-
-
-def _outer(a: Any, b: Any, out: Any = None) -> Any:
-    _plain("outer", out=out)
-    one, other = (arrangement.reshape(x, -1) for x in (a, b))
-    return products.outer(one, other)
-
-
-def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    _plain("take", out=out, mode=None if mode == "raise" else mode)
-    return selection.take(a, indices, axis=axis)
-
-
-def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    _plain("compress", out=out)
-    return selection.compress(condition, a, axis=axis)
-
-
-def _each(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def function(x: Any, out: Any = None, **options: Any) -> Any:
-        return _placed(elements.each(theirs, x, **options), out, "same_kind")
-
-    return function
-
-
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    one, other = array_like(a1), array_like(a2)
-    if one.shape != other.shape:
-        return False
-    same: Any = one == other
-    if equal_nan:
-        # What is not itself is NaN.
-        same = same | ((one != one) & (other != other))
-    return bool(np.all(same))
-
-
-def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    return _placed(elements.round(a, decimals), out, "unsafe")
-
-
-def _nan_to_num(x: Any, copy: bool = True, **options: Any) -> Any:
-    return _placed(elements.nan_to_num(x, **options), None if copy else x, "same_kind")
-
-
+@implements(np.isin)
 def _isin(
     element: Any,
     test_elements: Any,
@@ -212,125 +285,29 @@ def _isin(
     return elements.isin(element, test_elements, invert=invert)
 
 
-def _close(own: Callable[..., Any]) -> Callable[..., Any]:
-    def function(
-        a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
-    ) -> Any:
-        return own(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
-
-    return function
+@implements(np.isclose)
+def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
+    return elements.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def _trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
-    found = selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
-    return _placed(found.sum(-1, dtype=dtype), out, "same_kind")
+@implements(np.allclose)
+def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
+    return elements.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def _diag(v: Any, k: int = 0) -> Any:
-    if v.ndim != 1:
-        if v.ndim != 2:
-            raise InvalidArgumentError("Input must be 1- or 2-d.")
-        return selection.diagonal(v, offset=k)
-    extent = v.shape[0] + abs(k)
-    on = constants.eye(extent, k=k, dtype=bool)
-    # The elements follow one another along rows where the diagonal begins in the first row.
-    given = arrangement.pad(v, (0, abs(k)))
-    return manipulation.where(on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype))
+@implements(np.array_equal)
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    one, other = array_like(a1), array_like(a2)
+    if one.shape != other.shape:
+        return False
+    same: Any = one == other
+    if equal_nan:
+        # What is not itself is NaN.
+        same = same | ((one != one) & (other != other))
+    return bool(np.all(same))
 
 
-def _argwhere(a: Any) -> Any:
-    array = arrangement.with_axes(a, 1)
-    found = manipulation.stack(selection.nonzero(array), axis=1)
-    # Of a single element, NumPy gives no index at all, and says by their number whether it is one.
-    return found if a.ndim else found[:, :0]
-
-
-def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    from outcrop.arrays.dispatch import in_memory
-    from outcrop.linalg import cholesky
-
-    if a.ndim == 2:
-        return cholesky(a, upper=upper)
-    return in_memory(np.linalg.cholesky, (a,), {"upper": upper})
-
-
-def _multi_dot(arrays: Any, *, out: Any = None) -> Any:
-    """The product of some matrices, in the order that has the fewest multiplications."""
-    given = [array_like(x) for x in arrays]
-    if len(given) < 2:
-        raise InvalidArgumentError("numpy.linalg.multi_dot: at least two arrays are wanted")
-    extents = [x.shape[0] if x.ndim == 2 else 1 for x in given[:1]]
-    extents += [x.shape[0] for x in given[1:]]
-    extents += [given[-1].shape[1] if given[-1].ndim == 2 else 1]
-
-    @cache
-    def best(first: int, end: int) -> tuple[int, int]:
-        """How many multiplications there are, and where the last product is."""
-        if end - first == 1:
-            return 0, first
-        return min(
-            (
-                best(first, cut)[0]
-                + best(cut, end)[0]
-                + extents[first] * extents[cut] * extents[end],
-                cut,
-            )
-            for cut in range(first + 1, end)
-        )
-
-    def product(first: int, end: int) -> Any:
-        if end - first == 1:
-            return given[first]
-        cut = best(first, end)[1]
-        return product(first, cut) @ product(cut, end)
-
-    return _placed(product(0, len(given)), out, "same_kind")
-
-
-def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    array = array_like(x)
-    if axis is None:
-        found = norm(_ravel(array), ord, 0)
-        return arrangement.reshape(found, (1,) * array.ndim) if keepdims else found
-    if isinstance(axis, tuple):
-        # The others stay in front.
-        axes = tuple(i % array.ndim for i in axis)
-        rest = tuple(i for i in range(array.ndim) if i not in axes)
-        moved = reorganize.transpose(array, axes=rest + axes)
-        extents = tuple(array.shape[i] for i in rest)
-        found = norm(arrangement.reshape(moved, (*extents, -1)), ord, -1)
-        kept = tuple(1 if i in axes else e for i, e in enumerate(array.shape))
-        return arrangement.reshape(found, kept) if keepdims else found
-    return norm(array, ord, axis, keepdims)
-
-
-def _shared(which: Callable[..., bool]) -> Callable[..., Any]:
-    def function(a: Any, b: Any, /, max_work: Any = None) -> bool:
-        memory = [x._source.borrow(x._view) if isinstance(x, Array) else x for x in (a, b)]
-        # What lies on disk, or is not computed, has no memory to share.
-        return all(x is not None for x in memory) and which(*memory, max_work)
-
-    return function
-
-
-def _by_type(which: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that asks for the types of arrays only."""
-
-    def function(*args: Any, **options: Any) -> Any:
-        return which(
-            *(np.empty(1, x.dtype) if isinstance(x, Array) else x for x in args), **options
-        )
-
-    return function
-
-
-def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    given, wanted = (x.dtype if isinstance(x, Array) else x for x in (from_, to))
-    return np.can_cast(given, wanted, casting)
-
-
+@implements(np.array_equiv)
 def _array_equiv(a1: Any, a2: Any) -> bool:
     one, other = array_like(a1), array_like(a2)
     try:
@@ -340,172 +317,332 @@ def _array_equiv(a1: Any, a2: Any) -> bool:
     return bool(np.all(one == other))
 
 
-def _astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    return x.astype(dtype, copy=copy)
+@implements(np.searchsorted)
+def _searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+    return elements.searchsorted(a, v, side=side, sorter=sorter)
 
 
-def _filled(value: int) -> Callable[..., Any]:
-    """`numpy.zeros` and the like with ``like=``; how it would lie in memory does not matter."""
-    return lambda shape, dtype=None, *_, **__: constants.full(
-        shape, value, dtype=np.float64 if dtype is None else dtype
-    )
+@implements(np.digitize)
+def _digitize(x: Any, bins: Any, right: Any = False) -> Any:
+    return elements.digitize(x, bins, right)
 
 
-def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
-    return elements.tril(constants.full((N, N if M is None else M), 1, dtype=dtype), k=k)
+@implements(np.interp)
+def _interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    return elements.interp(x, xp, fp, left, right, period)
 
 
-def _as_array(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return array_like(x) if dtype is None else array_like(x).astype(dtype)
+# -- shapes and axes -------------------------------------------------------------------------------
 
 
-def _like() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """What makes arrays, and comes here by ``like=``."""
-    return {
-        np.arange: lambda *args, device=None, **options: constants.arange(*args, **options),
-        np.array: lambda x, dtype=None, **_: _as_array(
-            x if isinstance(x, Array) else np.array(x), dtype
-        ),
-        np.asanyarray: _as_array,
-        np.asarray: _as_array,
-        np.empty: _filled(0),
-        np.eye: lambda N, M=None, k=0, dtype=float, *_, **__: constants.eye(N, M, k=k, dtype=dtype),
-        np.full: lambda shape, fill_value, dtype=None, *_, **__: constants.full(
-            shape, fill_value, dtype=dtype
-        ),
-        np.identity: lambda n, dtype=None: constants.eye(
-            n, dtype=np.float64 if dtype is None else dtype
-        ),
-        np.ones: _filled(1),
-        np.tri: _tri,
-        np.zeros: _filled(0),
-    }
+@implements(np.reshape)
+def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
+    # Its name before NumPy 2.1.
+    wanted = options.pop("newshape", shape)
+    only_defaults("reshape", **options)
+    return manipulation.reshape(a, wanted, order=order)
 
 
-def _algebra() -> dict[Callable[..., Any], Callable[..., Any]]:
-    return {
-        np.array_equiv: _array_equiv,
-        np.astype: _astype,
-        np.can_cast: _can_cast,
-        np.common_type: _by_type(np.common_type),
-        np.linalg.cholesky: _cholesky,
-        np.linalg.matmul: lambda x1, x2, /: np.matmul(x1, x2),
-        np.linalg.matrix_norm: lambda x, /, *, keepdims=False, ord="fro": norm(
-            x, ord, (-2, -1), keepdims
-        ),
-        np.linalg.multi_dot: _multi_dot,
-        np.linalg.tensordot: lambda x1, x2, /, *, axes=2: products.tensordot(x1, x2, axes=axes),
-        np.linalg.vecdot: lambda x1, x2, /, *, axis=-1: products.vecdot(x1, x2, axis=axis),
-        np.linalg.vector_norm: _vector_norm,
-        np.may_share_memory: _shared(lambda a, b, work: np.may_share_memory(a, b, work or 0)),
-        np.min_scalar_type: lambda a: a.dtype if a.ndim else np.min_scalar_type(np.asarray(a)),
-        np.shares_memory: _shared(
-            lambda a, b, work: np.shares_memory(a, b, -1 if work is None else work)
-        ),
-        np.unique_counts: counting.unique_counts,
-        np.unique_values: counting.unique_values,
-    }
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> Any:
+    """Give the elements in a row."""
+    return _reshape(a, -1, order)
 
 
-def names() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Which function of our own stands for which one of NumPy's."""
-    found: dict[Callable[..., Any], Callable[..., Any]] = {
-        np.where: _where,
-        np.squeeze: _squeeze,
-        np.clip: _clip,
-        np.concatenate: _joining(manipulation.concat),
-        np.stack: _joining(manipulation.stack),
-        np.copyto: _copyto,
-        np.full_like: _full_like,
-        np.zeros_like: lambda a, *args, **options: _full_like(a, 0, *args, **options),
-        np.ones_like: lambda a, *args, **options: _full_like(a, 1, *args, **options),
-        np.vstack: _stacking(2, 0),
-        np.hstack: _stacking(1, 1),
-        np.dstack: _stacking(3, 2),
-        np.column_stack: _column_stack,
-        np.append: _append,
-        np.flipud: lambda m: reorganize.flip(m, axis=0),
-        np.fliplr: lambda m: reorganize.flip(m, axis=1),
-        np.matrix_transpose: lambda x: x.mT,
-        np.linalg.matrix_transpose: lambda x: x.mT,
-        np.result_type: _result_type,
-        np.iscomplexobj: lambda x: x.dtype.kind == "c",
-        np.isrealobj: lambda x: x.dtype.kind != "c",
-        np.reshape: _reshape,
-        np.ravel: _ravel,
-        np.moveaxis: lambda a, source, destination: arrangement.moveaxis(a, source, destination),
-        np.swapaxes: lambda a, axis1, axis2: arrangement.swapaxes(a, axis1, axis2),
-        np.rollaxis: lambda a, axis, start=0: arrangement.rollaxis(a, axis, start),
-        np.atleast_1d: _at_least(1),
-        np.atleast_2d: _at_least(2),
-        np.atleast_3d: _at_least(3),
-        np.broadcast_arrays: lambda *args, subok=False: tuple(arrangement.broadcast_arrays(*args)),
-        np.roll: lambda a, shift, axis=None: arrangement.roll(a, shift, axis=axis),
-        np.tile: lambda A, reps: arrangement.tile(A, reps),
-        np.repeat: lambda a, repeats, axis=None: arrangement.repeat(a, repeats, axis=axis),
-        np.pad: lambda array, pad_width, mode="constant", **options: arrangement.pad(
-            array, pad_width, mode, **options
-        ),
-        np.split: lambda ary, parts, axis=0: arrangement.split(ary, parts, axis),
-        np.array_split: lambda ary, parts, axis=0: arrangement.array_split(ary, parts, axis),
-        np.vsplit: lambda ary, parts: arrangement.split_along(ary, parts, 0),
-        np.hsplit: lambda ary, parts: arrangement.split_along(ary, parts, 1),
-        np.dsplit: lambda ary, parts: arrangement.split_along(ary, parts, 2),
-        np.angle: lambda z, deg=False: elements.each(np.angle, z, deg=deg),
-        np.array_equal: _array_equal,
-        np.empty_like: lambda prototype, *args, **options: _full_like(
-            prototype, 0, *args, **options
-        ),
-        np.round: _round,
-        np.around: _round,
-        np.real: lambda val: elements.real(val),
-        np.imag: lambda val: elements.imag(val),
-        np.nan_to_num: _nan_to_num,
-        np.isclose: _close(elements.isclose),
-        np.allclose: _close(elements.allclose),
-        np.tril: lambda m, k=0: elements.tril(m, k=k),
-        np.triu: lambda m, k=0: elements.triu(m, k=k),
-        np.isin: _isin,
-        np.searchsorted: lambda a, v, side="left", sorter=None: elements.searchsorted(
-            a, v, side=side, sorter=sorter
-        ),
-        np.digitize: lambda x, bins, right=False: elements.digitize(x, bins, right),
-        np.interp: lambda x, xp, fp, left=None, right=None, period=None: elements.interp(
-            x, xp, fp, left, right, period
-        ),
-        np.histogram: lambda a, bins=10, range=None, density=None, weights=None: counting.histogram(
-            a, bins, range, density, weights
-        ),
-        np.bincount: lambda x, /, weights=None, minlength=0: counting.bincount(
-            x, weights, minlength
-        ),
-        np.unique: counting.unique,
-        np.vdot: lambda a, b, /: products.vecdot(_ravel(a), _ravel(b)),
-        np.linalg.norm: lambda x, ord=None, axis=None, keepdims=False: norm(x, ord, axis, keepdims),
-        np.take: _take,
-        np.compress: _compress,
-        np.extract: lambda condition, arr: selection.extract(condition, arr),
-        np.nonzero: lambda a: selection.nonzero(a),
-        np.flatnonzero: lambda a: selection.flatnonzero(a),
-        np.argwhere: _argwhere,
-        np.diagonal: lambda a, offset=0, axis1=0, axis2=1: selection.diagonal(
-            a, offset=offset, axis1=axis1, axis2=axis2
-        ),
-        np.linalg.diagonal: lambda x, /, *, offset=0: selection.diagonal(
-            x, offset=offset, axis1=-2, axis2=-1
-        ),
-        np.trace: _trace,
-        np.linalg.trace: lambda x, /, *, offset=0, dtype=None: _trace(x, offset, -2, -1, dtype),
-        np.diag: _diag,
-        np.einsum: _einsum,
-        np.tensordot: lambda a, b, axes=2: products.tensordot(a, b, axes=axes),
-        np.outer: _outer,
-        np.linalg.outer: lambda x1, x2: products.outer(x1, x2),
-        np.dot: _dot,
-        np.inner: lambda a, b: products.inner(a, b),
-    }
-    elementwise = (np.fix, np.i0, np.iscomplex, np.isneginf, np.isposinf, np.isreal, np.sinc)
-    found |= {function: _each(function) for function in elementwise}
-    if hasattr(np, "unstack"):
-        found[np.unstack] = lambda x, axis=0: arrangement.unstack(x, axis=axis)
-    return found | _algebra() | _like()
+@implements(np.expand_dims)
+def _expand_dims(a: Any, axis: Any) -> Any:
+    return manipulation.expand_dims(a, axis=axis)
+
+
+@implements(np.squeeze)
+def _squeeze(a: Any, axis: Any = None) -> Any:
+    single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
+    return manipulation.squeeze(a, axis=single if axis is None else axis)
+
+
+@implements(np.atleast_1d)
+def _atleast_1d(*arrays: Any) -> Any:
+    return _at_least(1, arrays)
+
+
+@implements(np.atleast_2d)
+def _atleast_2d(*arrays: Any) -> Any:
+    return _at_least(2, arrays)
+
+
+@implements(np.atleast_3d)
+def _atleast_3d(*arrays: Any) -> Any:
+    return _at_least(3, arrays)
+
+
+def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
+    made = tuple(manipulation.with_axes(x, ndim) for x in arrays)
+    return made[0] if len(made) == 1 else made
+
+
+@implements(np.broadcast_to)
+def _broadcast_to(array: Any, shape: Any) -> Any:
+    return manipulation.broadcast_to(array, shape)
+
+
+@implements(np.broadcast_arrays)
+def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
+    return tuple(manipulation.broadcast_arrays(*args))
+
+
+@implements(np.moveaxis)
+def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    return manipulation.moveaxis(a, source, destination)
+
+
+@implements(np.swapaxes)
+def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+    return manipulation.swapaxes(a, axis1, axis2)
+
+
+@implements(np.rollaxis)
+def _rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
+    return manipulation.rollaxis(a, axis, start)
+
+
+@implements(np.transpose)
+def _transpose(a: Any, axes: Any = None) -> Any:
+    return reorganize.transpose(a, axes=axes)
+
+
+@implements(np.matrix_transpose)
+def _matrix_transpose(x: Any) -> Any:
+    return x.mT
+
+
+@implements(np.flip)
+def _flip(m: Any, axis: Any = None) -> Any:
+    return reorganize.flip(m, axis=axis)
+
+
+@implements(np.flipud)
+def _flipud(m: Any) -> Any:
+    return reorganize.flip(m, axis=0)
+
+
+@implements(np.fliplr)
+def _fliplr(m: Any) -> Any:
+    return reorganize.flip(m, axis=1)
+
+
+@implements(np.rot90)
+def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+    return reorganize.rotate(m, None, 90 * k, axes=axes)
+
+
+@implements(np.roll)
+def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    return manipulation.roll(a, shift, axis=axis)
+
+
+# -- joining, splitting and repeating --------------------------------------------------------------
+
+
+@implements(np.concatenate)
+def _concatenate(
+    arrays: Any,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: Any = "same_kind",
+) -> Any:
+    given = _cast(arrays, dtype, casting)
+    return placed(manipulation.concat(given, axis=axis), out, casting)
+
+
+@implements(np.stack)
+def _stack(
+    arrays: Any,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: Any = "same_kind",
+) -> Any:
+    given = _cast(arrays, dtype, casting)
+    return placed(manipulation.stack(given, axis=axis), out, casting)
+
+
+def _cast(arrays: Any, dtype: Any, casting: Any) -> Any:
+    if dtype is None:
+        return arrays
+    return [array_like(x).astype(dtype, casting=casting, copy=False) for x in arrays]
+
+
+@implements(np.vstack)
+def _vstack(tup: Any, **options: Any) -> Any:
+    return _stacked(tup, 2, 0, options)
+
+
+@implements(np.hstack)
+def _hstack(tup: Any, **options: Any) -> Any:
+    return _stacked(tup, 1, 1, options)
+
+
+@implements(np.dstack)
+def _dstack(tup: Any, **options: Any) -> Any:
+    return _stacked(tup, 3, 2, options)
+
+
+def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
+    """Arrays with so many axes at least, joined along one of them."""
+    arrays = [manipulation.with_axes(x, ndim) for x in tup]
+    # Vectors have but one axis.
+    along = 0 if any(x.ndim == 1 for x in arrays) else axis
+    return _concatenate(arrays, axis=along, **options)
+
+
+@implements(np.column_stack)
+def _column_stack(tup: Any) -> Any:
+    arrays = [manipulation.with_axes(x, 1) for x in tup]
+    return manipulation.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
+
+
+@implements(np.append)
+def _append(arr: Any, values: Any, axis: Any = None) -> Any:
+    return manipulation.concat([array_like(arr), array_like(values)], axis=axis)
+
+
+@implements(np.tile)
+def _tile(A: Any, reps: Any) -> Any:
+    return manipulation.tile(A, reps)
+
+
+@implements(np.repeat)
+def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    return manipulation.repeat(a, repeats, axis=axis)
+
+
+@implements(np.pad)
+def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    return manipulation.pad(array, pad_width, mode, **options)
+
+
+@implements(np.split)
+def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    return manipulation.split(ary, indices_or_sections, axis)
+
+
+@implements(np.array_split)
+def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    return manipulation.array_split(ary, indices_or_sections, axis)
+
+
+@implements(np.vsplit)
+def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return manipulation.split_along(ary, indices_or_sections, 0)
+
+
+@implements(np.hsplit)
+def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return manipulation.split_along(ary, indices_or_sections, 1)
+
+
+@implements(np.dsplit)
+def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return manipulation.split_along(ary, indices_or_sections, 2)
+
+
+# Since NumPy 2.1.
+if hasattr(np, "unstack"):
+
+    @implements(np.unstack)
+    def _unstack(x: Any, /, *, axis: Any = 0) -> Any:
+        return manipulation.unstack(x, axis=axis)
+
+
+# -- selecting -------------------------------------------------------------------------------------
+
+
+@implements(np.take)
+def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    only_defaults("take", out=out, mode=None if mode == "raise" else mode)
+    return selection.take(a, indices, axis=axis)
+
+
+@implements(np.compress)
+def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    only_defaults("compress", out=out)
+    return selection.compress(condition, a, axis=axis)
+
+
+@implements(np.extract)
+def _extract(condition: Any, arr: Any) -> Any:
+    return selection.extract(condition, arr)
+
+
+@implements(np.nonzero)
+def _nonzero(a: Any) -> Any:
+    return selection.nonzero(a)
+
+
+@implements(np.flatnonzero)
+def _flatnonzero(a: Any) -> Any:
+    return selection.flatnonzero(a)
+
+
+@implements(np.argwhere)
+def _argwhere(a: Any) -> Any:
+    array = manipulation.with_axes(a, 1)
+    found = manipulation.stack(selection.nonzero(array), axis=1)
+    # Of a single element, NumPy gives no index at all, and says by their number whether it is one.
+    return found if a.ndim else found[:, :0]
+
+
+@implements(np.diagonal)
+def _diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
+    return selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
+
+
+@implements(np.diag)
+def _diag(v: Any, k: int = 0) -> Any:
+    if v.ndim != 1:
+        if v.ndim != 2:
+            raise InvalidArgumentError("Input must be 1- or 2-d.")
+        return selection.diagonal(v, offset=k)
+    extent = v.shape[0] + abs(k)
+    on = constants.eye(extent, k=k, dtype=bool)
+    # The elements follow one another along rows where the diagonal begins in the first row.
+    given = manipulation.pad(v, (0, abs(k)))
+    return manipulation.where(on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype))
+
+
+@implements(np.trace)
+def _trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Any:
+    found = selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
+    return placed(found.sum(-1, dtype=dtype), out, "same_kind")
+
+
+@implements(np.tril)
+def _tril(m: Any, k: Any = 0) -> Any:
+    return elements.tril(m, k=k)
+
+
+@implements(np.triu)
+def _triu(m: Any, k: Any = 0) -> Any:
+    return elements.triu(m, k=k)
+
+
+# -- counting --------------------------------------------------------------------------------------
+
+
+@implements(np.histogram)
+def _histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> Any:
+    return counting.histogram(a, bins, range, density, weights)
+
+
+@implements(np.bincount)
+def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
+    return counting.bincount(x, weights, minlength)

@@ -17,6 +17,7 @@ from outcrop.array_api.statistical_functions import max as max_of
 from outcrop.array_api.statistical_functions import min as min_of
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
+from outcrop.arrays.registry import implements
 from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
@@ -204,6 +205,7 @@ def bincount(x: Any, /, weights: None = None, minlength: int = 0) -> NDArray[np.
     return counts
 
 
+@implements(np.unique_counts)
 def unique_counts(x: Any, /) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Find the different elements, ascending, and how often each is there, in one pass.
 
@@ -230,6 +232,7 @@ def unique_counts(x: Any, /) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return _unique(array_like(x), equal_nan=False)
 
 
+@implements(np.unique_values)
 def unique_values(x: Any, /) -> NDArray[Any]:
     """Find the different elements, ascending, in one pass; otherwise as `unique_counts`.
 
@@ -241,6 +244,7 @@ def unique_values(x: Any, /) -> NDArray[Any]:
     return _unique(array_like(x), equal_nan=False)[0]
 
 
+@implements(np.unique)
 def unique(
     ar: Any,
     return_index: bool = False,

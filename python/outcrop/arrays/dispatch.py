@@ -3,7 +3,6 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +13,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import bytes_to_convert, lazy_source
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.numpy_bounds import BOUNDS, BY_SHAPE, Call
+from outcrop.arrays.registry import NO_BOUND, REFUSALS, full_name, implementation
 from outcrop.arrays.source import MemorySource, keep_apart
 from outcrop.errors import (
     BudgetError,
@@ -27,7 +27,7 @@ from outcrop.process.config import ensure_configured
 from outcrop.process.room import charge, room, turn
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["astype", "function", "in_memory", "ufunc"]
+__all__ = ["astype", "delivered", "function", "in_memory", "placed", "ufunc"]
 
 
 # -- ufuncs and their methods ----------------------------------------------------------------------
@@ -39,15 +39,8 @@ def ufunc(which: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[s
 
 
 def _call(which: np.ufunc, *inputs: Any, **options: Any) -> Any:
-    from outcrop.linalg.products import vecdot
-
-    if which is np.vecdot and set(options) <= {"axis"}:
-        return vecdot(*inputs, **options)
-    product = _PRODUCTS.get(which.__name__) if which.signature is not None else None
-    if product is not None and not set(options) - {"out"}:
-        outs = options.get("out") or (None,)
-        return placed_in(outs, [product(*inputs)], "same_kind", inputs[0])[0]
-    return applied(which, inputs, options)
+    own = implementation(which)
+    return applied(which, inputs, options) if own is None else own(*inputs, **options)
 
 
 def _by_method(
@@ -59,7 +52,7 @@ def _by_method(
         def make(**more: Any) -> Array:
             return method(which, _array(x), *rest, **{**options, **more})
 
-        return _delivered(make, out[0] if out else None, options.get("dtype") is None)
+        return delivered(make, out[0] if out else None, options.get("dtype") is None)
 
     return call
 
@@ -100,8 +93,11 @@ def _array(x: Any) -> Array:
     return x if isinstance(x, Array) else asarray(x)
 
 
-def _delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
-    """What a function makes, in `out` where that is given."""
+def delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
+    """What a function makes, in `out` where that is given; it may widen the type to that of `out`.
+
+    `make` takes that type as `dtype`.
+    """
     result = make()
     if out is None:
         return result
@@ -110,40 +106,19 @@ def _delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
         # NumPy computes in the type of both.
         kind = np.promote_types(result.dtype, out.dtype)
         result = result if kind == result.dtype else make(dtype=kind)
+    return placed(result, out, "unsafe")
+
+
+def placed(result: Any, out: Any, casting: Any) -> Any:
+    """What was made, in `out` where that is given."""
+    if out is None:
+        return result
+    check_out(out)
     if result.shape != out.shape:
         raise InvalidArgumentError(
             f"out= has the shape {out.shape}, and the result has {result.shape}"
         )
-    return placed_in([out], [result])[0]
-
-
-def _matmul(one: Any, other: Any) -> Array:
-    from outcrop.linalg.matmul import matmul
-
-    return matmul(one, other)
-
-
-def _matvec(matrix: Any, vector: Any) -> Array:
-    a, v = _array(matrix), _array(vector)
-    if not (a.ndim > 1 and v.ndim):
-        raise InvalidArgumentError("matvec: a matrix and a vector are wanted, or stacks of them")
-    return _matmul(a, v) if v.ndim == 1 else _matmul(a, v[..., None])[..., 0]
-
-
-def _vecmat(vector: Any, matrix: Any) -> Array:
-    v, a = _array(vector), _array(matrix)
-    if not (a.ndim > 1 and v.ndim):
-        raise InvalidArgumentError("vecmat: a vector and a matrix are wanted, or stacks of them")
-    given = np.conjugate(v) if v.dtype.kind == "c" else v
-    return _matmul(given, a) if v.ndim == 1 else _matmul(given[..., None, :], a)[..., 0, :]
-
-
-_PRODUCTS: dict[str, Callable[[Any, Any], Array]] = {
-    "matmul": _matmul,
-    "matvec": _matvec,
-    "vecmat": _vecmat,
-}
-"""The products that ufuncs are."""
+    return placed_in([out], [result], casting)[0]
 
 
 def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True) -> Array:
@@ -175,9 +150,12 @@ def copied(array: Array) -> Array:
 
 def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What a function of NumPy's gives: our own of that name, or NumPy's on what fits in memory."""
-    own = _functions().get(which)
+    own = implementation(which)
     if own is not None:
         return own(*args, **kwargs)
+    refusal = REFUSALS.get(which)
+    if refusal is not None:
+        raise UnsupportedError(refusal.format(name=full_name(which)))
     return in_memory(which, args, kwargs)
 
 
@@ -187,7 +165,7 @@ _CHANGING = frozenset({np.fill_diagonal, np.place, np.put, np.put_along_axis, np
 
 def in_memory(which: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What NumPy makes of the elements, brought to memory where all that it takes fits there."""
-    name = f"{which.__module__}.{which.__name__}"
+    name = full_name(which)
     given = [_taken(x) for x in args]
     options = {key: x if key == "out" else _taken(x) for key, x in kwargs.items()}
     work, read = _needed(which, name, given, options)
@@ -256,10 +234,7 @@ def _needed(
     """How many bytes NumPy takes, and how many are read for it. Raise where that is unknown."""
     bound = BOUNDS.get(name)
     if bound is None:
-        raise UnsupportedError(
-            f"{name} of an outcrop.Array is not supported in this version; "
-            f"{name} of A.compute() does it in memory, which the memory budget does not limit"
-        )
+        raise UnsupportedError(NO_BOUND.format(name=name))
     # Where the arguments do not fit the function, NumPy says so best.
     given = _bound_arguments(which, args, options)
     read = 0 if name in BY_SHAPE else sum(_bytes_read(x) for x in given.values())
@@ -378,92 +353,3 @@ def _guarded(x: Any, there: list[Any]) -> Any:
         values = values.view()
         values.flags.writeable = False
     return values
-
-
-def _as_numpy(theirs: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of ours with the arguments of NumPy's."""
-    from outcrop.array_api.manipulation_functions import reshape
-
-    signature, known = inspect.signature(theirs), inspect.signature(own).parameters
-    name = theirs.__name__
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        options = {key: value for key, value in given.items() if value is not np._NoValue}
-        x = options.pop(next(iter(signature.parameters)))
-        if name in ("cumprod", "cumsum") and options.get("axis") is None:
-            x, options["axis"] = reshape(x, -1), 0
-        out = options.pop("out", None)
-        if "ddof" in options:
-            ddof = options.pop("ddof")
-            if ddof and "correction" in options:
-                raise InvalidArgumentError("ddof and correction can't be provided simultaneously.")
-            options.setdefault("correction", ddof)
-        for key in options:
-            if key not in known:
-                raise UnsupportedError(
-                    f"numpy.{name}({key}=) of an outcrop.Array is not supported in this version"
-                )
-        widens = "dtype" in known and options.get("dtype") is None
-        return _delivered(lambda **more: own(x, **{**options, **more}), out, widens)
-
-    return call
-
-
-def _refused(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedError(
-            f"numpy.{theirs.__name__} of an outcrop.Array takes sorting, and is not supported in "
-            f"this version; numpy.{theirs.__name__}(A.compute()) does it in memory"
-        )
-
-    return call
-
-
-_NAMED_ALIKE = (
-    "all", "any", "argmax", "argmin", "average", "count_nonzero", "cumulative_prod",
-    "cumulative_sum", "diff", "max", "mean", "min", "nanargmax", "nanargmin", "nancumprod",
-    "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod",
-    "ptp", "std", "sum", "trapezoid", "var",
-)  # fmt: skip
-_NAMED_OTHERWISE = {
-    "amax": "max",
-    "amin": "min",
-    "cumprod": "cumulative_prod",
-    "cumsum": "cumulative_sum",
-}
-_BY_SORTING = ("median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile")
-
-
-@cache
-def _functions() -> dict[Callable[..., Any], Callable[..., Any]]:
-    import outcrop
-    from outcrop.array_api import manipulation_functions as manipulation
-    from outcrop.array_api.numpy_functions import names
-    from outcrop.reorganize import turning as reorganize
-
-    def positional(own: Callable[..., Any], *names: str) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            first, *rest = args
-            return own(first, **dict(zip(names, rest, strict=False)), **options)
-
-        return call
-
-    alike = {name: name for name in _NAMED_ALIKE} | _NAMED_OTHERWISE
-    found: dict[Callable[..., Any], Callable[..., Any]] = {
-        getattr(np, theirs): _as_numpy(getattr(np, theirs), getattr(outcrop, own))
-        for theirs, own in alike.items()
-    }
-    found |= {getattr(np, name): _refused(getattr(np, name)) for name in _BY_SORTING}
-    others: dict[Callable[..., Any], Callable[..., Any]] = {
-        np.expand_dims: positional(manipulation.expand_dims, "axis"),
-        np.broadcast_to: positional(manipulation.broadcast_to, "shape"),
-        np.transpose: lambda a, axes=None: reorganize.transpose(a, axes=axes),
-        np.permute_dims: lambda a, axes=None: reorganize.transpose(a, axes=axes),
-        np.flip: lambda m, axis=None: reorganize.flip(m, axis=axis),
-        np.rot90: lambda m, k=1, axes=(0, 1): reorganize.rotate(m, None, 90 * k, axes=axes),
-        np.shape: lambda a: a.shape,
-        np.ndim: lambda a: a.ndim,
-        np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
-    }
-    return found | others | names()

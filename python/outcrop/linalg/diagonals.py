@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from outcrop.array_api import indexing_functions as selection
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
+from outcrop.arrays.registry import implements
 
 __all__ = [
     "diagonal",
@@ -15,6 +17,7 @@ __all__ = [
 ]
 
 
+@implements(np.linalg.matrix_transpose)
 def matrix_transpose(x: Array, /) -> Array:
     """Give a view with the last two axes exchanged: a stack of matrices, each transposed.
 
@@ -26,6 +29,7 @@ def matrix_transpose(x: Array, /) -> Array:
     return asarray(x).mT
 
 
+@implements(np.linalg.diagonal)
 def diagonal(x: Array | ArrayLike, /, *, offset: int = 0) -> Array:
     """Give the diagonal of a matrix, or of each of a stack; see `outcrop.diagonal`.
 
@@ -37,6 +41,7 @@ def diagonal(x: Array | ArrayLike, /, *, offset: int = 0) -> Array:
     return selection.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
+@implements(np.linalg.trace)
 def trace(x: Array | ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """Sum the diagonal of a matrix, or of each of a stack.
 

@@ -10,6 +10,7 @@ from outcrop.array_api.creation_functions import zeros
 from outcrop.array_api.manipulation_functions import moveaxis, stack
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
+from outcrop.arrays.registry import implements
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.build.arrays import SHORT, array_of, node_of
@@ -206,6 +207,7 @@ def dot(a: Any, b: Any, /) -> Array:
     return tensordot(one, other, axes=(-1, max(other.ndim - 2, 0)))
 
 
+@implements(np.inner)
 def inner(a: Any, b: Any, /) -> Array:
     """Sum products over the last axes, as `numpy.inner` does.
 
@@ -220,6 +222,7 @@ def inner(a: Any, b: Any, /) -> Array:
     return tensordot(one, other, axes=(-1, -1))
 
 
+@implements(np.linalg.tensordot)
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     """Sum products over axes of two arrays, as `numpy.tensordot` does.
 
@@ -251,6 +254,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     return einsum(f"{''.join(first)},{''.join(second)}->{''.join(result)}", a, b)
 
 
+@implements(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """Sum products of the conjugates of `x1` with `x2` along an axis, as `numpy.vecdot` does.
 
@@ -274,6 +278,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return result
 
 
+@implements(np.linalg.outer)
 def outer(x1: Any, x2: Any, /) -> Array:
     """Multiply each element of a vector with each one of another.
 

@@ -1,0 +1,463 @@
+"""NumPy's reductions and accumulations, with its arguments, as our own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from outcrop.array_api import searching_functions as searching
+from outcrop.array_api import statistical_functions as own
+from outcrop.array_api.manipulation_functions import reshape
+from outcrop.arrays.array import Array
+from outcrop.arrays.dispatch import delivered
+from outcrop.arrays.registry import implements
+from outcrop.errors import InvalidArgumentError, UnsupportedError
+
+__all__: list[str] = []
+
+
+def _reduced(function: Callable[..., Any], x: Any, /, out: Any = None, **options: Any) -> Any:
+    """What a function of ours gives, in `out` where that is given."""
+    given = {key: value for key, value in options.items() if value is not np._NoValue}
+
+    def make(**more: Any) -> Array:
+        found: Array = function(x, **{**given, **more})
+        return found
+
+    return delivered(make, out, "dtype" in options and given.get("dtype") is None)
+
+
+def _spread(
+    function: Callable[..., Any], x: Any, /, ddof: Any, correction: Any, mean: Any, **options: Any
+) -> Any:
+    """A variance or standard deviation, whose correction has two names."""
+    if correction is np._NoValue:
+        correction = ddof
+    elif ddof:
+        raise InvalidArgumentError("ddof and correction can't be provided simultaneously.")
+    if mean is not np._NoValue:
+        raise UnsupportedError(
+            f"numpy.{function.__name__}(mean=) of an outcrop.Array is not supported in this version"
+        )
+    return _reduced(function, x, correction=correction, **options)
+
+
+# -- sums and products -----------------------------------------------------------------------------
+
+
+@implements(np.sum)
+def _sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(
+        own.sum,
+        a,
+        out,
+        axis=axis,
+        dtype=dtype,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
+
+
+@implements(np.prod)
+def _prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(
+        own.prod,
+        a,
+        out,
+        axis=axis,
+        dtype=dtype,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
+
+
+@implements(np.nansum)
+def _nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(
+        own.nansum,
+        a,
+        out,
+        axis=axis,
+        dtype=dtype,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
+
+
+@implements(np.nanprod)
+def _nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(
+        own.nanprod,
+        a,
+        out,
+        axis=axis,
+        dtype=dtype,
+        keepdims=keepdims,
+        initial=initial,
+        where=where,
+    )
+
+
+# -- extremes --------------------------------------------------------------------------------------
+
+
+@implements(np.amax, np.max)
+def _max(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.max, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements(np.amin, np.min)
+def _min(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.min, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements(np.nanmax)
+def _nanmax(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.nanmax, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements(np.nanmin)
+def _nanmin(
+    a: Any,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.nanmin, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
+
+
+@implements(np.ptp)
+def _ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    return _reduced(own.ptp, a, out, axis=axis, keepdims=keepdims)
+
+
+# -- truth values ----------------------------------------------------------------------------------
+
+
+@implements(np.all)
+def _all(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    return _reduced(own.all, a, out, axis=axis, keepdims=keepdims, where=where)
+
+
+@implements(np.any)
+def _any(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    return _reduced(own.any, a, out, axis=axis, keepdims=keepdims, where=where)
+
+
+# -- means and deviations --------------------------------------------------------------------------
+
+
+@implements(np.mean)
+def _mean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.mean, a, out, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+
+
+@implements(np.nanmean)
+def _nanmean(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+) -> Any:
+    return _reduced(own.nanmean, a, out, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+
+
+@implements(np.average)
+def _average(
+    a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False
+) -> Any:
+    return _reduced(
+        own.average, a, axis=axis, weights=weights, returned=returned, keepdims=keepdims
+    )
+
+
+@implements(np.var)
+def _var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    return _spread(
+        own.var,
+        a,
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        ddof=ddof,
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+
+
+@implements(np.std)
+def _std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    return _spread(
+        own.std,
+        a,
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        ddof=ddof,
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+
+
+@implements(np.nanvar)
+def _nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    return _spread(
+        own.nanvar,
+        a,
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        ddof=ddof,
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+
+
+@implements(np.nanstd)
+def _nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = np._NoValue,
+    correction: Any = np._NoValue,
+) -> Any:
+    return _spread(
+        own.nanstd,
+        a,
+        axis=axis,
+        dtype=dtype,
+        out=out,
+        ddof=ddof,
+        keepdims=keepdims,
+        where=where,
+        mean=mean,
+        correction=correction,
+    )
+
+
+# -- searching and counting ------------------------------------------------------------------------
+
+
+@implements(np.argmax)
+def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _reduced(searching.argmax, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.argmin)
+def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _reduced(searching.argmin, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.nanargmax)
+def _nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _reduced(searching.nanargmax, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.nanargmin)
+def _nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    return _reduced(searching.nanargmin, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.count_nonzero)
+def _count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    return _reduced(searching.count_nonzero, a, axis=axis, keepdims=keepdims)
+
+
+# -- accumulations and differences -----------------------------------------------------------------
+
+
+# Since NumPy 2.1.
+if hasattr(np, "cumulative_sum"):
+
+    @implements(np.cumulative_sum)
+    def _cumulative_sum(
+        x: Any,
+        /,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: Any = False,
+    ) -> Any:
+        return _reduced(
+            own.cumulative_sum,
+            x,
+            out,
+            axis=axis,
+            dtype=dtype,
+            include_initial=include_initial,
+        )
+
+
+# Since NumPy 2.1.
+if hasattr(np, "cumulative_prod"):
+
+    @implements(np.cumulative_prod)
+    def _cumulative_prod(
+        x: Any,
+        /,
+        *,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        include_initial: Any = False,
+    ) -> Any:
+        return _reduced(
+            own.cumulative_prod,
+            x,
+            out,
+            axis=axis,
+            dtype=dtype,
+            include_initial=include_initial,
+        )
+
+
+@implements(np.cumsum)
+def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    if axis is None:
+        a, axis = reshape(a, -1), 0
+    return _reduced(own.cumulative_sum, a, out, axis=axis, dtype=dtype)
+
+
+@implements(np.cumprod)
+def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    if axis is None:
+        a, axis = reshape(a, -1), 0
+    return _reduced(own.cumulative_prod, a, out, axis=axis, dtype=dtype)
+
+
+@implements(np.nancumsum)
+def _nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    return _reduced(own.nancumsum, a, out, axis=axis, dtype=dtype)
+
+
+@implements(np.nancumprod)
+def _nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    return _reduced(own.nancumprod, a, out, axis=axis, dtype=dtype)
+
+
+@implements(np.diff)
+def _diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
+    return _reduced(own.diff, a, n=n, axis=axis, prepend=prepend, append=append)
+
+
+@implements(np.trapezoid)
+def _trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    return _reduced(own.trapezoid, y, x=x, dx=dx, axis=axis)
