@@ -59,7 +59,6 @@ pub const CHECKSUM_BYTES: u64 = 4;
 
 /// What a sound `zarr.json` describes.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one per array, taken apart at once")]
 pub enum Parsed {
     /// An array whose chunks Outcrop reads and writes itself.
     Native(ArrayMeta),
