@@ -399,13 +399,15 @@ fn lock_new_directory(disk: &Disk, path: &Path, target: &Path, mode: Mode) -> Re
                     }
                 }
             }
-            Err(rustix::io::Errno::EXIST) => match check_leftover(path).and_then(|()| lock_directory(path))? {
-                Some(_lock) => {
-                    restore(disk, target)?;
-                    disk.remove(path)?;
+            Err(rustix::io::Errno::EXIST) => {
+                match check_leftover(path).and_then(|()| lock_directory(path))? {
+                    Some(_lock) => {
+                        restore(disk, target)?;
+                        disk.remove(path)?;
+                    }
+                    None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
                 }
-                None => return Err(Error::Busy { path: path.into(), holder: holder(path) }),
-            },
+            }
             Err(e) => return Err(Error::io(path, "make the directory", e)),
         }
     }
