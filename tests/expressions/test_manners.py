@@ -98,9 +98,9 @@ def test_what_makes_no_sense(desk: Any, tmp_path: Path) -> None:
         oc.map(3, X)  # type: ignore[arg-type]
     with pytest.raises(oc.InvalidArgumentError, match="at least one array"):
         oc.map(np.sin)
-    with pytest.raises(TypeError, match=r"^sum\(\): too many positional"):
+    with pytest.raises(TypeError, match=r"sum\(\) takes 1 positional"):
         oc.sum(X, 0)  # type: ignore[misc]
-    with pytest.raises(TypeError, match=r"^nanmean\(\): .*'axes'"):
+    with pytest.raises(TypeError, match=r"nanmean\(\) got .*'axes'"):
         oc.nanmean(X, axes=0)  # type: ignore[call-arg]
     with pytest.raises(oc.InvalidArgumentError, match="low >= high"):
         oc.random.default_rng(1).integers(5, 0, 7)

@@ -20,8 +20,8 @@ import pytest
 from numpy.testing import overrides
 
 import outcrop as oc
-from outcrop.arrays.dispatch import _functions
 from outcrop.arrays.numpy_bounds import BOUNDS
+from outcrop.arrays.registry import implemented
 
 MIB = 1 << 20
 BUDGET = 64 * MIB
@@ -257,7 +257,7 @@ BOUNDED = (
     NAMES
     + """
 import ctypes, gc, json, sys, warnings
-from outcrop.expressions import protocol
+from outcrop.arrays import dispatch as protocol
 warnings.simplefilter("ignore")
 oc.config(memory=2 << 30, scratch=".")
 bounds, kept = dict(protocol.BOUNDS), []
@@ -369,7 +369,7 @@ def test_every_function_of_numpys_is_in_a_table() -> None:
     # There are no strings and no records among our arrays.
     missing = {name for name in offered - called if not name.startswith(FOR_OTHERS)}
     assert not missing
-    own = {_name(function) for function in _functions()}
+    own = {_name(function) for function in implemented()}
     assert not {name.removeprefix("numpy.") for name in BOUNDS} - called
     # Of stacks, it is NumPy's.
     assert {name.removeprefix("numpy.") for name in BOUNDS} & own == {"linalg.cholesky"}
