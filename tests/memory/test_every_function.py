@@ -19,8 +19,8 @@ import pytest
 from numpy.testing import overrides
 
 import outcrop as oc
-from outcrop.arrays.dispatch import _functions
 from outcrop.arrays.numpy_bounds import BOUNDS
+from outcrop.arrays.registry import REFUSALS, implemented
 
 MIB = 1 << 20
 BUDGET = 64 * MIB
@@ -247,7 +247,7 @@ BOUNDED = (
     NAMES
     + """
 import ctypes, gc, json, sys, warnings
-from outcrop.expressions import protocol
+from outcrop.arrays import dispatch as protocol
 warnings.simplefilter("ignore")
 oc.config(memory=2 << 30, scratch=".")
 names = made(False)
@@ -306,10 +306,15 @@ def test_every_function_of_numpys_is_in_a_table() -> None:
     # There are no strings and no records among our arrays.
     missing = {name for name in offered - called if not name.startswith(FOR_OTHERS)}
     assert not missing
-    own = {_name(function) for function in _functions()}
-    assert not {name.removeprefix("numpy.") for name in BOUNDS} - called
+    own = {_name(function) for function in implemented()}
+    bounded = {name.removeprefix("numpy.") for name in BOUNDS}
+    refused = {_name(function) for function in REFUSALS}
+    assert not bounded - called
     # Of stacks, it is NumPy's.
-    assert {name.removeprefix("numpy.") for name in BOUNDS} & own == {"linalg.cholesky"}
+    assert bounded & own == {"linalg.cholesky"}
+    assert not refused & (own | bounded)
+    left = offered - own - bounded - refused
+    assert not {name for name in left if not name.startswith(FOR_OTHERS)}
 
 
 def test_functions_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ def implements(*functions: Callable[..., Any]) -> Callable[[_F], _F]:
 
     def register(own: _F) -> _F:
         for theirs in functions:
-            other = _implementations.setdefault(theirs, own)
-            if other is not own or theirs in REFUSALS:
+            if theirs in _implementations or theirs in REFUSALS:
                 raise RuntimeError(f"{theirs.__name__} is registered twice")
+            _implementations[theirs] = own
         return own
 
     return register
