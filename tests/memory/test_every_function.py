@@ -21,7 +21,7 @@ from numpy.testing import overrides
 
 import outcrop as oc
 from outcrop.arrays.numpy_bounds import BOUNDS
-from outcrop.arrays.registry import implemented
+from outcrop.arrays.registry import REFUSALS, implemented
 
 MIB = 1 << 20
 BUDGET = 64 * MIB
@@ -370,9 +370,15 @@ def test_every_function_of_numpys_is_in_a_table() -> None:
     missing = {name for name in offered - called if not name.startswith(FOR_OTHERS)}
     assert not missing
     own = {_name(function) for function in implemented()}
-    assert not {name.removeprefix("numpy.") for name in BOUNDS} - called
+    bounded = {name.removeprefix("numpy.") for name in BOUNDS}
+    refused = {_name(function) for function in REFUSALS}
+    assert not bounded - called
     # Of stacks, it is NumPy's.
-    assert {name.removeprefix("numpy.") for name in BOUNDS} & own == {"linalg.cholesky"}
+    assert bounded & own == {"linalg.cholesky"}
+    assert not refused & (own | bounded)
+    left = offered - own - bounded - refused
+    # Those of polynomials are loaded with their module only, and refused for want of a bound.
+    assert not {name for name in left if not name.startswith((*FOR_OTHERS, "polynomial."))}
 
 
 def test_functions_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
