@@ -30,14 +30,14 @@ impl LinearArray {
         canvas: &Canvas,
         waiting: &Waiting,
     ) -> Result<()> {
-        if self.load_straight(layout, mover, canvas, canvas.region(), waiting)? {
+        if self.load_straight(layout, mover, canvas, canvas.region(), None, waiting)? {
             return Ok(());
         }
         let (_, _, room) = mover.parts(LEAST_STAGING)?;
         let mut carry = Carry { offset: None, bytes: Box::new([0; BLOCK]) };
         let fit = |runs: &Runs| runs.staging(BLOCK as u64) <= room as u64;
         for part in layout.split(canvas.region(), BLOCK as u64, &fit) {
-            if self.load_straight(layout, mover, canvas, &part, waiting)? {
+            if self.load_straight(layout, mover, canvas, &part, Some(&mut carry), waiting)? {
             } else if layout.runs(&part).are_apart(BLOCK as u64) {
                 self.load_apart(layout, mover, canvas, &part, None, waiting)?;
             } else {
@@ -65,13 +65,15 @@ impl LinearArray {
     }
 
     /// Loads a box without staging memory for more than two blocks, if it lies in memory as it does in the
-    /// file, and as far from the blocks' edges.
+    /// file, and as far from the blocks' edges. Where it is a part, the block at the `seam` with the one before is not
+    /// read again, and that with the next one is kept.
     fn load_straight(
         &self,
         layout: &LinearLayout,
         mover: &mut Mover,
         canvas: &Canvas,
         region: &ArrayBox,
+        seam: Option<&mut Carry>,
         waiting: &Waiting,
     ) -> Result<bool> {
         let Some(start) =
@@ -104,7 +106,7 @@ impl LinearArray {
         }
         let (from, to) = (at / block * block, stop.next_multiple_of(block));
         let (lead, room) = canvas.margins(region);
-        if (at - from) as usize <= lead && (to - at) as usize <= room {
+        if seam.is_none() && (at - from) as usize <= lead && (to - at) as usize <= room {
             let (queue, _, _) = mover.parts(0)?;
             let memory = start.wrapping_sub((at - from) as usize);
             let need = (stop - from) as usize;
@@ -123,7 +125,11 @@ impl LinearArray {
         let inner = (to - from) as usize;
         let head = (from - at) as usize;
         let mut reads = vec![Transfer::read(&self.shared.file, from, start.wrapping_add(head), inner, inner)];
-        if head > 0 {
+        let carried = seam.as_deref().filter(|carry| head > 0 && carry.offset == Some(from - block));
+        if let Some(carry) = carried {
+            // SAFETY: a block of the staging memory, which is ours.
+            unsafe { std::ptr::copy_nonoverlapping(carry.bytes.as_ptr(), staging, BLOCK) };
+        } else if head > 0 {
             reads.push(Transfer::read(&self.shared.file, from - block, staging, BLOCK, BLOCK));
         }
         let tail = (stop - to) as usize;
@@ -131,12 +137,13 @@ impl LinearArray {
         if tail > 0 {
             reads.push(Transfer::read(&self.shared.file, to, last, BLOCK, tail));
         }
+        let is_carried = carried.is_some();
         // SAFETY: the run's memory is ours to fill, as are two blocks of staging memory; afterwards these hold
         // what belongs in front of the whole blocks and behind them.
         unsafe {
             disk.transfer(queue, &self.shared.file, &mut reads.into_iter(), Direction::Read, &cancel)?;
             waiting.complete(from, start.wrapping_add(head), inner);
-            if head > 0 {
+            if head > 0 && !is_carried {
                 waiting.complete(from - block, staging, BLOCK);
             }
             if tail > 0 {
@@ -144,6 +151,10 @@ impl LinearArray {
             }
             std::ptr::copy_nonoverlapping(staging.wrapping_add(BLOCK - head), start, head);
             std::ptr::copy_nonoverlapping(last, start.wrapping_add(head + inner), tail);
+            if let Some(carry) = seam.filter(|_| tail > 0) {
+                std::ptr::copy_nonoverlapping(last, carry.bytes.as_mut_ptr(), BLOCK);
+                carry.offset = Some(to);
+            }
         }
         Ok(true)
     }
