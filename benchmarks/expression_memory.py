@@ -12,7 +12,7 @@ from importlib import import_module
 import numpy as np
 from common import ALLOWANCE, MIB, Claim, arguments, remove
 
-from outcrop.array_api import elementwise_functions as functions
+from outcrop.array_api import elementwise_functions
 
 options = arguments(__doc__)
 BUDGET = 64 * MIB
@@ -112,7 +112,7 @@ subprocess.run([sys.executable, "-c", prepare, str(place)], check=True)
 def elementwise() -> list[str]:
     """A call of each elementwise function, of numbers that it takes; results are only counted."""
     calls = []
-    for name in functions.__all__:
+    for name in elementwise_functions.__all__:
         ufunc = getattr(np, name)
         floating = any(set(kinds.partition("->")[0]) == {"d"} for kinds in ufunc.types)
         given = (("Z", "C") if floating else ("I", "J"))[: ufunc.nin]

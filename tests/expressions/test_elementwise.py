@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.array_api import elementwise_functions as elementwise
+from outcrop.array_api import elementwise_functions
 
 RNG = np.random.default_rng(1)
 SHAPE = (230, 171)
@@ -114,7 +114,7 @@ def kept(result: Any) -> Any:
 def test_every_function(desk: Any, dtypes: tuple[str, str]) -> None:
     plain = all_pairs(*dtypes)
     arrays = [[desk.put(x, layout) for x in plain] for layout in desk.layouts[:4]]
-    for name, given in zip(elementwise.__all__, itertools.cycle(arrays), strict=False):
+    for name, given in zip(elementwise_functions.__all__, itertools.cycle(arrays), strict=False):
         theirs = getattr(np, name)
         if theirs.nin == 2 or dtypes[0] == dtypes[1]:
             agree(desk, theirs, plain[: theirs.nin], getattr(oc, name), given[: theirs.nin])

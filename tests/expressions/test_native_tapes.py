@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
-from outcrop.array_api import elementwise_functions as elementwise
+from outcrop.array_api import elementwise_functions
 from outcrop.expressions.kernels import native
 from outcrop.expressions.lower.lower import Lowered
 
@@ -80,7 +80,7 @@ def test_functions(desk: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     one, other = values(dtype), values(dtype, seed=2)
     layouts = ("npy", "zarr", "F", "transposed", "memory")
     arrays = {layout: (desk.put(one, layout), desk.put(other, layout)) for layout in layouts}
-    for i, name in enumerate(elementwise.__all__):
+    for i, name in enumerate(elementwise_functions.__all__):
         ufunc = getattr(np, name)
         if not isinstance(ufunc, np.ufunc) or not is_native(ufunc, dtype):
             continue

@@ -6,7 +6,7 @@ import numpy as np
 
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
-from outcrop.expressions.build import reductions as reducing
+from outcrop.expressions.build import reductions
 
 __all__ = ["By", "array_like"]
 
@@ -25,4 +25,4 @@ class By(NamedTuple):
     def given(self, x: Any) -> Array:
         """The operand."""
         array = array_like(x)
-        return array if self.instead is None else reducing.without_nan_of(array, self.instead)
+        return array if self.instead is None else reductions.without_nan_of(array, self.instead)

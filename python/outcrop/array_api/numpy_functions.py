@@ -4,18 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.array_api import creation_functions as constants
-from outcrop.array_api import indexing_functions as selection
-from outcrop.array_api import manipulation_functions as manipulation
-from outcrop.array_api import non_ufunc_functions as elements
-from outcrop.array_api import set_functions as counting
+from outcrop.array_api import (
+    creation_functions,
+    indexing_functions,
+    manipulation_functions,
+    non_ufunc_functions,
+    set_functions,
+)
 from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
 from outcrop.arrays.dispatch import placed
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import check_out, placed_in
-from outcrop.reorganize import turning as reorganize
+from outcrop.reorganize import turning
 
 __all__ = ["only_defaults", "ravel"]
 
@@ -37,7 +39,7 @@ def _full_like(
     a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any
 ) -> Any:
     extents = a.shape if shape is None else shape
-    return constants.full(extents, fill_value, dtype=a.dtype if dtype is None else dtype)
+    return creation_functions.full(extents, fill_value, dtype=a.dtype if dtype is None else dtype)
 
 
 @implements(np.zeros_like)
@@ -57,37 +59,39 @@ def _empty_like(prototype: Any, *args: Any, **options: Any) -> Any:
 
 @implements(np.full)
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return constants.full(shape, fill_value, dtype=dtype)
+    return creation_functions.full(shape, fill_value, dtype=dtype)
 
 
 @implements(np.empty, np.zeros)
 def _zeros(shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return constants.full(shape, 0, dtype=np.float64 if dtype is None else dtype)
+    return creation_functions.full(shape, 0, dtype=np.float64 if dtype is None else dtype)
 
 
 @implements(np.ones)
 def _ones(shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return constants.full(shape, 1, dtype=np.float64 if dtype is None else dtype)
+    return creation_functions.full(shape, 1, dtype=np.float64 if dtype is None else dtype)
 
 
 @implements(np.arange)
 def _arange(*args: Any, device: Any = None, **options: Any) -> Any:
-    return constants.arange(*args, **options)
+    return creation_functions.arange(*args, **options)
 
 
 @implements(np.eye)
 def _eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *_: Any, **__: Any) -> Any:
-    return constants.eye(N, M, k=k, dtype=dtype)
+    return creation_functions.eye(N, M, k=k, dtype=dtype)
 
 
 @implements(np.identity)
 def _identity(n: Any, dtype: Any = None) -> Any:
-    return constants.eye(n, dtype=np.float64 if dtype is None else dtype)
+    return creation_functions.eye(n, dtype=np.float64 if dtype is None else dtype)
 
 
 @implements(np.tri)
 def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
-    return elements.tril(constants.full((N, N if M is None else M), 1, dtype=dtype), k=k)
+    return non_ufunc_functions.tril(
+        creation_functions.full((N, N if M is None else M), 1, dtype=dtype), k=k
+    )
 
 
 @implements(np.asanyarray, np.asarray)
@@ -176,57 +180,57 @@ def _may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 @implements(np.i0)
 def _i0(x: Any) -> Any:
-    return elements.each(np.i0, x)
+    return non_ufunc_functions.each(np.i0, x)
 
 
 @implements(np.iscomplex)
 def _iscomplex(x: Any) -> Any:
-    return elements.each(np.iscomplex, x)
+    return non_ufunc_functions.each(np.iscomplex, x)
 
 
 @implements(np.isreal)
 def _isreal(x: Any) -> Any:
-    return elements.each(np.isreal, x)
+    return non_ufunc_functions.each(np.isreal, x)
 
 
 @implements(np.sinc)
 def _sinc(x: Any) -> Any:
-    return elements.each(np.sinc, x)
+    return non_ufunc_functions.each(np.sinc, x)
 
 
 @implements(np.fix)
 def _fix(x: Any, out: Any = None) -> Any:
-    return placed(elements.each(np.fix, x), out, "same_kind")
+    return placed(non_ufunc_functions.each(np.fix, x), out, "same_kind")
 
 
 @implements(np.isneginf)
 def _isneginf(x: Any, out: Any = None) -> Any:
-    return placed(elements.each(np.isneginf, x), out, "same_kind")
+    return placed(non_ufunc_functions.each(np.isneginf, x), out, "same_kind")
 
 
 @implements(np.isposinf)
 def _isposinf(x: Any, out: Any = None) -> Any:
-    return placed(elements.each(np.isposinf, x), out, "same_kind")
+    return placed(non_ufunc_functions.each(np.isposinf, x), out, "same_kind")
 
 
 @implements(np.angle)
 def _angle(z: Any, deg: Any = False) -> Any:
-    return elements.each(np.angle, z, deg=deg)
+    return non_ufunc_functions.each(np.angle, z, deg=deg)
 
 
 @implements(np.real)
 def _real(val: Any) -> Any:
-    return elements.real(val)
+    return non_ufunc_functions.real(val)
 
 
 @implements(np.imag)
 def _imag(val: Any) -> Any:
-    return elements.imag(val)
+    return non_ufunc_functions.imag(val)
 
 
 @implements(np.around, np.round)
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    return placed(elements.round(a, decimals), out, "unsafe")
+    return placed(non_ufunc_functions.round(a, decimals), out, "unsafe")
 
 
 @implements(np.clip)
@@ -244,17 +248,21 @@ def _clip(
         raise InvalidArgumentError("a limit is given by one name, of a_min and min, a_max and max")
     only_defaults("clip", **options)
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
-    return placed(manipulation.clip(a, low, high), out, "same_kind")
+    return placed(manipulation_functions.clip(a, low, high), out, "same_kind")
 
 
 @implements(np.nan_to_num)
 def _nan_to_num(x: Any, copy: bool = True, **options: Any) -> Any:
-    return placed(elements.nan_to_num(x, **options), None if copy else x, "same_kind")
+    return placed(non_ufunc_functions.nan_to_num(x, **options), None if copy else x, "same_kind")
 
 
 @implements(np.where)
 def _where(condition: Any, *values: Any) -> Any:
-    return manipulation.where(condition, *values) if values else selection.nonzero(condition)
+    return (
+        manipulation_functions.where(condition, *values)
+        if values
+        else indexing_functions.nonzero(condition)
+    )
 
 
 @implements(np.astype)
@@ -270,7 +278,11 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
         src = np.asarray(src, np.result_type(dst.dtype, src))
     given = array_like(src).astype(dst.dtype, casting=casting, copy=False)
     # What stays as it was is written again.
-    placed_in([dst], [given if where is True else manipulation.where(where, given, dst)], casting)
+    placed_in(
+        [dst],
+        [given if where is True else manipulation_functions.where(where, given, dst)],
+        casting,
+    )
 
 
 @implements(np.isin)
@@ -282,17 +294,17 @@ def _isin(
     *,
     kind: Any = None,
 ) -> Any:
-    return elements.isin(element, test_elements, invert=invert)
+    return non_ufunc_functions.isin(element, test_elements, invert=invert)
 
 
 @implements(np.isclose)
 def _isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
-    return elements.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return non_ufunc_functions.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 @implements(np.allclose)
 def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any = False) -> Any:
-    return elements.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return non_ufunc_functions.allclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 @implements(np.array_equal)
@@ -319,19 +331,19 @@ def _array_equiv(a1: Any, a2: Any) -> bool:
 
 @implements(np.searchsorted)
 def _searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    return elements.searchsorted(a, v, side=side, sorter=sorter)
+    return non_ufunc_functions.searchsorted(a, v, side=side, sorter=sorter)
 
 
 @implements(np.digitize)
 def _digitize(x: Any, bins: Any, right: Any = False) -> Any:
-    return elements.digitize(x, bins, right)
+    return non_ufunc_functions.digitize(x, bins, right)
 
 
 @implements(np.interp)
 def _interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
-    return elements.interp(x, xp, fp, left, right, period)
+    return non_ufunc_functions.interp(x, xp, fp, left, right, period)
 
 
 # -- shapes and axes -------------------------------------------------------------------------------
@@ -342,7 +354,7 @@ def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> 
     # Its name before NumPy 2.1.
     wanted = options.pop("newshape", shape)
     only_defaults("reshape", **options)
-    return manipulation.reshape(a, wanted, order=order)
+    return manipulation_functions.reshape(a, wanted, order=order)
 
 
 @implements(np.ravel)
@@ -353,13 +365,13 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 @implements(np.expand_dims)
 def _expand_dims(a: Any, axis: Any) -> Any:
-    return manipulation.expand_dims(a, axis=axis)
+    return manipulation_functions.expand_dims(a, axis=axis)
 
 
 @implements(np.squeeze)
 def _squeeze(a: Any, axis: Any = None) -> Any:
     single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
-    return manipulation.squeeze(a, axis=single if axis is None else axis)
+    return manipulation_functions.squeeze(a, axis=single if axis is None else axis)
 
 
 @implements(np.atleast_1d)
@@ -378,38 +390,38 @@ def _atleast_3d(*arrays: Any) -> Any:
 
 
 def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
-    made = tuple(manipulation.with_axes(x, ndim) for x in arrays)
+    made = tuple(manipulation_functions.with_axes(x, ndim) for x in arrays)
     return made[0] if len(made) == 1 else made
 
 
 @implements(np.broadcast_to)
 def _broadcast_to(array: Any, shape: Any) -> Any:
-    return manipulation.broadcast_to(array, shape)
+    return manipulation_functions.broadcast_to(array, shape)
 
 
 @implements(np.broadcast_arrays)
 def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
-    return tuple(manipulation.broadcast_arrays(*args))
+    return tuple(manipulation_functions.broadcast_arrays(*args))
 
 
 @implements(np.moveaxis)
 def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    return manipulation.moveaxis(a, source, destination)
+    return manipulation_functions.moveaxis(a, source, destination)
 
 
 @implements(np.swapaxes)
 def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    return manipulation.swapaxes(a, axis1, axis2)
+    return manipulation_functions.swapaxes(a, axis1, axis2)
 
 
 @implements(np.rollaxis)
 def _rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
-    return manipulation.rollaxis(a, axis, start)
+    return manipulation_functions.rollaxis(a, axis, start)
 
 
 @implements(np.transpose)
 def _transpose(a: Any, axes: Any = None) -> Any:
-    return reorganize.transpose(a, axes=axes)
+    return turning.transpose(a, axes=axes)
 
 
 @implements(np.matrix_transpose)
@@ -419,27 +431,27 @@ def _matrix_transpose(x: Any) -> Any:
 
 @implements(np.flip)
 def _flip(m: Any, axis: Any = None) -> Any:
-    return reorganize.flip(m, axis=axis)
+    return turning.flip(m, axis=axis)
 
 
 @implements(np.flipud)
 def _flipud(m: Any) -> Any:
-    return reorganize.flip(m, axis=0)
+    return turning.flip(m, axis=0)
 
 
 @implements(np.fliplr)
 def _fliplr(m: Any) -> Any:
-    return reorganize.flip(m, axis=1)
+    return turning.flip(m, axis=1)
 
 
 @implements(np.rot90)
 def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
-    return reorganize.rotate(m, None, 90 * k, axes=axes)
+    return turning.rotate(m, None, 90 * k, axes=axes)
 
 
 @implements(np.roll)
 def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    return manipulation.roll(a, shift, axis=axis)
+    return manipulation_functions.roll(a, shift, axis=axis)
 
 
 # -- joining, splitting and repeating --------------------------------------------------------------
@@ -455,7 +467,7 @@ def _concatenate(
     casting: Any = "same_kind",
 ) -> Any:
     given = _cast(arrays, dtype, casting)
-    return placed(manipulation.concat(given, axis=axis), out, casting)
+    return placed(manipulation_functions.concat(given, axis=axis), out, casting)
 
 
 @implements(np.stack)
@@ -468,7 +480,7 @@ def _stack(
     casting: Any = "same_kind",
 ) -> Any:
     given = _cast(arrays, dtype, casting)
-    return placed(manipulation.stack(given, axis=axis), out, casting)
+    return placed(manipulation_functions.stack(given, axis=axis), out, casting)
 
 
 def _cast(arrays: Any, dtype: Any, casting: Any) -> Any:
@@ -494,7 +506,7 @@ def _dstack(tup: Any, **options: Any) -> Any:
 
 def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
     """Arrays with so many axes at least, joined along one of them."""
-    arrays = [manipulation.with_axes(x, ndim) for x in tup]
+    arrays = [manipulation_functions.with_axes(x, ndim) for x in tup]
     # Vectors have but one axis.
     along = 0 if any(x.ndim == 1 for x in arrays) else axis
     return _concatenate(arrays, axis=along, **options)
@@ -502,53 +514,53 @@ def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
 
 @implements(np.column_stack)
 def _column_stack(tup: Any) -> Any:
-    arrays = [manipulation.with_axes(x, 1) for x in tup]
-    return manipulation.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
+    arrays = [manipulation_functions.with_axes(x, 1) for x in tup]
+    return manipulation_functions.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
 
 
 @implements(np.append)
 def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return manipulation.concat([array_like(arr), array_like(values)], axis=axis)
+    return manipulation_functions.concat([array_like(arr), array_like(values)], axis=axis)
 
 
 @implements(np.tile)
 def _tile(A: Any, reps: Any) -> Any:
-    return manipulation.tile(A, reps)
+    return manipulation_functions.tile(A, reps)
 
 
 @implements(np.repeat)
 def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    return manipulation.repeat(a, repeats, axis=axis)
+    return manipulation_functions.repeat(a, repeats, axis=axis)
 
 
 @implements(np.pad)
 def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
-    return manipulation.pad(array, pad_width, mode, **options)
+    return manipulation_functions.pad(array, pad_width, mode, **options)
 
 
 @implements(np.split)
 def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return manipulation.split(ary, indices_or_sections, axis)
+    return manipulation_functions.split(ary, indices_or_sections, axis)
 
 
 @implements(np.array_split)
 def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return manipulation.array_split(ary, indices_or_sections, axis)
+    return manipulation_functions.array_split(ary, indices_or_sections, axis)
 
 
 @implements(np.vsplit)
 def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation.split_along(ary, indices_or_sections, 0)
+    return manipulation_functions.split_along(ary, indices_or_sections, 0)
 
 
 @implements(np.hsplit)
 def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation.split_along(ary, indices_or_sections, 1)
+    return manipulation_functions.split_along(ary, indices_or_sections, 1)
 
 
 @implements(np.dsplit)
 def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation.split_along(ary, indices_or_sections, 2)
+    return manipulation_functions.split_along(ary, indices_or_sections, 2)
 
 
 # Since NumPy 2.1.
@@ -556,7 +568,7 @@ if hasattr(np, "unstack"):
 
     @implements(np.unstack)
     def _unstack(x: Any, /, *, axis: Any = 0) -> Any:
-        return manipulation.unstack(x, axis=axis)
+        return manipulation_functions.unstack(x, axis=axis)
 
 
 # -- selecting -------------------------------------------------------------------------------------
@@ -565,41 +577,41 @@ if hasattr(np, "unstack"):
 @implements(np.take)
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     only_defaults("take", out=out, mode=None if mode == "raise" else mode)
-    return selection.take(a, indices, axis=axis)
+    return indexing_functions.take(a, indices, axis=axis)
 
 
 @implements(np.compress)
 def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     only_defaults("compress", out=out)
-    return selection.compress(condition, a, axis=axis)
+    return indexing_functions.compress(condition, a, axis=axis)
 
 
 @implements(np.extract)
 def _extract(condition: Any, arr: Any) -> Any:
-    return selection.extract(condition, arr)
+    return indexing_functions.extract(condition, arr)
 
 
 @implements(np.nonzero)
 def _nonzero(a: Any) -> Any:
-    return selection.nonzero(a)
+    return indexing_functions.nonzero(a)
 
 
 @implements(np.flatnonzero)
 def _flatnonzero(a: Any) -> Any:
-    return selection.flatnonzero(a)
+    return indexing_functions.flatnonzero(a)
 
 
 @implements(np.argwhere)
 def _argwhere(a: Any) -> Any:
-    array = manipulation.with_axes(a, 1)
-    found = manipulation.stack(selection.nonzero(array), axis=1)
+    array = manipulation_functions.with_axes(a, 1)
+    found = manipulation_functions.stack(indexing_functions.nonzero(array), axis=1)
     # Of a single element, NumPy gives no index at all, and says by their number whether it is one.
     return found if a.ndim else found[:, :0]
 
 
 @implements(np.diagonal)
 def _diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
-    return selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
+    return indexing_functions.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
 
 
 @implements(np.diag)
@@ -607,30 +619,32 @@ def _diag(v: Any, k: int = 0) -> Any:
     if v.ndim != 1:
         if v.ndim != 2:
             raise InvalidArgumentError("Input must be 1- or 2-d.")
-        return selection.diagonal(v, offset=k)
+        return indexing_functions.diagonal(v, offset=k)
     extent = v.shape[0] + abs(k)
-    on = constants.eye(extent, k=k, dtype=bool)
+    on = creation_functions.eye(extent, k=k, dtype=bool)
     # The elements follow one another along rows where the diagonal begins in the first row.
-    given = manipulation.pad(v, (0, abs(k)))
-    return manipulation.where(on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype))
+    given = manipulation_functions.pad(v, (0, abs(k)))
+    return manipulation_functions.where(
+        on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype)
+    )
 
 
 @implements(np.trace)
 def _trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
-    found = selection.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
+    found = indexing_functions.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
     return placed(found.sum(-1, dtype=dtype), out, "same_kind")
 
 
 @implements(np.tril)
 def _tril(m: Any, k: Any = 0) -> Any:
-    return elements.tril(m, k=k)
+    return non_ufunc_functions.tril(m, k=k)
 
 
 @implements(np.triu)
 def _triu(m: Any, k: Any = 0) -> Any:
-    return elements.triu(m, k=k)
+    return non_ufunc_functions.triu(m, k=k)
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -640,9 +654,9 @@ def _triu(m: Any, k: Any = 0) -> Any:
 def _histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> Any:
-    return counting.histogram(a, bins, range, density, weights)
+    return set_functions.histogram(a, bins, range, density, weights)
 
 
 @implements(np.bincount)
 def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    return counting.bincount(x, weights, minlength)
+    return set_functions.bincount(x, weights, minlength)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.array_api import manipulation_functions as manipulation
+from outcrop.array_api import manipulation_functions
 from outcrop.array_api.families import array_like
 from outcrop.array_api.numpy_functions import only_defaults, ravel
 from outcrop.arrays.array import Array
@@ -17,7 +17,7 @@ from outcrop.linalg import products
 from outcrop.linalg.cholesky import cholesky
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.norms import norm
-from outcrop.reorganize import turning as reorganize
+from outcrop.reorganize import turning
 
 __all__: list[str] = []
 
@@ -95,7 +95,7 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
 @implements(np.outer)
 def _outer(a: Any, b: Any, out: Any = None) -> Any:
     only_defaults("outer", out=out)
-    one, other = (manipulation.reshape(x, -1) for x in (a, b))
+    one, other = (manipulation_functions.reshape(x, -1) for x in (a, b))
     return products.outer(one, other)
 
 
@@ -129,16 +129,16 @@ def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: An
     array = array_like(x)
     if axis is None:
         found = norm(ravel(array), ord, 0)
-        return manipulation.reshape(found, (1,) * array.ndim) if keepdims else found
+        return manipulation_functions.reshape(found, (1,) * array.ndim) if keepdims else found
     if isinstance(axis, tuple):
         # The others stay in front.
         axes = tuple(i % array.ndim for i in axis)
         rest = tuple(i for i in range(array.ndim) if i not in axes)
-        moved = reorganize.transpose(array, axes=rest + axes)
+        moved = turning.transpose(array, axes=rest + axes)
         extents = tuple(array.shape[i] for i in rest)
-        found = norm(manipulation.reshape(moved, (*extents, -1)), ord, -1)
+        found = norm(manipulation_functions.reshape(moved, (*extents, -1)), ord, -1)
         kept = tuple(1 if i in axes else e for i, e in enumerate(array.shape))
-        return manipulation.reshape(found, kept) if keepdims else found
+        return manipulation_functions.reshape(found, kept) if keepdims else found
     return norm(array, ord, axis, keepdims)
 
 

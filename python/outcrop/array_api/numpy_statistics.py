@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.array_api import searching_functions as searching
+from outcrop.array_api import searching_functions
 from outcrop.array_api import statistical_functions as own
 from outcrop.array_api.manipulation_functions import reshape
 from outcrop.arrays.array import Array
@@ -357,27 +357,27 @@ def _nanstd(
 
 @implements(np.argmax)
 def _argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _reduced(searching.argmax, a, out, axis=axis, keepdims=keepdims)
+    return _reduced(searching_functions.argmax, a, out, axis=axis, keepdims=keepdims)
 
 
 @implements(np.argmin)
 def _argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _reduced(searching.argmin, a, out, axis=axis, keepdims=keepdims)
+    return _reduced(searching_functions.argmin, a, out, axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanargmax)
 def _nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _reduced(searching.nanargmax, a, out, axis=axis, keepdims=keepdims)
+    return _reduced(searching_functions.nanargmax, a, out, axis=axis, keepdims=keepdims)
 
 
 @implements(np.nanargmin)
 def _nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _reduced(searching.nanargmin, a, out, axis=axis, keepdims=keepdims)
+    return _reduced(searching_functions.nanargmin, a, out, axis=axis, keepdims=keepdims)
 
 
 @implements(np.count_nonzero)
 def _count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    return _reduced(searching.count_nonzero, a, axis=axis, keepdims=keepdims)
+    return _reduced(searching_functions.count_nonzero, a, axis=axis, keepdims=keepdims)
 
 
 # -- accumulations and differences -----------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 
 from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
-from outcrop.expressions.build import reductions as reducing
+from outcrop.expressions.build import reductions
 
 __all__ = ["argmax", "argmin", "count_nonzero", "nanargmax", "nanargmin"]
 
@@ -22,7 +22,7 @@ def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> 
     >>> int(oc.count_nonzero(oc.asarray([0, 3, 0])))
     1
     """
-    return reducing.reduced(np.add, array_like(x).astype(bool), axis, np.intp, keepdims)
+    return reductions.reduced(np.add, array_like(x).astype(bool), axis, np.intp, keepdims)
 
 
 class _Place(NamedTuple):
@@ -32,7 +32,7 @@ class _Place(NamedTuple):
 
 def _place(of: _Place, x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """Do what `argmax`, `argmin`, `nanargmax` and `nanargmin` have in common."""
-    return reducing.arg_extreme(array_like(x), axis, keepdims, of.least, of.skips_nan)
+    return reductions.arg_extreme(array_like(x), axis, keepdims, of.least, of.skips_nan)
 
 
 def argmax(

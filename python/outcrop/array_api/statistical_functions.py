@@ -11,8 +11,7 @@ from outcrop.array_api.families import By, array_like
 from outcrop.array_api.manipulation_functions import broadcast_to, concat
 from outcrop.arrays.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
-from outcrop.expressions.build import moments as averaging
-from outcrop.expressions.build import reductions as reducing
+from outcrop.expressions.build import moments, reductions
 from outcrop.expressions.build.reductions import axis_of
 
 __all__ = [
@@ -61,7 +60,7 @@ def _total(
     where: Any = True,
 ) -> Array:
     """Do what `sum`, `prod`, `nansum` and `nanprod` have in common."""
-    return reducing.reduced(by.ufunc, by.given(x), axis, dtype, keepdims, initial, where)
+    return reductions.reduced(by.ufunc, by.given(x), axis, dtype, keepdims, initial, where)
 
 
 def sum(
@@ -289,7 +288,7 @@ def _extreme(
     where: Any = True,
 ) -> Array:
     """Do what `max` and `min` have in common."""
-    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, initial, where)
+    return reductions.reduced(ufunc, array_like(x), axis, None, keepdims, initial, where)
 
 
 def _extreme_of_numbers(
@@ -304,7 +303,7 @@ def _extreme_of_numbers(
 ) -> Array:
     """Do what `nanmax` and `nanmin` have in common."""
     found = _extreme(ufunc, x, axis=axis, keepdims=keepdims, initial=initial, where=where)
-    return reducing.warned_of_nan(found, "All-NaN slice encountered")
+    return reductions.warned_of_nan(found, "All-NaN slice encountered")
 
 
 def max(
@@ -461,7 +460,7 @@ def _truth(
     ufunc: np.ufunc, x: Array, /, *, axis: Axis = None, keepdims: bool = False, where: Any = True
 ) -> Array:
     """Do what `any` and `all` have in common."""
-    return reducing.reduced(ufunc, array_like(x), axis, None, keepdims, None, where)
+    return reductions.reduced(ufunc, array_like(x), axis, None, keepdims, None, where)
 
 
 def any(
@@ -518,7 +517,7 @@ def _mean(
     where: Any = True,
 ) -> Array:
     """Do what `mean` and `nanmean` have in common."""
-    return averaging.mean(array_like(x), axis, dtype, keepdims, where, skips_nan)
+    return moments.mean(array_like(x), axis, dtype, keepdims, where, skips_nan)
 
 
 def mean(
@@ -612,7 +611,7 @@ def _spread(
     where: Any = True,
 ) -> Array:
     """Do what `var`, `std`, `nanvar` and `nanstd` have in common."""
-    return averaging.variance(
+    return moments.variance(
         array_like(x), axis, dtype, correction, keepdims, where, of.root, of.skips_nan
     )
 
@@ -855,7 +854,7 @@ def average(
     1.5
     """
     own = None if weights is None else array_like(weights)
-    found = averaging.average(array_like(x), axis, own, keepdims)
+    found = moments.average(array_like(x), axis, own, keepdims)
     return found if returned else found[0]
 
 
@@ -872,8 +871,8 @@ def _running(
     array = by.given(x)
     if axis is None and array.ndim > 1 and by.instead is None:
         raise InvalidArgumentError("axis is needed for arrays of several axes")
-    array, axis = reducing.one_axis(array, axis)
-    return reducing.scanned(by.ufunc, array, axis, dtype, include_initial)
+    array, axis = reductions.one_axis(array, axis)
+    return reductions.scanned(by.ufunc, array, axis, dtype, include_initial)
 
 
 def cumulative_sum(

@@ -17,9 +17,11 @@ class Shaping:
 
     def reshape(self, *shape: Any, order: str = "C") -> "Array":
         """See `outcrop.reshape`; the shape may be one sequence, or several integers."""
-        from outcrop.array_api import manipulation_functions as arrangement
+        from outcrop.array_api import manipulation_functions
 
-        return arrangement.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+        return manipulation_functions.reshape(
+            self, shape[0] if len(shape) == 1 else shape, order=order
+        )
 
     def ravel(self, order: str = "C") -> "Array":
         """Give the elements in one row: ``reshape(-1, order=order)``."""
@@ -31,30 +33,30 @@ class Shaping:
 
     def swapaxes(self, axis1: int, axis2: int) -> "Array":
         """See `numpy.swapaxes`: a view."""
-        from outcrop.array_api import manipulation_functions as arrangement
+        from outcrop.array_api import manipulation_functions
 
-        return arrangement.swapaxes(self, axis1, axis2)
+        return manipulation_functions.swapaxes(self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> "Array":
         """See `outcrop.repeat`."""
-        from outcrop.array_api import manipulation_functions as arrangement
+        from outcrop.array_api import manipulation_functions
 
-        return arrangement.repeat(self, repeats, axis=axis)
+        return manipulation_functions.repeat(self, repeats, axis=axis)
 
     def take(self, indices: Any, axis: int | None = None) -> "Array":
         """See `outcrop.take`."""
-        from outcrop.array_api import indexing_functions as selection
+        from outcrop.array_api import indexing_functions
 
-        return selection.take(self, indices, axis=axis)
+        return indexing_functions.take(self, indices, axis=axis)
 
     def compress(self, condition: Any, axis: int | None = None) -> "Array":
         """See `outcrop.compress`."""
-        from outcrop.array_api import indexing_functions as selection
+        from outcrop.array_api import indexing_functions
 
-        return selection.compress(condition, self, axis=axis)
+        return indexing_functions.compress(condition, self, axis=axis)
 
     def nonzero(self) -> "tuple[Array, ...]":
         """See `outcrop.nonzero`."""
-        from outcrop.array_api import indexing_functions as selection
+        from outcrop.array_api import indexing_functions
 
-        return selection.nonzero(self)
+        return indexing_functions.nonzero(self)

@@ -1,4 +1,4 @@
-"""What an array can be a view of: memory, a function, or (in `_store`) an array on disk."""
+"""What an array can be a view of: memory, a function, or (in `stored`) an array on disk."""
 
 import math
 import time

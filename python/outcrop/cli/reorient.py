@@ -23,7 +23,7 @@ from outcrop.cli.values import CODECS, TILE
 from outcrop.errors import BoxIndexError, InvalidArgumentError
 from outcrop.formats import FORMATS
 from outcrop.program.plan import MovementPlan, plan
-from outcrop.reorganize import turning as reorganize
+from outcrop.reorganize import turning
 
 __all__ = ["flip", "permute", "rotate", "transpose"]
 
@@ -117,14 +117,14 @@ def transpose(session: Session, source: Place, target: Place, anti: bool, **wish
     """
 
     def turn(array: Array) -> Array:
-        turned = reorganize.transpose(array, axes=reorganize.exchanged(array))
+        turned = turning.transpose(array, axes=turning.exchanged(array))
         if not anti:
             return turned
-        if array.ndim != 2 and reorganize.exchanged(array) is None:
+        if array.ndim != 2 and turning.exchanged(array) is None:
             raise InvalidArgumentError(
                 f"--anti is for pictures and matrices; this has {array.ndim} axes"
             )
-        return reorganize.flip(turned, axis=reorganize.plane(turned))
+        return turning.flip(turned, axis=turning.plane(turned))
 
     _turn(session, "transposed", turn, source, target, **wishes)
 
@@ -146,7 +146,7 @@ def rotate(
         raise click.BadParameter(f"{angle} is not a multiple of 90", param_hint="ANGLE")
 
     def turn(array: Array) -> Array:
-        return reorganize.rotate(array, None, degrees)
+        return turning.rotate(array, None, degrees)
 
     _turn(session, "rotated", turn, source, target, **wishes)
 
@@ -172,7 +172,7 @@ def flip(
 
     def turn(array: Array) -> Array:
         with _blaming(source, "--axis"):
-            return reorganize.flip(array, axis=axes or reorganize.picture_plane(array))
+            return turning.flip(array, axis=axes or turning.picture_plane(array))
 
     _turn(session, "flipped", turn, source, target, **wishes)
 
@@ -190,7 +190,7 @@ def permute(
 
     def turn(array: Array) -> Array:
         with _blaming(source, "AXES"):
-            return reorganize.permute_dims(array, axes)
+            return turning.permute_dims(array, axes)
 
     _turn(session, "permuted", turn, source, target, **wishes)
 
@@ -234,7 +234,7 @@ def _turn(
         tile = fitting_tile(turned.shape, turned.dtype)
     elif tile is None:
         # Said here, for the plan to be that of what is run.
-        tile = reorganize.target_tile(turned, target.path, format)
+        tile = turning.target_tile(turned, target.path, format)
     options: dict[str, Any] = {"tile": tile, "format": format, "target_order": order or "C"}
     if only_plan:
         planned = plan(turned, target.path, via=via, **options)
@@ -246,7 +246,7 @@ def _turn(
             warn(obstacle)
         return
     with session.work(target.name) as work:
-        result = reorganize.deliver(
+        result = turning.deliver(
             turned,
             target.path,
             verb,

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outcrop.array_api import indexing_functions as selection
+from outcrop.array_api import indexing_functions
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
@@ -38,7 +38,7 @@ def diagonal(x: Array | ArrayLike, /, *, offset: int = 0) -> Array:
     >>> oc.linalg.diagonal(oc.asarray([[1, 2], [3, 4]])).compute()
     array([1, 4])
     """
-    return selection.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+    return indexing_functions.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
 @implements(np.linalg.trace)
