@@ -137,21 +137,6 @@ def function_store(
     """An operand made by a function, called with the start of a box and the memory for it."""
 
 @final
-class Operand:
-    """A box of a store as a matrix; `rows` and `cols` are axes of the store, or None for one."""
-
-    def __init__(
-        self,
-        store: Store,
-        start: Sequence[int],
-        shape: Sequence[int],
-        rows: int | None,
-        cols: int | None,
-        dtype: str,  # what its elements are converted to
-        conj: bool,  # whether they are conjugated, too
-    ) -> None: ...
-
-@final
 class Charge:
     """Bytes of the budget for memory that others allocate, until they are released."""
 
@@ -171,45 +156,26 @@ class Output:
     def store(self) -> Store: ...
     def array(self) -> NDArray[Any]: ...
 
-@final
-class Plan:
-    """A scheduled computation."""
-
-    facts: dict[str, Any]
-    output_tile: tuple[int, ...]
-
-    def sketch(self, path: str) -> Store:
-        """The result as a Zarr array at a path, for plans: nothing is made."""
-
-    def run(self, output: Store, progress: Progress | None, timeline: str | None) -> None:
-        """Computes to `output` and commits it; aborts it where something fails."""
-
 Target = Store | tuple[tuple[int, ...] | None, str]
 
-def plan_matmul(
-    a: Operand,
-    b: Operand,
-    conj: tuple[bool, bool],  # which of the factors is conjugated
-    shape: Sequence[int],
-    target: Target,
-) -> Plan: ...
-def plan_cholesky(a: Operand, lower: bool, target: Target) -> Plan: ...
-def plan_solve(a: Operand, b: Operand, shape: Sequence[int], target: Target) -> Plan: ...
-def plan_solve_triangular(
-    t: Operand,
-    b: Operand,
-    lower: bool,
-    unit: bool,
-    conj: bool,
-    shape: Sequence[int],
-    target: Target,
-) -> Plan: ...
+Matrix = tuple[int, int | None, int | None]
+"""An array's number, and along which of its axes rows follow each other, and columns."""
+
+Way = tuple[str, int, bool]
+"""A way through tiles: for people, how many there are, and whether this takes the least memory."""
+
+def square_side(itemsize: int, tile: tuple[int, int] | None) -> int: ...
 
 @final
 class Draft:
     """A program being made."""
 
-    def __init__(self, remark: str, workspace: int, beside: int, calls_back: bool) -> None: ...
+    def __init__(self, workspace: int, beside: int, calls_back: bool) -> None: ...
+    def describe(
+        self,
+        remark: str,
+        operation: str | None,  # the only one of linear algebra that it is
+    ) -> None: ...
     # Each gives the array's number, and that of its first tile; the others follow in row-major order.
     def input(
         self,
@@ -219,6 +185,8 @@ class Draft:
         shape: Sequence[int],
         tile: Sequence[int],
         overlap: Sequence[int],
+        dtype: str | None = None,  # what elements are converted to
+        conj: bool = False,  # whether they are conjugated, too
     ) -> tuple[int, int]: ...
     def output(
         self,
@@ -227,10 +195,39 @@ class Draft:
         dtype: str,
         shape: Sequence[int],
         tile: Sequence[int],
+        initial: int | None = None,  # the array whose tiles its own begin as
     ) -> tuple[int, int]: ...
     def temporary(
-        self, name: str, dtype: str, shape: Sequence[int], tile: Sequence[int]
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int],
+        tile: Sequence[int],
+        initial: int | None = None,
     ) -> tuple[int, int]: ...
+    # Operations of linear algebra, which go one of several ways.
+    def matmul(
+        self,
+        matrices: Sequence[Matrix],  # C = A B
+        conj: tuple[bool, bool],  # which of the factors is conjugated
+        way: int,
+    ) -> Way: ...
+    def cholesky(
+        self,
+        matrices: Sequence[Matrix],  # A = L L^H
+        lower: bool,
+        whole: bool,  # whether tiles of zeros are written, too
+        way: int,
+    ) -> Way: ...
+    def solve(self, matrices: Sequence[Matrix], way: int) -> Way: ...  # A X = B: X, A, B
+    def solve_triangular(
+        self,
+        matrices: Sequence[Matrix],  # T X = B: X, T, B
+        lower: bool,
+        unit: bool,
+        conj: bool,
+        way: int,
+    ) -> Way: ...
     # Kernels, by their numbers: whose steps Python does, a tape, or a compiled function.
     def kernel(self, name: str, rate: float) -> int: ...
     def tape(self, name: str, rate: float, tape: TapeDraft, room: tuple[int, int]) -> int: ...

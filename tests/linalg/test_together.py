@@ -242,10 +242,10 @@ def test_the_report_is_of_all(desk: Desk, random: Make) -> None:
     one = run(A @ A, desk.new())
     triangle = random((300, 300), "float64") + 300 * np.eye(300)
     two = run(oc.linalg.solve_triangular(desk.put(triangle, 50), A @ A, lower=True), desk.new())
-    # It is called after what took most.
-    assert two.operation == "matmul"
+    assert two.operation == "expression"
     assert two.flops > one.flops
-    assert two.bytes_written == 2 * one.bytes_written
+    # Of the product, at most what memory does not hold is written.
+    assert two.bytes_written <= 2 * one.bytes_written
     assert two.seconds >= two.overlap
     assert two.kernels["gemm"] > 0
     assert two.peak_bytes <= MIB
@@ -278,12 +278,12 @@ def test_files_of_rows_and_columns(
 
 
 def test_what_is_computed_is_saved(desk: Desk, random: Make) -> None:
-    """An operand that a computation has computed before, and that memory holds, is there."""
+    """What parts were asked of before, and memory holds, is there."""
     oc.config(memory="16MiB")
     a = random((100, 100), "float64")
     A = desk.put(a)
     C = A @ A
-    desk.run(oc.linalg.solve_triangular(desk.put(a + 100 * np.eye(100)), C, lower=True))
+    np.testing.assert_allclose(C[3].compute(), (a @ a)[3])
     saved = C.save(desk.new())
     run = oc.last_run()
     assert run is not None
@@ -413,15 +413,19 @@ def test_an_array_and_its_own_adjoint(desk: Desk, random: Make) -> None:
 
 def test_conjugates_are_not_saved_over_what_they_are_made_of(desk: Desk, random: Make) -> None:
     A = desk.put(random((60, 60), "complex128"))
-    for x in ((A @ A).conj(), (A @ A).conj()[:5], (A @ A)[:5]):
-        with pytest.raises(oc.InvalidArgumentError, match="what matmul reads"):
+    a = desk.read(A)
+    for x, expected in (
+        ((A @ A).conj(), (a @ a).conj()),
+        ((A @ A).conj()[:5], (a @ a).conj()[:5]),
+        ((A @ A)[:5], (a @ a)[:5]),
+    ):
+        with pytest.raises(oc.InvalidArgumentError, match="reads, or inside it"):
             x.save(A.path, overwrite=True)
-        x.save(desk.new())
+        # Planned as it is run, with no more rows than are asked for.
+        np.testing.assert_allclose(desk.run(x), expected)
         run = oc.last_run()
         assert run is not None
-        assert (run.operation, run.flops) == ("matmul", 8 * 60**3)
-    with pytest.raises(oc.UnsupportedError, match="a view of an array that is not computed"):
-        oc.plan((A @ A).conj())
+        assert 8 * 60 * 60 * len(expected) <= run.flops < 1.02 * 8 * 60 * 60 * len(expected)
 
 
 def test_conjugates_end_as_their_array_does(desk: Desk, random: Make) -> None:

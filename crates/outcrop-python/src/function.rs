@@ -1,7 +1,8 @@
 //! Arrays whose elements a Python function gives.
 
-use crate::convert::canvas_of;
-use crate::convert::tuple;
+use crate::convert::{canvas_of, dtype_of, tuple};
+use crate::errors::to_python;
+use crate::store::Store as OpenStore;
 use numpy::PyUntypedArray;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Finding, Info, Mover, Staging, Store};
@@ -134,4 +135,37 @@ impl Store for FunctionArray {
     fn check(&self, _mover: &mut Mover, _unit: u64) -> Result<Finding> {
         Ok(Finding::Sound)
     }
+}
+
+/// An array that a Python function makes, called as function(start, out); `reads`, whether it may read other
+/// arrays.
+#[pyfunction]
+pub fn function_store(
+    py: Python<'_>,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Vec<u64>,
+    function: Py<PyAny>,
+    reads: bool,
+) -> PyResult<OpenStore> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let made = FunctionArray::new(&shape, dtype, &tile, function, reads);
+    let raised = made.raised();
+    Ok(OpenStore::of(Arc::new(made), std::path::Path::new("function"), Some(raised)))
+}
+
+/// An array whose elements another library gives, by a Python function called as function(start, out), and reads in
+/// tiles.
+#[pyfunction]
+pub fn external_store(
+    py: Python<'_>,
+    shape: Vec<u64>,
+    dtype: &str,
+    tile: Vec<u64>,
+    function: Py<PyAny>,
+) -> PyResult<OpenStore> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let made = FunctionArray::external(&shape, dtype, &tile, function).map_err(|e| to_python(py, e))?;
+    let raised = made.raised();
+    Ok(OpenStore::of(Arc::new(made), std::path::Path::new("external"), Some(raised)))
 }

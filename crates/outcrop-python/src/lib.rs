@@ -5,9 +5,11 @@ mod convert;
 mod ending;
 mod errors;
 mod function;
-mod linalg;
+mod memory;
 mod movement;
+mod plan;
 mod process;
+mod products;
 mod program;
 mod reader;
 mod reserve;
@@ -24,10 +26,9 @@ mod _native {
     #[pymodule_export]
     use super::ending::end;
     #[pymodule_export]
-    use super::linalg::{
-        Charge, Operand, Output, Plan, external_store, function_store, plan_cholesky, plan_matmul,
-        plan_solve, plan_solve_triangular,
-    };
+    use super::function::{external_store, function_store};
+    #[pymodule_export]
+    use super::memory::{Charge, Output};
     #[pymodule_export]
     use super::movement::{
         copy_box, plan_copy, plan_fill, sketch, sketch_encoded, sketch_in_memory, suppose,
@@ -38,7 +39,9 @@ mod _native {
         last_run, memory_asked_for, operations_seen, status, total_memory,
     };
     #[pymodule_export]
-    use super::program::{Draft, ProgramPlan, mirror, multiply, multiply_memory, plan_program};
+    use super::products::{mirror, multiply, multiply_memory};
+    #[pymodule_export]
+    use super::program::{Draft, ProgramPlan, plan_program, square_side};
     #[pymodule_export]
     use super::reader::BoxReader;
     #[pymodule_export]

@@ -2,21 +2,22 @@
 
 use crate::block::array_at;
 use crate::convert::{box_of, dtype_of};
-use crate::ending::detached;
 use crate::errors::to_python;
 use crate::function::Raised;
-use crate::linalg::{Wish, facts_of, run_plan};
+use crate::plan::{Wish, facts_of, run_plan};
 use crate::process::runtime;
 use crate::store::{Store, run};
 use crate::tape::TapeDraft;
-use numpy::{PyArrayDescrMethods, PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::PyReadonlyArray1;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{ArrayId, Caller, Kernel, Operand, Program, Running, Tile};
 use outcrop_ops::arrays::{self, New};
-use outcrop_ops::kernels::{self, Block, Half};
+use outcrop_ops::kernels::{Diagonal, Half};
+use outcrop_ops::linalg::{self, Axes, Place, Tiles, Triangle, Way};
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
+use outcrop_store::store::cast::CastArray;
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -25,8 +26,11 @@ use std::any::Any;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The name of all these programs.
+/// The name of programs that are more than one operation of linear algebra.
 const NAME: &str = "expression";
+
+/// Those of programs that are nothing else.
+const OPERATIONS: [&str; 4] = ["matmul", "cholesky", "solve", "solve_triangular"];
 
 /// What part of the budget a load may have to bring elements in order.
 const STAGING_PART: usize = 64;
@@ -42,6 +46,8 @@ struct Building {
     doers: Vec<Doer>,
     /// How many steps Python does.
     actions: u64,
+    /// Bytes that any schedule of the last operation of linear algebra reads, and who says so.
+    lower_bound: Option<(f64, &'static str)>,
 }
 
 /// What does the steps of a kernel.
@@ -51,6 +57,8 @@ enum Doer {
     Tape(Arc<Taped>),
     /// A compiled function, of so many arguments.
     Native(usize),
+    /// Linear algebra, which adds its steps itself.
+    Matrices,
 }
 
 /// A tape, and what has to live as long.
@@ -65,6 +73,13 @@ pub struct Draft(Mutex<Option<Building>>);
 
 /// What Python has to know of an array: its number, and its first tile's.
 type Declared = (u16, u32);
+
+/// A matrix as Python names it: the number of an array, and along which of its axes rows and columns follow each other.
+type View = (u16, Option<usize>, Option<usize>);
+
+/// What Python has to know of the way that an operation goes: a remark, how many ways there are, and whether this one
+/// takes the least memory.
+type Gone = (String, usize, bool);
 
 impl Draft {
     fn declare(
@@ -100,6 +115,30 @@ impl Draft {
         })
     }
 
+    /// Adds an operation of linear algebra, on these matrices.
+    fn operation<const N: usize>(
+        &self,
+        py: Python<'_>,
+        matrices: [View; N],
+        way: usize,
+        add: impl FnOnce(Place<'_>, [Tiles; N]) -> outcrop_store::Result<Way>,
+    ) -> PyResult<Gone> {
+        let runtime = runtime(py)?;
+        self.with(py, |building| {
+            let tiles = matrices.map(|(array, rows, cols)| Tiles::new(ArrayId(array), Axes { rows, cols }));
+            let (path, bytes) = most_of(&building.program, &building.stores);
+            let speeds = runtime.speeds(&path, bytes);
+            let place = Place { runtime: &runtime, program: &mut building.program, speeds, way };
+            let Way { remark, count, frugal, lower_bound } =
+                add(place, tiles).map_err(|e| to_python(py, e))?;
+            building.lower_bound = Some(lower_bound);
+            // It has declared kernels, and perhaps arrays, of its own.
+            building.doers.resize_with(building.program.kernels().len(), || Doer::Matrices);
+            building.stores.resize(building.program.arrays().len(), None);
+            Ok((remark, count, frugal))
+        })
+    }
+
     fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Building) -> PyResult<T>) -> PyResult<T> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || to_python(py, Error::invalid("the program has been planned"));
@@ -112,16 +151,30 @@ impl Draft {
     /// `workspace`: bytes for each thread's steps; `beside`: bytes that they take by themselves; `calls_back`: whether
     /// steps call functions of the user's.
     #[new]
-    fn new(remark: String, workspace: usize, beside: usize, calls_back: bool) -> Draft {
+    fn new(workspace: usize, beside: usize, calls_back: bool) -> Draft {
         let mut program = Program::new(NAME);
-        program.remark = remark;
         (program.workspace, program.beside) = (workspace, beside);
         (program.calls_back, program.staging_part) = (calls_back, STAGING_PART);
         let (stores, raised, doers) = Default::default();
-        Draft(Mutex::new(Some(Building { program, stores, raised, doers, actions: 0 })))
+        let lower_bound = None;
+        Draft(Mutex::new(Some(Building { program, stores, raised, doers, actions: 0, lower_bound })))
     }
 
-    /// A box of a stored array, in tiles each of which reaches so far into those that follow.
+    /// Says what the program is: for people, and which operation of linear algebra, if it is nothing else.
+    fn describe(&self, py: Python<'_>, remark: String, operation: Option<&str>) -> PyResult<()> {
+        self.with(py, |building| {
+            building.program.remark = remark;
+            if let Some(name) = OPERATIONS.into_iter().find(|&name| Some(name) == operation) {
+                building.program.name = name;
+                building.program.lower_bound = building.lower_bound;
+            }
+            Ok(())
+        })
+    }
+
+    /// A box of a stored array, in tiles each of which reaches so far into those that follow. Elements are of this type,
+    /// or conjugates, if it says so.
+    #[pyo3(signature = (name, store, start, shape, tile, overlap, dtype=None, conj=false))]
     #[allow(clippy::too_many_arguments, reason = "what there is to say of a box")]
     fn input(
         &self,
@@ -132,8 +185,19 @@ impl Draft {
         shape: Vec<u64>,
         tile: Vec<u64>,
         overlap: Vec<u64>,
+        dtype: Option<&str>,
+        conj: bool,
     ) -> PyResult<Declared> {
-        let (_, inner) = store.inner(py)?;
+        let (_, mut inner) = store.inner(py)?;
+        if conj {
+            inner = Arc::new(CastArray::conjugated(inner).map_err(|e| to_python(py, e))?);
+        }
+        if let Some(name) = dtype {
+            let (dtype, _) = dtype_of(py, name)?;
+            if inner.info().dtype != dtype {
+                inner = Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?);
+            }
+        }
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let kept = Arc::clone(&inner);
@@ -143,7 +207,9 @@ impl Draft {
         })
     }
 
-    /// A result.
+    /// A result; its tiles are those of another array until a step writes them, if one is named.
+    #[pyo3(signature = (name, target, dtype, shape, tile, initial=None))]
+    #[allow(clippy::too_many_arguments, reason = "what there is to say of an array")]
     fn output(
         &self,
         py: Python<'_>,
@@ -152,14 +218,16 @@ impl Draft {
         dtype: &str,
         shape: Vec<u64>,
         tile: Vec<u64>,
+        initial: Option<u16>,
     ) -> PyResult<Declared> {
         let (dtype, _) = dtype_of(py, dtype)?;
         let target = target.target(py)?;
-        let new = New { name, dtype, shape: &shape, tile: &tile, initial: None };
+        let new = New { name, dtype, shape: &shape, tile: &tile, initial: initial.map(ArrayId) };
         self.declare(py, None, None, |program| new.output(program, &target))
     }
 
-    /// A temporary.
+    /// A temporary; its tiles are those of another array until a step writes them, if one is named.
+    #[pyo3(signature = (name, dtype, shape, tile, initial=None))]
     fn temporary(
         &self,
         py: Python<'_>,
@@ -167,9 +235,10 @@ impl Draft {
         dtype: &str,
         shape: Vec<u64>,
         tile: Vec<u64>,
+        initial: Option<u16>,
     ) -> PyResult<Declared> {
         let (dtype, _) = dtype_of(py, dtype)?;
-        let new = New { name, dtype, shape: &shape, tile: &tile, initial: None };
+        let new = New { name, dtype, shape: &shape, tile: &tile, initial: initial.map(ArrayId) };
         self.declare(py, None, None, |program| new.temporary(program))
     }
 
@@ -212,6 +281,52 @@ impl Draft {
         // SAFETY: as the maker vouches.
         let kernel = unsafe { NativeKernel::new(name, function, Box::new(kept)) };
         self.kernel_of(py, (name, rate), Doer::Native(arguments), Arc::new(kernel))
+    }
+
+    /// Adds the product `C = A B`, of `matrices` C, A and B of one type, with the conjugates of those that `conj` says. All operations
+    /// go one of several ways, by its number; the first promises the least reading, the last may take the least memory.
+    fn matmul(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 3],
+        conj: (bool, bool),
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [c, a, b]| linalg::matmul(place, (c, a, b), conj))
+    }
+
+    /// Adds the factor L of `A = L L^H`, or U of `A = U^H U`, of `matrices` L or U, and A; all of its tiles are written if it is used as a `whole`.
+    fn cholesky(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        lower: bool,
+        whole: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [l, a]| linalg::cholesky(place, (l, a), half(lower), whole))
+    }
+
+    /// Adds the solution of `A X = B`, of `matrices` X, A and B, A Hermitian and positive definite.
+    fn solve(&self, py: Python<'_>, matrices: [View; 3], way: usize) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [x, a, b]| linalg::solve(place, (x, a, b)))
+    }
+
+    /// Adds the solution of `T X = B`, of `matrices` X, T and B, T as a triangle, which counts as its conjugate if `conj` says so.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+    fn solve_triangular(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 3],
+        lower: bool,
+        unit: bool,
+        conj: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        let diagonal = if unit { Diagonal::Unit } else { Diagonal::Stored };
+        let what = Triangle { half: half(lower), diagonal, conj };
+        let add = |place: Place<'_>, [x, t, b]: [Tiles; 3]| linalg::solve_triangular(place, (x, t, b), what);
+        self.operation(py, matrices, way, add)
     }
 
     /// Looks whether there may be memory for so many steps with so many operands and arguments, before they are made; of
@@ -261,6 +376,17 @@ impl Draft {
     }
 }
 
+fn half(lower: bool) -> Half {
+    if lower { Half::Lower } else { Half::Upper }
+}
+
+/// Extents of square tiles for a matrix with elements of so many bytes, whose tiles on disk are such, as far as it has
+/// any.
+#[pyfunction]
+pub fn square_side(py: Python<'_>, itemsize: u64, tile: Option<(u64, u64)>) -> PyResult<u64> {
+    Ok(linalg::square_side(&*runtime(py)?, itemsize, tile))
+}
+
 /// What of steps stands in rows, that of the next step first.
 struct Columns<'a> {
     operands: &'a [u32],
@@ -305,7 +431,9 @@ impl Building {
                 operands.push(Operand::from_code(code));
             }
             match doers.get(usize::from(kernel)) {
-                None => return Err(Error::invalid("a step of a kind that is not declared")),
+                None | Some(Doer::Matrices) => {
+                    return Err(Error::invalid("a step of a kind that is not declared"));
+                }
                 Some(Doer::Python) => {
                     arguments.push(*actions);
                     *actions += 1;
@@ -484,110 +612,4 @@ impl Caller for PythonCaller {
     fn on_thread(&self, steps: &mut (dyn FnMut() + Send)) {
         Python::attach(|py| py.detach(steps));
     }
-}
-
-/// A matrix in an array's memory.
-fn block_of(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Block> {
-    let (size, own) = (dtype.size() as isize, array.dtype());
-    let fits =
-        array.ndim() == 2 && own.itemsize() == dtype.size() && own.is_native_byteorder() != Some(false);
-    let whole = array.strides().iter().all(|s| s % size == 0);
-    if !fits || !whole {
-        return Err(to_python(array.py(), Error::invalid("no matrix of that element type")));
-    }
-    // SAFETY: the pointer is to a live array object; its data pointer is only read.
-    let start = unsafe { (*array.as_array_ptr()).fields.data }.cast::<u8>();
-    let (shape, strides) = (array.shape(), array.strides());
-    Ok(Block {
-        start,
-        rows: shape[0],
-        cols: shape[1],
-        row_stride: strides[0] / size,
-        col_stride: strides[1] / size,
-    })
-}
-
-struct Product {
-    dtype: DType,
-    c: Block,
-    a: kernels::Operand,
-    b: kernels::Operand,
-    accumulate: bool,
-    half: bool,
-}
-
-// SAFETY: the arrays are alive, and the caller of `multiply` uses them for nothing else meanwhile.
-unsafe impl Send for Product {}
-
-impl Product {
-    fn run(self, workspace: &mut [u8]) {
-        let Product { dtype, c, a, b, accumulate, half } = self;
-        // SAFETY: NumPy's shapes and strides describe valid memory; `c` is the caller's alone.
-        unsafe {
-            if half {
-                kernels::gemm_half(dtype, Half::Lower, c, accumulate, 1.0, a, b, workspace);
-            } else {
-                kernels::gemm(dtype, c, accumulate, 1.0, a, b, workspace);
-            }
-        }
-    }
-}
-
-/// `c = a @ b`, or `c += a @ b`, on this thread alone; matrices of one element type, `c` apart from the others. Of `c`,
-/// only what is on and below the diagonal where `half` is set, which is for floating types.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "a product and how it is done")]
-pub fn multiply(
-    py: Python<'_>,
-    dtype: &str,
-    c: &Bound<'_, PyUntypedArray>,
-    a: &Bound<'_, PyUntypedArray>,
-    b: &Bound<'_, PyUntypedArray>,
-    accumulate: bool,
-    half: bool,
-    workspace: &Bound<'_, PyUntypedArray>,
-) -> PyResult<()> {
-    let (dtype, _) = dtype_of(py, dtype)?;
-    let (c, a, b) = (block_of(c, dtype)?, block_of(a, dtype)?, block_of(b, dtype)?);
-    if a.cols != b.rows || (c.rows, c.cols) != (a.rows, b.cols) {
-        return Err(to_python(py, Error::invalid("matrices that do not fit")));
-    }
-    // SAFETY: as in `block_of`.
-    let start = unsafe { (*workspace.as_array_ptr()).fields.data }.cast::<u8>();
-    let room = workspace.len() * workspace.dtype().itemsize();
-    // SAFETY: the caller lends the workspace, and uses it for nothing else meanwhile.
-    let workspace = unsafe { std::slice::from_raw_parts_mut(start, room) };
-    if half && (c.rows != c.cols || !kernels::is_floating(dtype)) {
-        return Err(to_python(py, Error::invalid("no square matrix of floating numbers")));
-    }
-    let product = Product { dtype, c, a: a.plain(), b: b.plain(), accumulate, half };
-    detached(py, || product.run(workspace))
-}
-
-/// Copies what is below the diagonal of a square matrix to above it.
-#[pyfunction]
-pub fn mirror(py: Python<'_>, dtype: &str, c: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
-    let (dtype, _) = dtype_of(py, dtype)?;
-    let block = block_of(c, dtype)?;
-    if block.rows != block.cols {
-        return Err(to_python(py, Error::invalid("no square matrix")));
-    }
-    // SAFETY: as in `multiply`.
-    unsafe { kernels::mirror(block, dtype.size()) };
-    Ok(())
-}
-
-/// Bytes of workspace with which a product of such extents is fast, and bytes that it takes beside.
-#[pyfunction]
-pub fn multiply_memory(
-    py: Python<'_>,
-    dtype: &str,
-    rows: usize,
-    cols: usize,
-    depth: usize,
-) -> PyResult<(usize, usize)> {
-    let (dtype, _) = dtype_of(py, dtype)?;
-    let beside =
-        if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, rows, cols, depth) } else { 0 };
-    Ok((kernels::gemm_workspace(dtype, rows, cols, depth), beside))
 }

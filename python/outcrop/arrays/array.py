@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
 from outcrop.arrays.checks import ShapeLike, StrPath
+from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.pieces import converted_itemsize, with_length
 from outcrop.arrays.saving import save
@@ -203,6 +204,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             return self
         if isinstance(self._source, ConjugateSource):
             return Array(self._source.source, self._view)
+        if isinstance(self._source, ComputedSource) and self._source.result is None:
+            made: Array = np.conjugate(self)  # type: ignore[assignment]
+            return made
         return Array(ConjugateSource(self._source.now()), self._view)
 
     @property

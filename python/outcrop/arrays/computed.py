@@ -2,40 +2,35 @@
 
 import hashlib
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import (
-    ConjugateSource,
     MemorySource,
     Source,
     default_tile,
-    filler,
     storable,
 )
 from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import NewAxis, View
-from outcrop.errors import BudgetError, InvalidArgumentError, UnsupportedError, forget_frames
+from outcrop.arrays.views import View
+from outcrop.errors import BudgetError, InvalidArgumentError, forget_frames
 from outcrop.process.config import memory_budget, piece_limit, scratch_directory, timeline_path
-from outcrop.process.operation import operation, scope
+from outcrop.process.operation import operation
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
 
 __all__ = [
-    "Computation",
+    "ComputedPlan",
     "ComputedSource",
-    "Operand",
     "Target",
-    "as_they_are",
     "brought_to_disk",
 ]
 
@@ -45,125 +40,43 @@ Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
 Progress: TypeAlias = Callable[[int, int], None]
 
 
-class Operand:
-    """A part of an array as a matrix, as the compiled core takes it.
+class ComputedPlan(Protocol):
+    """A plan for one result."""
 
-    Parameters
-    ----------
-    array : Array
-        What it is of. One that is not computed yet is computed now.
-    dtype : numpy.dtype
-        What its elements count as.
-    rows, cols : int or None
-        The axes of `array` along which the matrix has its rows and its columns; None for one.
-    conjugates : bool
-        Whether the computation can conjugate the matrix itself. `conjugated` says that it has to.
-    """
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything there is to say about it."""
 
-    def __init__(
-        self,
-        array: "Array",
-        dtype: np.dtype[Any],
-        rows: int | None,
-        cols: int | None,
-        *,
-        conjugates: bool = False,
-    ) -> None:
-        source, view = array._source, array._view
-        source.check_open()
-        conjugated = isinstance(source, ConjugateSource)
-        self.conjugated = conjugated and conjugates
-        conj = conjugated and not conjugates
-        source = source.base
-        if isinstance(source, ComputedSource):
-            source = source.as_operand()
-        forward = all(isinstance(s, int) or s.step == 1 for s in view.selectors)
-        if isinstance(source, StoreSource) and forward:
-            start, shape = view.box
-            self._store = source.store
-            self.native = _native.Operand(
-                self._store,
-                start,
-                shape,
-                _source_axis(view, rows),
-                _source_axis(view, cols),
-                dtype.name,
-                conj,
-            )
-            return
-        if isinstance(source, StoreSource):
-            # Every other row, or backwards: brought in order first.
-            source = brought_to_disk(source, view)
-            view = View.whole(source.shape)
-            self._store = source.store
-        else:
-            tile = default_tile(view.shape, dtype)
-            fill = filler(source, view)
-            reads = not isinstance(source, MemorySource)
-            self._store = _native.function_store(view.shape, dtype.name, tile, fill, reads)
-        self._source = source
-        start = (0,) * len(view.shape)
-        self.native = _native.Operand(self._store, start, view.shape, rows, cols, dtype.name, conj)
+    @property
+    def output_tile(self) -> tuple[int, ...]:
+        """The shape of the result's tiles."""
 
+    def sketch(self, path: str) -> _native.Store:
+        """The result as a Zarr array at a path, for plans: nothing is made."""
 
-class Computation(ABC):
-    """Something that makes an array of known shape and dtype from others."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    operands: "tuple[Array, ...]"
-    leaves_zeros = True
-    """Whether tiles of the result that are all zeros may not be stored at all."""
-
-    _planned: tuple[Operand, ...] = ()
-    """Operands that a plan was made of, until there is a run."""
-
-    @abstractmethod
-    def matrices(self) -> tuple[Operand, ...]:
-        """The operands as the compiled core takes them."""
-
-    @abstractmethod
-    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
-        """Schedule it."""
-
-    def sources(self) -> list[Source]:
-        """What its operands are views of."""
-        return [array._source for array in self.operands]
-
-    def prepared(self) -> tuple[Operand, ...]:
-        """Operands, computed and copied as far as they have to be: once in an operation."""
-        with scope() as running:
-            found = running.prepared.get(id(self))
-            if found is None:
-                # What a plan was made for is there already, and goes when this ends.
-                operands, self._planned = self._planned or self.matrices(), ()
-                found = running.prepared[id(self)] = self, operands
-            prepared: tuple[Operand, ...] = found[1]
-            return prepared
-
-    def plan(self, target: Target) -> _native.Plan:
-        """Schedule it, with the budget and what is in memory now."""
-        with scope():
-            return self.plan_with(self.prepared(), target)
-
-    @contextmanager
-    def ahead(self) -> Iterator[None]:
-        """Around plans without a run: what had to be copied for them is kept for that."""
-        with scope():
-            yield
-            self._planned = self.prepared()
+    def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
+        """Compute it to a store and commit that; abort that where something fails."""
 
 
 class ComputedSource(Source):
-    """The result of a computation that has not run."""
+    """The elements of something that is made of other arrays, and not computed yet.
+
+    Attributes
+    ----------
+    name : str
+        What it is, for people.
+    operands : tuple of Array
+        What it is made of.
+    leaves_zeros : bool
+        Whether tiles of the result that are all zeros may not be stored at all.
+    """
 
     layout = "computed"
+    name: str
+    leaves_zeros = False
 
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
-        self.shape = computation.shape
-        self.dtype = computation.dtype
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype = shape, dtype
         self.tile = default_tile(self.shape, self.dtype)
         self.read_only_reason = "it is not computed yet"
         self.result: Source | None = None
@@ -171,9 +84,17 @@ class ComputedSource(Source):
         self._print = b""
         """Of the memory of others that the result was computed from."""
 
+    @property
+    @abstractmethod
+    def operands(self) -> "tuple[Array, ...]":
+        """What it is made of."""
+
+    @abstractmethod
+    def plan(self, target: Target) -> ComputedPlan:
+        """Schedule it, with the budget and what is in memory now."""
+
     def describe(self, selection: str) -> str:
-        of = ", ".join(_name(array) for array in self.computation.operands)
-        return f"{self.computation.name}({of}){selection}, not computed yet"
+        return f"{self.name}(...){selection}, not computed yet"
 
     def check_open(self) -> None:
         for source in self._sources:
@@ -186,26 +107,14 @@ class ComputedSource(Source):
     @cached_property
     def _sources(self) -> list[Source]:
         """What it is made of, each once."""
-        return list({id(source): source for source in self.computation.sources()}.values())
+        sources = (array._source for array in self.operands)
+        return list({id(source): source for source in sources}.values())
 
     def same_elements(self, other: Source) -> bool:
-        return self is other or any(
-            array._source.same_elements(other) for array in self.computation.operands
-        )
+        return self is other or any(source.same_elements(other) for source in self._sources)
 
     def settle(self, target: Source, view: View) -> Source:
         return self.materialized() if self.same_elements(target) else self
-
-    def check_planned(self) -> None:
-        """Raise where planning would have to compute something first."""
-        for array in self.computation.operands:
-            source = array._source.base
-            if isinstance(source, ComputedSource) and source.result is None:
-                raise UnsupportedError(
-                    f"{self.computation.name} takes {_name(array)}, which is not computed yet, and "
-                    "what is computed in several operations is not planned as a whole in this "
-                    "version; plan that first, and save or compute it"
-                )
 
     def read(self, view: View) -> NDArray[Any]:
         if self.result is not None or not view.is_whole:
@@ -215,8 +124,6 @@ class ComputedSource(Source):
     def compute(self, progress: Progress | None) -> NDArray[Any]:
         """Compute it in memory, as an array that belongs to the caller."""
         with operation():
-            # Before memory is taken for the result.
-            self.computation.prepared()
             # Imported late, as that imports this.
             from outcrop.arrays.route import check_in_memory
 
@@ -229,10 +136,10 @@ class ComputedSource(Source):
                 raise
 
     def _computed(self, progress: Progress | None) -> NDArray[Any]:
-        dtype, zeros = storable(self.dtype), self.computation.leaves_zeros
+        dtype, zeros = storable(self.dtype), self.leaves_zeros
         result = _native.Output(self.shape, dtype, zeros)
         store = result.store()
-        self.run(self.computation.plan(store), store, progress)
+        self.run(self.plan(store), store, progress)
         return result.array().view(self.dtype)
 
     def materialized(self) -> Source:
@@ -301,7 +208,7 @@ class ComputedSource(Source):
             return MemorySource(self.compute(progress), owned=True)
         return brought_to_disk(self, View.whole(self.shape), progress)
 
-    def run(self, plan: _native.Plan, store: _native.Store, progress: Progress | None) -> None:
+    def run(self, plan: ComputedPlan, store: _native.Store, progress: Progress | None) -> None:
         """Compute it to the store that the plan is for, and commit that.
 
         Raises
@@ -334,15 +241,15 @@ class ComputedSource(Source):
             )
 
     def _check_apart(self, path: str, advice: str) -> None:
-        for array in self.computation.operands:
+        for array in self.operands:
             own = array._source.path
             if own is not None and _is_at(path, str(own)):
                 raise InvalidArgumentError(
-                    f"{path!r} is what {self.computation.name} reads, or inside it; {advice}"
+                    f"{path!r} is what {self.name} reads, or inside it; {advice}"
                 )
             if own is not None and _is_at(str(own), path):
                 raise InvalidArgumentError(
-                    f"{path!r} holds {str(own)!r}, which {self.computation.name} reads; {advice}"
+                    f"{path!r} holds {str(own)!r}, which {self.name} reads; {advice}"
                 )
             source = array._source.base
             if isinstance(source, ComputedSource):
@@ -370,28 +277,6 @@ def foreign_memory(source: Source) -> list[NDArray[Any]]:
         elif isinstance(one, ComputedSource):
             rest += [inner.base for inner in one._sources]
     return list(found.values())
-
-
-def as_they_are(*arrays: "Array") -> "tuple[Array, ...]":
-    """Arrays as operands: what an expression means of them are their elements now."""
-    return tuple(type(array)(array._source.now(), array._view) for array in arrays)
-
-
-def _source_axis(view: View, axis: int | None) -> int | None:
-    """The axis of the source that an axis of the view is; None for one made by indexing."""
-    found = None if axis is None else view.axes[axis]
-    return None if isinstance(found, NewAxis) else found
-
-
-def _name(array: "Array") -> str:
-    source = array._source
-    if source.path is not None:
-        name = source.path.name
-    elif isinstance(source, ComputedSource):
-        name = source.computation.name
-    else:
-        name = source.describe("")
-    return f"{array.dtype} {array.shape} {name}"
 
 
 def _is_at(inner: str, outer: str) -> bool:

@@ -170,7 +170,7 @@ def route(
     if plan is None:
         # The target's tiles may be too large to compute in; others need not be.
         try:
-            plan = source.computation.plan(target)
+            plan = source.plan(target)
         except BudgetError as caught:
             error = caught
             forget_frames(error)
@@ -199,7 +199,7 @@ def _aside(source: ComputedSource, target: _native.Store) -> Route:
     name = Path(target.path).name
     nbytes = math.prod(source.shape) * source.dtype.itemsize
     if nbytes > piece_limit():
-        plan = source.computation.plan((None, "{}"))
+        plan = source.plan((None, "{}"))
         moved = moved_from_scratch(plan.sketch(str(scratch_directory() / "result.zarr")), target)
         return Route(plan, composed(plan.facts, {_result(plan): (name, moved, target)}), True)
     plan, held = _in_memory(source)
@@ -219,7 +219,7 @@ def _in_memory(source: ComputedSource) -> tuple[Any, int]:
         raise BudgetError(_too_little("the result", held, budget), held)
     tiles = _native.sketch_in_memory(source.shape, storable(source.dtype))
     with supposing(elsewhere=held):
-        return source.computation.plan(tiles), held
+        return source.plan(tiles), held
 
 
 def check_in_memory(source: ComputedSource) -> None:

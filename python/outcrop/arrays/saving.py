@@ -21,7 +21,7 @@ from outcrop.arrays.checks import (
     check_path,
     check_tile,
 )
-from outcrop.arrays.computed import ComputedSource, Progress
+from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
 from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
 from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
 from outcrop.arrays.stored import StoreSource
@@ -428,10 +428,10 @@ def naming_tiles(source: Source, target: _native.Store) -> Iterator[None]:
         ) from None
 
 
-def _plan(source: ComputedSource, tile: tuple[int, ...] | None, labels: str) -> _native.Plan | None:
+def _plan(source: ComputedSource, tile: tuple[int, ...] | None, labels: str) -> ComputedPlan | None:
     """The plan for a new Zarr array; None where its tiles are too large to compute in."""
     try:
-        return source.computation.plan((tile, labels))
+        return source.plan((tile, labels))
     except BudgetError:
         if tile is None:
             raise
@@ -446,7 +446,7 @@ def _compute(
     labels: Labels,
 ) -> None:
     # What is zero and not stored would be read as something else.
-    is_whole = source.computation.leaves_zeros and not labels.fills_with_zeros
+    is_whole = source.leaves_zeros and not labels.fills_with_zeros
     way = route(source, plan, target, is_whole=is_whole)
     if not way.goes_aside:
         source.run(way.plan, target, progress)

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from outcrop import _native, linalg
+from outcrop import linalg
 from outcrop.arrays.array import Array
 from outcrop.arrays.checks import check_tile
-from outcrop.arrays.computed import Computation, ComputedSource
+from outcrop.arrays.computed import ComputedPlan, ComputedSource
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
@@ -77,15 +77,11 @@ class _Job:
     result: Array
     done: str
 
-    @property
-    def _computation(self) -> Computation:
+    def planned(self, tile: tuple[int, ...] | None = None) -> ComputedPlan:
+        """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
         source = self.result._source
         assert isinstance(source, ComputedSource)
-        return source.computation
-
-    def planned(self, tile: tuple[int, ...] | None = None) -> _native.Plan:
-        """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
-        return self._computation.plan((tile, "{}"))
+        return source.plan((tile, "{}"))
 
 
 def _matmul(a: Place, b: Place, trans_a: bool, trans_b: bool) -> _Job:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.errors import BudgetError, forget_frames
+from outcrop.arrays.source import storable
+from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias, Gather, Take
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, ancestors
@@ -22,8 +23,10 @@ from outcrop.expressions.kernels.floating_errors import FloatingErrors
 from outcrop.expressions.lower.lower import Lowered, Order, orders
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
+from outcrop.expressions.rewrite.products import by_blocks
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.stencils import settled
+from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.tile_sizes import cut, sizes
 from outcrop.process.config import memory_budget
@@ -52,6 +55,11 @@ class Planned:
         self._lowered, self._plan = lowered, plan
         self._others: list[tuple[str, int, float]] = []
 
+    @property
+    def way(self) -> int:
+        """The way that linear algebra goes through its tiles, by its number."""
+        return self._lowered.way
+
     @cached_property
     def facts(self) -> dict[str, Any]:
         return self._plan.facts | {"others": self._others}
@@ -73,8 +81,9 @@ class Planned:
         facts = self.facts
         traffic = [(a["bytes_read"], a["bytes_written"]) for a in facts["arrays"]]
         items, edges = self._lowered.picture(traffic)
+        what = facts["remark"] if facts["operation"] == "expression" else facts["operation"]
         title = (
-            f"{facts['remark']}, reads {format_bytes(facts['bytes_read'])}, writes "
+            f"{what}, reads {format_bytes(facts['bytes_read'])}, writes "
             f"{format_bytes(facts['bytes_written'])}"
         )
         return drawn(title, items, edges)
@@ -116,7 +125,18 @@ class Planned:
                 raise
 
         numbered = list(zip(lowered.outputs, outputs, strict=True))
-        self._plan.run(step, errors.tell, errors.ignored, numbered, commits, progress, timeline)
+        try:
+            self._plan.run(step, errors.tell, errors.ignored, numbered, commits, progress, timeline)
+        except SingularMatrixError as error:
+            raise naming_the_first(error, lowered.nodes, _computed) from None
+
+
+def _computed(node: Node) -> NDArray[Any]:
+    """A small array, in memory."""
+    result = _native.Output(node.shape, storable(node.dtype), False)
+    store = result.store()
+    plan([(node, store)]).run([store])
+    return result.array().view(node.dtype)
 
 
 def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
@@ -141,7 +161,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = rewritten(settled([node for node, _ in wanted]))
+    roots = by_blocks(rewritten(settled([node for node, _ in wanted])))
     error: BudgetError | None = None
     for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
         try:
@@ -192,19 +212,19 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
     best: Planned | None = None
     error: BudgetError | None = None
     refused = set()
+    way = 0
     for order in orders(grouping):
         # Along the other axis first, the same steps take as much memory.
         if order.together in refused:
             continue
         try:
-            lowered = Lowered(wanted, grouping, order)
-            found = Planned(lowered, _native.plan_program(lowered.draft))
+            found = _by_the_best_way(wanted, grouping, order, way)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
             refused.add(order.together)
             continue
-        best = found if best is None else best.or_rather(found)
+        best, way = found if best is None else best.or_rather(found), found.way
         if order == Order() and not _may_be_better(found.facts):
             break
     if best is None:
@@ -214,6 +234,38 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
         finally:
             del error
     return best
+
+
+def _by_the_best_way(
+    wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int
+) -> Planned:
+    """The way through the tiles of linear algebra that takes the least time.
+
+    Of orders other than the first, the way that was best for that. A budget that is named is that
+    of the way that takes the least memory: with more, others are there, and it is always one.
+    """
+    best: Planned | None = None
+    error: BudgetError | None = None
+    count = way + 1
+    while way < count:
+        lowered = Lowered(wanted, grouping, order, way)
+        if order == Order():
+            count = lowered.ways
+        try:
+            found = Planned(lowered, _native.plan_program(lowered.draft))
+            best = found if best is None else best.or_rather(found)
+        except BudgetError as caught:
+            forget_frames(caught)
+            if lowered.is_frugal or error is None:
+                error = caught
+        way += 1
+    if best is not None:
+        return best
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
 
 
 def _needed(error: BudgetError) -> int:

@@ -1,35 +1,17 @@
 """The Cholesky factorization."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 from numpy.typing import ArrayLike
 
-from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import Computation, ComputedSource, Operand, Target, as_they_are
 from outcrop.arrays.creation import asarray
+from outcrop.expressions.build.arrays import array_of, node_of
+from outcrop.expressions.build.reductions import cast
+from outcrop.expressions.graph.matrices import Cholesky
 from outcrop.linalg.checks import flag, square
 
 __all__ = [
     "cholesky",
 ]
-
-
-class _Cholesky(Computation):
-    name = "cholesky"
-
-    def __init__(self, a: Array, dtype: np.dtype[Any], upper: bool) -> None:
-        self.operands = as_they_are(a)
-        self.dtype, self.shape, self.upper = dtype, a.shape, upper
-
-    def matrices(self) -> tuple[Operand, ...]:
-        return (Operand(self.operands[0], self.dtype, 0, 1),)
-
-    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
-        (a,) = matrices
-        return _native.plan_cholesky(a.native, not self.upper, target)
 
 
 def cholesky(x: Array | ArrayLike, /, *, upper: bool = False) -> Array:
@@ -73,4 +55,4 @@ def cholesky(x: Array | ArrayLike, /, *, upper: bool = False) -> Array:
     """
     a = asarray(x)
     dtype = square(a, "cholesky")
-    return Array(ComputedSource(_Cholesky(a, dtype, flag(upper, "upper"))))
+    return array_of(Cholesky.of(cast(node_of(a), dtype), upper=flag(upper, "upper")))

@@ -13,13 +13,14 @@ from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError
-from outcrop.expressions.build.arrays import SHORT, array_of, node_of
+from outcrop.expressions.build.arrays import array_of, node_of, product
 from outcrop.expressions.build.reductions import axes_of, cast
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce
 from outcrop.expressions.graph.points import on_diagonal
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.graph.subscripts import letters, parsed
+from outcrop.expressions.rewrite.products import SHORT
 from outcrop.expressions.rewrite.view_pushdown import viewed
 
 __all__ = ["einsum", "outer", "tensordot", "vecdot"]
@@ -151,7 +152,7 @@ def _pair(one: tuple[Node, str], other: tuple[Node, str], kept: set[str]) -> tup
     summed = [c for c in left if c in right and c not in kept]
     if summed and (rows or cols):
         result = "".join((*batch, *rows, *cols))
-        if len(summed) == len(rows) == len(cols) == 1:
+        if batch and len(summed) == len(rows) == len(cols) == 1:
             extents = dict(zip(left + right, a.shape + b.shape, strict=True))
             if min(extents[c] for c in (*rows, *cols, *summed)) > SHORT:
                 first = _ordered(a, left, (*batch, *rows, *summed))
@@ -174,11 +175,8 @@ def _ordered(node: Node, labels: str, order: Sequence[str]) -> Array:
 
 def _one_by_one(a: Array, b: Array) -> Node:
     """Products of large matrices, each of which is computed by itself."""
-    # Imported late: matrices are multiplied by the names of this module, too.
-    from outcrop.linalg.matmul import matmul
-
     if a.ndim == 2:
-        return node_of(matmul(a, b))
+        return product(a, b)
     return node_of(stack([array_of(_one_by_one(x, y)) for x, y in zip(a, b, strict=True)]))
 
 

@@ -1,68 +1,19 @@
 """Systems of equations: positive definite, and triangular."""
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 from numpy.typing import ArrayLike
 
-from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import Computation, ComputedSource, Operand, Target, as_they_are
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.expressions.build.arrays import array_of, node_of
+from outcrop.expressions.build.reductions import cast
+from outcrop.expressions.graph.matrices import Solve, SolveTriangular
 from outcrop.linalg.checks import flag, system
 
 __all__ = [
     "solve",
     "solve_triangular",
 ]
-
-
-class _Solve(Computation):
-    name = "solve"
-    leaves_zeros = False
-
-    def __init__(self, a: Array, b: Array, dtype: np.dtype[Any]) -> None:
-        self.operands = as_they_are(a, b)
-        self.dtype, self.shape = dtype, b.shape
-
-    def matrices(self) -> tuple[Operand, ...]:
-        a, b = self.operands
-        return Operand(a, self.dtype, 0, 1), _right_hand_sides(b, self.dtype)
-
-    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
-        a, b = matrices
-        return _native.plan_solve(a.native, b.native, self.shape, target)
-
-
-class _SolveTriangular(Computation):
-    name = "solve_triangular"
-    leaves_zeros = False
-
-    def __init__(
-        self, a: Array, b: Array, dtype: np.dtype[Any], lower: bool, trans: int, unit: bool
-    ) -> None:
-        self.operands = as_they_are(a, b)
-        self.dtype, self.shape = dtype, b.shape
-        self.lower, self.trans, self.unit = lower, trans, unit
-
-    def matrices(self) -> tuple[Operand, ...]:
-        a, b = self.operands
-        axes = (1, 0) if self.trans else (0, 1)
-        triangle = Operand(a, self.dtype, *axes, conjugates=True)
-        return triangle, _right_hand_sides(b, self.dtype)
-
-    def plan_with(self, matrices: Sequence[Operand], target: Target) -> _native.Plan:
-        a, b = matrices
-        lower, conj = self.lower != bool(self.trans), (self.trans == 2) != a.conjugated
-        return _native.plan_solve_triangular(
-            a.native, b.native, lower, self.unit, conj, self.shape, target
-        )
-
-
-def _right_hand_sides(b: Array, dtype: np.dtype[Any]) -> Operand:
-    return Operand(b, dtype, 0, 1 if b.ndim == 2 else None)
 
 
 def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen") -> Array:
@@ -114,7 +65,7 @@ def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen")
         raise InvalidArgumentError(f"assume must be 'gen' or 'pos', got {assume!r}")
     matrix, given = asarray(A), asarray(b)
     dtype = system(matrix, given, "solve")
-    return Array(ComputedSource(_Solve(matrix, given, dtype)))
+    return array_of(Solve.of(cast(node_of(matrix), dtype), cast(node_of(given), dtype)))
 
 
 def solve_triangular(
@@ -165,12 +116,12 @@ def solve_triangular(
         raise InvalidArgumentError(f"trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
     matrix, given = asarray(A), asarray(b)
     dtype = system(matrix, given, "solve_triangular")
-    computation = _SolveTriangular(
-        matrix,
-        given,
-        dtype,
-        flag(lower, "lower"),
-        kinds[trans],
-        flag(unit_diagonal, "unit_diagonal"),
+    solution = SolveTriangular.of(
+        cast(node_of(matrix), dtype),
+        cast(node_of(given), dtype),
+        lower=flag(lower, "lower"),
+        transposed=kinds[trans] > 0,
+        conjugate=kinds[trans] == 2 and dtype.kind == "c",
+        unit=flag(unit_diagonal, "unit_diagonal"),
     )
-    return Array(ComputedSource(computation))
+    return array_of(solution)

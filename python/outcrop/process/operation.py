@@ -17,13 +17,10 @@ class Operation:
     ----------
     results : dict
         What operands were computed to that memory does not hold, by id of their sources.
-    prepared : dict
-        Operands as the compiled core takes them, by id of their computations.
     """
 
     def __init__(self) -> None:
         self.results: dict[int, tuple[Any, Any]] = {}
-        self.prepared: dict[int, tuple[Any, Any]] = {}
 
 
 _running = threading.local()

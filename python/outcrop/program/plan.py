@@ -406,25 +406,16 @@ def plan(
         "codecs": codecs,
         "zarr_format": zarr_format,
     }
-    if isinstance(source, ExpressionSource) and source.result is None:
-        if not x._view.is_whole:
-            source = ExpressionSource(node_of(x))
-        found = _computed(source, target, options, via)
-        return ExpressionPlan(found.plan.planned, found.facts)
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
-    viewed = source is not source.base or not x._view.is_whole
-    if isinstance(source.base, ComputedSource) and viewed:
-        raise UnsupportedError(
-            "this is a view of an array that is not computed yet, and such views are not planned "
-            "in this version: plan the whole, or transpose and select what goes into it"
-        )
-    if not isinstance(source, ComputedSource):
-        raise UnsupportedError(
-            "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
-            f"this one is {source.describe('')}"
-        )
-    return Plan(_computed(source, target, options, via).facts)
+    if isinstance(source.base, ComputedSource) and source.base.result is None:
+        own = source if isinstance(source, ExpressionSource) and x._view.is_whole else None
+        found = _computed(own or ExpressionSource(node_of(x)), target, options, via)
+        return ExpressionPlan(found.plan.planned, found.facts)
+    raise UnsupportedError(
+        "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
+        f"this one is {source.describe('')}"
+    )
 
 
 def _computed(
@@ -432,10 +423,8 @@ def _computed(
 ) -> Route:
     if via is not None:
         raise InvalidArgumentError("via= is for what is on disk; this is computed")
-    source.check_planned()
     path = "planned.zarr" if target is None else check_path(target)
-    with source.computation.ahead():
-        return planned_save(source, path, **options)
+    return planned_save(source, path, **options)
 
 
 def _movement(

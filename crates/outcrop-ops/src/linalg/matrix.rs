@@ -1,14 +1,9 @@
-//! Matrices as programs see them: boxes of stored arrays, transposed or not, cut into tiles.
+//! Matrices as programs see them: arrays of a program, transposed or not, cut into tiles.
 
-use crate::arrays::{self, Target};
 use crate::kernels::Block;
-use outcrop_engine::program::{ArrayId, Program, Tile, TileId};
-use outcrop_store::layout::Layout;
+use outcrop_engine::program::{ArrayId, Program, Role, Tile, TileId};
 use outcrop_store::shape::row_major_strides;
-use outcrop_store::store::Store;
-use outcrop_store::{ArrayBox, DType, Dims, Error, Result};
-use smallvec::SmallVec;
-use std::sync::Arc;
+use outcrop_store::{DType, Dims};
 
 /// Along which axis of an array a matrix's rows follow each other, and its columns; none for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,134 +48,17 @@ impl Axes {
     }
 }
 
-/// A matrix that is stored.
-#[derive(Clone)]
-pub struct Matrix {
-    /// Where.
-    pub store: Arc<dyn Store>,
-    /// Which part of it. Along other axes than the matrix's own, its extent is 1.
-    pub region: ArrayBox,
-    /// Which axes.
-    pub axes: Axes,
-}
-
-impl Matrix {
-    /// A matrix that is a whole array of one axis (a column) or two.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for other numbers of axes.
-    pub fn whole(store: &Arc<dyn Store>) -> Result<Matrix> {
-        let shape = &store.info().shape;
-        let axes = match shape.len() {
-            1 => Axes::COLUMN,
-            2 => Axes::MATRIX,
-            n => return Err(Error::invalid(format!("a matrix has two axes, not {n}"))),
-        };
-        Ok(Matrix { store: Arc::clone(store), region: ArrayBox::whole(shape), axes })
-    }
-
-    /// The transposed matrix, in the same place.
-    #[must_use]
-    pub fn transposed(&self) -> Matrix {
-        Matrix { axes: self.axes.transposed(), ..self.clone() }
-    }
-
-    fn extent(&self, axis: Option<usize>) -> u64 {
-        axis.map_or(1, |a| self.region.shape[a])
-    }
-
-    /// How many rows it has.
-    pub fn rows(&self) -> u64 {
-        self.extent(self.axes.rows)
-    }
-
-    /// How many columns it has.
-    pub fn cols(&self) -> u64 {
-        self.extent(self.axes.cols)
-    }
-
-    /// Element type.
-    pub fn dtype(&self) -> DType {
-        self.store.info().dtype
-    }
-
-    /// The extents of the boxes that move best.
-    pub fn tile(&self) -> (u64, u64) {
-        let info = self.store.info();
-        let extent = |axis: Option<usize>| axis.map_or(1, |a| info.tile[a].min(self.region.shape[a].max(1)));
-        (extent(self.axes.rows), extent(self.axes.cols))
-    }
-
-    /// Whether it is cut into tiles on disk, rather than stored row by row or column by column.
-    pub fn is_tiled(&self) -> bool {
-        self.store.info().layout == Layout::Tiled
-    }
-
-    /// Declares it in a program, cut into tiles of `rows` rows and `cols` columns.
-    pub(crate) fn declare(&self, program: &mut Program, name: &str, rows: u64, cols: u64) -> Result<Tiles> {
-        let mut tile: Dims = SmallVec::from_elem(1, self.region.ndim());
-        self.axes.rows.into_iter().for_each(|a| tile[a] = rows);
-        self.axes.cols.into_iter().for_each(|a| tile[a] = cols);
-        let none = Dims::from_elem(0, tile.len());
-        let array = arrays::input(program, name, &self.store, &self.region, &tile, &none, 0)?;
-        Ok(Tiles { array, axes: self.axes, ndim: self.region.ndim(), source: None })
-    }
-}
-
-/// What a new array is declared with.
-pub(crate) struct NewArray<'a> {
-    pub name: &'a str,
-    pub dtype: DType,
-    pub shape: &'a [u64],
-    pub tile: &'a [u64],
-    pub axes: Axes,
-}
-
 /// An array that is copied from, as in [`Tiles`].
-type Source = (ArrayId, Axes, usize);
+type Source = (ArrayId, Axes);
 
-impl NewArray<'_> {
-    /// How its tiles get what is given: as their initial content where it lies as they do, else by
-    /// copying.
-    fn start(&self, given: Option<&Tiles>) -> (Option<ArrayId>, Option<Source>) {
-        match given {
-            Some(g) if g.axes == self.axes && g.ndim == self.shape.len() => (Some(g.array), None),
-            Some(g) => (None, Some((g.array, g.axes, g.ndim))),
-            None => (None, None),
-        }
-    }
-
-    /// Declares a result.
-    pub(crate) fn output(
-        self,
-        program: &mut Program,
-        target: &Target,
-        initial: Option<&Tiles>,
-    ) -> Result<Tiles> {
-        let (initial, source) = self.start(initial);
-        let NewArray { name, dtype, shape, tile, axes } = self;
-        let array = arrays::New { name, dtype, shape, tile, initial }.output(program, target)?;
-        Ok(Tiles { array, axes, ndim: shape.len(), source })
-    }
-
-    /// Declares a temporary.
-    pub(crate) fn temporary(self, program: &mut Program, initial: Option<&Tiles>) -> Result<Tiles> {
-        let (initial, source) = self.start(initial);
-        let NewArray { name, dtype, shape, tile, .. } = self;
-        let array = arrays::New { name, dtype, shape, tile, initial }.temporary(program)?;
-        Ok(Tiles { array, axes: self.axes, ndim: self.shape.len(), source })
-    }
-}
-
-/// The tiles of a matrix in a program.
+/// A matrix in a program: all of an array, by tiles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tiles {
-    pub array: ArrayId,
-    pub axes: Axes,
-    ndim: usize,
+pub struct Tiles {
+    array: ArrayId,
+    axes: Axes,
     /// The array that its tiles are copied from when they are first used, where it is not the initial
     /// array because it lies otherwise.
-    pub source: Option<Source>,
+    source: Option<Source>,
 }
 
 /// A tile of a matrix.
@@ -192,9 +70,61 @@ pub(crate) struct MatrixTile {
 }
 
 impl Tiles {
+    /// Those of an array, along whose axes rows and columns run.
+    pub fn new(array: ArrayId, axes: Axes) -> Tiles {
+        Tiles { array, axes, source: None }
+    }
+
+    /// The same, where they begin as those of another matrix.
+    pub(crate) fn beginning_as(self, program: &Program, other: Tiles) -> Tiles {
+        let is_initial = program.array_at(self.array).initial == Some(other.array) && self.axes == other.axes;
+        Tiles { source: (!is_initial).then_some((other.array, other.axes)), ..self }
+    }
+
+    /// Which of the array's axes are its rows and columns.
+    pub(crate) fn axes(&self) -> Axes {
+        self.axes
+    }
+
+    /// The array that has its tiles.
+    pub(crate) fn array(&self) -> ArrayId {
+        self.array
+    }
+
+    /// What becomes of the array.
+    pub(crate) fn role(&self, program: &Program) -> Role {
+        program.array_at(self.array).role
+    }
+
+    /// Whether it is all of an array of two axes.
+    pub(crate) fn is_plain(&self, program: &Program) -> bool {
+        let ndim = program.array_at(self.array).grid.shape.len();
+        ndim == 2 && self.axes.rows.is_some() && self.axes.cols.is_some()
+    }
+
+    /// Element type.
+    pub(crate) fn dtype(&self, program: &Program) -> DType {
+        program.array_at(self.array).dtype
+    }
+
+    /// Rows and columns.
+    pub(crate) fn shape(&self, program: &Program) -> (u64, u64) {
+        self.along(&program.array_at(self.array).grid.shape)
+    }
+
+    /// Rows and columns of a tile.
+    pub(crate) fn tile(&self, program: &Program) -> (u64, u64) {
+        self.along(&program.array_at(self.array).grid.tile)
+    }
+
+    fn along(&self, extents: &[u64]) -> (u64, u64) {
+        let of = |axis: Option<usize>| axis.map_or(1, |a| extents[a]);
+        (of(self.axes.rows), of(self.axes.cols))
+    }
+
     /// The tile in a row and a column of tiles.
     pub(crate) fn at(&self, program: &Program, row: u64, col: u64) -> MatrixTile {
-        let mut coords: Dims = SmallVec::from_elem(0, self.ndim);
+        let mut coords = Dims::from_elem(0, program.array_at(self.array).grid.shape.len());
         self.axes.rows.into_iter().for_each(|a| coords[a] = row);
         self.axes.cols.into_iter().for_each(|a| coords[a] = col);
         MatrixTile { tile: program.tile(self.array, &coords), axes: self.axes }
@@ -202,20 +132,18 @@ impl Tiles {
 
     /// The tiles of the transposed matrix.
     pub(crate) fn transposed(self) -> Tiles {
-        let source = self.source.map(|(array, axes, ndim)| (array, axes.transposed(), ndim));
+        let source = self.source.map(|(array, axes)| (array, axes.transposed()));
         Tiles { axes: self.axes.transposed(), source, ..self }
     }
 
     /// The tiles it is copied from, if it is.
     pub(crate) fn copied_from(&self) -> Option<Tiles> {
-        self.source.map(|(array, axes, ndim)| Tiles { array, axes, ndim, source: None })
+        self.source.map(|(array, axes)| Tiles::new(array, axes))
     }
 
     /// How many rows of tiles there are, and how many columns.
     pub(crate) fn counts(&self, program: &Program) -> (u64, u64) {
-        let counts = program.array_at(self.array).grid.counts();
-        let along = |axis: Option<usize>| axis.map_or(1, |a| counts[a]);
-        (along(self.axes.rows), along(self.axes.cols))
+        self.along(&program.array_at(self.array).grid.counts())
     }
 
     /// Rows of the matrix in a row of tiles.

@@ -39,16 +39,27 @@ struct MatrixKernel {
 }
 
 /// Appends arrays and steps of linear algebra to a program.
-pub(crate) struct Builder {
-    pub program: Program,
+pub(crate) struct Builder<'a> {
+    pub program: &'a mut Program,
     dtype: DType,
     /// The kernels that have been declared.
     known: Vec<(Kind, OperandAxes, u16)>,
-    speeds: Speeds,
-    /// Which of the factors of a product lie column by column.
-    transposed: (bool, bool),
     /// Operations of a product in a second on one thread.
     rate: f64,
+}
+
+/// The largest extents of the tiles of an operation's steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Extents {
+    /// Rows and columns of what a step changes.
+    pub rows: u64,
+    pub cols: u64,
+    /// What is summed over.
+    pub depth: u64,
+    /// Whether triangular systems are solved, or blocks factored.
+    pub solves: bool,
+    /// Which of the factors of most of the products lie column by column.
+    pub transposed: (bool, bool),
 }
 
 /// Rates of the kernels by which a step is slower than a product, roughly.
@@ -56,15 +67,24 @@ const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
 
-impl Builder {
-    /// `transposed` says which of the factors of most of its products lie column by column.
-    pub(crate) fn on(program: Program, dtype: DType, speeds: Speeds, transposed: (bool, bool)) -> Builder {
-        Builder { program, dtype, known: Vec::new(), speeds, transposed, rate: 0.0 }
-    }
-
-    /// For a program of its own.
-    pub(crate) fn new(name: &'static str, dtype: DType, speeds: Speeds, transposed: (bool, bool)) -> Builder {
-        Builder::on(Program::new(name), dtype, speeds, transposed)
+impl<'a> Builder<'a> {
+    /// Makes room for the workspace of such steps, and finds out how fast they are.
+    pub(crate) fn on(program: &'a mut Program, dtype: DType, speeds: Speeds, extents: Extents) -> Builder<'a> {
+        let Extents { rows, cols, depth, solves, transposed } = extents;
+        let (m, n, k) = (rows as usize, cols as usize, depth as usize);
+        let order = m.max(n).max(k);
+        let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
+        let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
+        if solves {
+            let solve = kernels::solve_triangular_workspace(dtype, order, order);
+            let factor = kernels::cholesky_workspace(dtype, order);
+            workspace = workspace.max(solve).max(factor);
+            beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
+        }
+        program.workspace = program.workspace.max(workspace);
+        program.beside = program.beside.max(beside);
+        let rate = rates::rate(Product { dtype, m, n, k, transposed }, speeds.threads);
+        Builder { program, dtype, known: Vec::new(), rate }
     }
 
     fn kernel(&mut self, kind: Kind, axes: OperandAxes) -> u16 {
@@ -102,7 +122,7 @@ impl Builder {
     /// Copies what a tile starts with, where it is to be copied.
     pub(crate) fn begin(&mut self, x: Tiles, row: u64, col: u64) {
         let Some(source) = x.copied_from() else { return };
-        let (to, from) = (x.at(&self.program, row, col), source.at(&self.program, row, col));
+        let (to, from) = (x.at(self.program, row, col), source.at(self.program, row, col));
         let operands = [Use::write(to.tile), Use::read(from.tile)];
         self.step(Kind::Copy, smallvec![to.axes, from.axes], &operands, 0.0);
     }
@@ -139,26 +159,6 @@ impl Builder {
     pub(crate) fn solve(&mut self, kind: Kind, x: MatrixTile, t: MatrixTile, n: f64, m: f64) {
         let operands = [Use::update(x.tile), Use::read(t.tile)];
         self.step(kind, smallvec![x.axes, t.axes], &operands, self.pair() / 2.0 * n * n * m);
-    }
-
-    /// Sets the workspace, and how fast products are, from the largest extents of tiles: rows and columns of
-    /// results, and the extent summed over. Before the steps, and after them where solving is among them.
-    pub(crate) fn extents(&mut self, rows: u64, cols: u64, depth: u64) {
-        let (m, n, k) = (rows as usize, cols as usize, depth as usize);
-        let (dtype, order) = (self.dtype, m.max(n).max(k));
-        let product = Product { dtype, m, n, k, transposed: self.transposed };
-        self.rate = rates::rate(product, self.speeds.threads);
-        let solves = self.known.iter().any(|(kind, ..)| matches!(kind, Kind::Solve { .. } | Kind::Factor));
-        let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
-        let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
-        if solves {
-            let solve = kernels::solve_triangular_workspace(dtype, order, order);
-            let factor = kernels::cholesky_workspace(dtype, order);
-            workspace = workspace.max(solve).max(factor);
-            beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
-        }
-        self.program.workspace = self.program.workspace.max(workspace);
-        self.program.beside = self.program.beside.max(beside);
     }
 }
 

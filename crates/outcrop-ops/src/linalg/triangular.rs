@@ -1,17 +1,14 @@
 //! Triangular systems: a block of right-hand sides stays in memory, the triangle streams past it.
 
-use super::cholesky::square_side;
-use super::matrix::{Matrix, NewArray, Tiles};
-use super::steps::{Builder, Kind};
-use super::{Job, aligned, tile_shape};
-use crate::arrays::Target;
-use crate::boxes::access::canvas_on;
-use crate::kernels::{self, Block, Diagonal, Half};
+use super::matrix::Tiles;
+use super::steps::{Builder, Extents, Kind};
+use super::{Place, Way};
+use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::program::Program;
 use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
-use outcrop_store::io::Cancel;
 
 /// A triangular matrix, as it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,118 +21,45 @@ pub struct Triangle {
     pub conj: bool,
 }
 
-/// Programs for X of `T X = B`. The other half of T is not read. T may be the transposed of what is
-/// stored; `what.half` is then that of the transposed matrix.
+/// Adds X of `T X = B`. The other half of T is not read.
 ///
 /// # Errors
-/// Those of the stores.
+/// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn solve_triangular(
-    runtime: &Runtime,
-    t: &Matrix,
+    place: Place<'_>,
+    (x, t, b): (Tiles, Tiles, Tiles),
     what: Triangle,
-    b: &Matrix,
-    shape: &[u64],
-    target: &Target,
-    speeds: Speeds,
-) -> Result<Job> {
-    let mut job = Job::new(vec![Some(t.clone()), Some(b.clone()), None]);
-    let (side, width) = tile(runtime, t, b, shape, target);
-    job.triangle = Some((t.clone(), side));
-    let declare = || -> Result<(Builder, Tiles, Tiles)> {
-        let mut builder =
-            Builder::new("solve_triangular", t.dtype(), speeds, (t.axes.is_transposed(), false));
-        let stored = t.declare(&mut builder.program, "T", side, side)?;
-        let x = declare_solution(&mut builder, b, shape, target, (side, width))?;
-        builder.extents(side, width, side);
-        Ok((builder, stored, x))
-    };
-    let (mut builder, tt, x) = declare()?;
-    for (p, w) in blocks(runtime, &builder, tt, x, speeds)? {
-        solve_steps(&mut builder, tt, what, (x, true), (p, w));
-        builder.extents(side, width, side);
-        builder.program.remark = format!("{p} x {w} tiles of X, each {side} x {width}, in memory");
-        let bytes = (t.rows() * (t.rows() + 1) / 2 + b.rows() * b.cols()) * t.dtype().size() as u64;
-        builder.program.frugal = (p, w) == (1, 1);
-        builder.program.lower_bound =
-            Some((bytes as f64, "half of the triangle and the right-hand sides once"));
-        job.offer(builder);
-        builder = declare()?.0;
-    }
-    Ok(job)
-}
-
-/// The first zero on the diagonal of a stored matrix, counted from 1 as LAPACK does. A system that is
-/// solved upwards meets the last one first.
-pub(super) fn first_zero(runtime: &Runtime, t: &Matrix, side: u64) -> Result<Option<u64>> {
-    let dtype = t.dtype();
-    for start in (0..t.rows()).step_by(side as usize) {
-        let extent = side.min(t.rows() - start);
-        let mut region = t.region.clone();
-        for axis in [t.axes.rows, t.axes.cols].into_iter().flatten() {
-            region.start[axis] += start;
-            region.shape[axis] = extent;
-        }
-        let frame = runtime.frame(t.store.info().box_bytes(&region.shape) as usize, "looking for a zero")?;
-        // SAFETY: the frame has room for the box, and nobody else has it.
-        let canvas = unsafe { canvas_on(&frame, &region, dtype.size()) };
-        let mut mover = runtime.mover(
-            t.store.staging_of(&region.shape).max(t.store.staging(false).least),
-            "looking for a zero",
-            &Cancel::default(),
-        )?;
-        t.store.load(&mut mover, &canvas)?;
-        let block = Block::row_major(frame.as_ptr(), extent as usize, extent as usize, extent as usize);
-        // SAFETY: the box was loaded.
-        if let Some(i) = unsafe { kernels::first_zero_diagonal(dtype, block) } {
-            return Ok(Some(start + i as u64 + 1));
-        }
-    }
-    Ok(None)
-}
-
-/// Declares right-hand sides, and the solution that starts as they are.
-pub(super) fn declare_solution(
-    builder: &mut Builder,
-    b: &Matrix,
-    shape: &[u64],
-    target: &Target,
-    (side, width): (u64, u64),
-) -> Result<Tiles> {
-    let given = b.declare(&mut builder.program, "B", side, width)?;
-    let axes = super::result_axes(shape, true);
-    let tile = tile_shape(shape.len(), axes, side, width);
-    let new = NewArray { name: "X", dtype: b.dtype(), shape, tile: &tile, axes };
-    new.output(&mut builder.program, target, Some(&given))
-}
-
-/// Extents of tiles: the side of those of T, and the columns of those of X.
-fn tile(runtime: &Runtime, t: &Matrix, b: &Matrix, shape: &[u64], target: &Target) -> (u64, u64) {
-    let own = target.tile();
-    let axes = super::result_axes(shape, true);
-    let own = |axis: Option<usize>| own.as_ref().and_then(|o| axis.map(|x| o[x]));
-    let free = Target::New { tile: None, labels: Default::default() };
-    let side = aligned(square_side(runtime, t, &free), own(axes.rows), t.rows());
-    (side, width(b, own(axes.cols), side))
-}
-
-/// Columns of a tile of right-hand sides.
-pub(super) fn width(b: &Matrix, own: Option<u64>, side: u64) -> u64 {
-    let wanted = if b.is_tiled() { b.tile().1 } else { side };
-    aligned(wanted.min(2 * side), own, b.cols())
+) -> Result<Way> {
+    let Place { runtime, program, speeds, way } = place;
+    let x = x.beginning_as(program, b);
+    let (side, width) = x.tile(program);
+    let transposed = (t.axes().is_transposed(), false);
+    let extents = Extents { rows: side, cols: width, depth: side, solves: true, transposed };
+    let dtype = x.dtype(program);
+    let mut builder = Builder::on(program, dtype, speeds, extents);
+    let ways = blocks(runtime, builder.program, t, x, speeds)?;
+    let (p, w) = super::chosen(&ways, way);
+    let ((n, _), (_, columns)) = (t.shape(builder.program), b.shape(builder.program));
+    solve_steps(&mut builder, t, what, (x, true), (p, w));
+    let bytes = (n * (n + 1) / 2 + n * columns) * dtype.size() as u64;
+    Ok(Way {
+        remark: format!("{p} x {w} tiles of X, each {side} x {width}, in memory"),
+        count: ways.len(),
+        frugal: (p, w) == (1, 1),
+        lower_bound: (bytes as f64, "half of the triangle and the right-hand sides once"),
+    })
 }
 
 /// Shapes of the block of X in memory, in tiles, that promise the least reading.
 pub(super) fn blocks(
     runtime: &Runtime,
-    builder: &Builder,
+    program: &Program,
     t: Tiles,
     x: Tiles,
     speeds: Speeds,
 ) -> Result<Vec<(u64, u64)>> {
-    let program = &builder.program;
     let (ft, fx) = (t.frame(program), x.frame(program));
     let (n, m) = x.counts(program);
-    let (n, m) = (n.max(1), m.max(1));
     let count = n * (n + 1) / 2 * m;
     let capacity = plan::capacity(runtime, program, count, speeds, ft + 2 * fx)?;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
@@ -164,13 +88,13 @@ pub(super) fn blocks(
 /// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
 /// sides first.
 pub(super) fn solve_steps(
-    builder: &mut Builder,
+    builder: &mut Builder<'_>,
     t: Tiles,
     what: Triangle,
     (x, given): (Tiles, bool),
     (p, w): (u64, u64),
 ) {
-    let (n, m) = x.counts(&builder.program);
+    let (n, m) = x.counts(builder.program);
     let solve = Kind::Solve { half: what.half, diagonal: what.diagonal, conj: what.conj, right: false };
     // In the order in which rows are found: downwards for a lower triangle.
     let row = |i: u64| if what.half == Half::Lower { i } else { n - 1 - i };
@@ -186,7 +110,7 @@ pub(super) fn solve_steps(
             for k in 0..i1 {
                 if k >= i0 {
                     for s in cols.clone() {
-                        let program = &builder.program;
+                        let program = &*builder.program;
                         let (tile, diagonal) = (x.at(program, row(k), s), t.at(program, row(k), row(k)));
                         let extents = (x.rows_of(program, row(k)), x.cols_of(program, s));
                         builder.solve(solve, tile, diagonal, extents.0, extents.1);
@@ -203,8 +127,8 @@ pub(super) fn solve_steps(
 }
 
 /// `x(i, s) -= t(i, k) x(k, s)`.
-pub(super) fn subtract(builder: &mut Builder, t: Tiles, conj: bool, x: Tiles, (i, k, s): (u64, u64, u64)) {
-    let program = &builder.program;
+pub(super) fn subtract(builder: &mut Builder<'_>, t: Tiles, conj: bool, x: Tiles, (i, k, s): (u64, u64, u64)) {
+    let program = &*builder.program;
     let tiles = (x.at(program, i, s), t.at(program, i, k), x.at(program, k, s));
     let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));
     builder.product(tiles, (true, -1.0), (conj, false), extents);

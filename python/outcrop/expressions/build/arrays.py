@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.checks import check_dtype
-from outcrop.arrays.computed import Computation, ComputedSource, Operand, Progress, Target
+from outcrop.arrays.computed import ComputedSource, Progress, Target
 from outcrop.arrays.conversion import elements_of, lazy_source, unmasked
 from outcrop.arrays.source import ConjugateSource, MemorySource, Source
 from outcrop.arrays.views import NewAxis, View
@@ -20,14 +20,13 @@ from outcrop.errors import (
 )
 from outcrop.expressions.graph.functions import Apply, ApplyWhere, Cast, Function
 from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import Cholesky
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, ancestors
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of, viewed
 from outcrop.process.operation import scope
 
 __all__ = [
-    "SHORT",
-    "Expression",
     "ExpressionSource",
     "argument",
     "array_of",
@@ -37,36 +36,6 @@ __all__ = [
     "placed_in",
     "ufunc_dtypes",
 ]
-
-SHORT = 2048
-"""A product of matrices all of whose extents are longer is computed by itself, block by block."""
-
-
-class Expression(Computation):
-    """What computes an expression."""
-
-    leaves_zeros = False
-    conjugated = False
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.name, self.shape, self.dtype = node.name, node.shape, node.dtype
-
-    @property
-    def operands(self) -> tuple[Array, ...]:  # type: ignore[override]
-        """The arrays that it is made from."""
-        leaves = [n for n in ancestors([self.node]) if isinstance(n, Leaf)]
-        return tuple(Array(leaf.source, leaf.view) for leaf in leaves)
-
-    def sources(self) -> list[Source]:
-        return [n.source for n in ancestors([self.node]) if isinstance(n, Leaf)]
-
-    def matrices(self) -> tuple[Operand, ...]:
-        return ()
-
-    def plan_with(self, matrices: Sequence[Operand], target: Target) -> "_One":  # type: ignore[override]
-        with scope():
-            return _One(plan([(resolved([self.node])[0], target)]))
 
 
 class _One:
@@ -99,14 +68,19 @@ class _One:
 class ExpressionSource(ComputedSource):
     """The elements of an expression, which are not computed yet."""
 
-    computation: Expression
-
     def __init__(self, node: Node) -> None:
-        super().__init__(Expression(node))
-        self.node = node
+        super().__init__(node.shape, node.dtype)
+        self.node, self.name = node, node.name
+        self.leaves_zeros = isinstance(node, Cholesky)
 
-    def describe(self, selection: str) -> str:
-        return f"{self.node.name}(...){selection}, not computed yet"
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        leaves = [n for n in ancestors([self.node]) if isinstance(n, Leaf)]
+        return tuple(Array(leaf.source, leaf.view) for leaf in leaves)
+
+    def plan(self, target: Target) -> "_One":
+        with scope():
+            return _One(plan([(resolved([self.node])[0], target)]))
 
     def read(self, view: View) -> NDArray[Any]:
         if view.size == 0:
@@ -171,24 +145,14 @@ def _node_of(source: ComputedSource) -> Node:
         return Leaf.of(source, View.whole(source.shape))
     if isinstance(source, ExpressionSource):
         return source.node
-    if source.computation.name == "matmul":
-        one, other = source.computation.operands
-        found = product(one, other, source.dtype)
-        if found is not None:
-            return found
     return Leaf.of(source, View.whole(source.shape))
 
 
-def product(one: Array, other: Array, dtype: np.dtype[Any]) -> Node | None:
-    """The node of ``one @ other``; None where it is better computed by itself."""
-    if one.ndim > 2 or other.ndim > 2:
-        return None
+def product(one: Array, other: Array) -> Node:
+    """The node of ``one @ other``, of matrices or vectors."""
+    dtype = np.result_type(one.dtype, other.dtype)
     shape = (*one.shape[:-1], *other.shape[1:])
-    # Rows, what is summed over, columns: a vector is a single row or column.
-    extents = (*one.shape, *other.shape[1:])
-    if one.ndim == other.ndim == 2 and min(extents) > SHORT:
-        return None
-    if 0 in extents:
+    if 0 in (*one.shape, *other.shape):
         zeros = np.broadcast_to(np.zeros((), dtype), shape)
         return Leaf.of(MemorySource(zeros, owned=True), View.whole(shape))
     a, left = _factor(one, "k" if one.ndim == 1 else "mk")

@@ -151,7 +151,6 @@ def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
     for name, array in zip(names.values(), arrays.values(), strict=True):
         source = ExpressionSource(node_of(array))
         source.check_open()
-        source.check_planned()
         wanted.append((source.node, _planned_target(name, array)))
     found, _, facts = with_the_least(lambda: _together(wanted), _steps)
     return found, facts

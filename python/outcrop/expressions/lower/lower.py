@@ -20,6 +20,7 @@ from outcrop.errors import BudgetError
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.tape import Tape, pattern
+from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
@@ -85,6 +86,8 @@ class Lowered:
         What is computed together.
     order : Order
         In which order.
+    way : int
+        Which way linear algebra goes through its tiles.
 
     Attributes
     ----------
@@ -92,33 +95,49 @@ class Lowered:
         The program.
     outputs : list of int
         The number of the array that each wanted node is computed to.
+    nodes : sequence of Node
+        All that there is, operands first.
     """
 
-    def __init__(self, wanted: Sequence[Wanted], grouping: Grouping, order: Order) -> None:
-        self.wanted, self.tiling = wanted, grouping.tiling
+    def __init__(
+        self, wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int = 0
+    ) -> None:
+        self.wanted, self.tiling, self.way = wanted, grouping.tiling, way
         self._grouping, self._order = grouping, order
-        self._nodes = nodes = grouping.nodes
+        self.nodes = nodes = grouping.nodes
         if (tiles := grouping.tiles()) * _TILE > memory_budget():
             raise _too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
-        workspace = max((tape.workspace for tape in tapes), default=0)
-        beside = max((tape.beside for tape in tapes), default=0)
+        workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
+        beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
-        self.draft = _native.Draft(self._remark(), workspace, beside, calls_back)
+        self.draft = _native.Draft(workspace, beside, calls_back)
         self._storage = Storage(self.draft, wanted, self._grouping)
         self.outputs = [stored.number for stored in self._storage.results]
         self._steps = Steps(self.draft)
+        self._operations: list[MatrixPass] = []
         self._emit(tapes)
         self._steps.hand_over()
+        self.draft.describe(*self._remark())
+
+    @property
+    def ways(self) -> int:
+        """How many ways there are for linear algebra to go through its tiles."""
+        return max((one.ways for one in self._operations), default=1)
+
+    @property
+    def is_frugal(self) -> bool:
+        """Whether it goes the one that takes the least memory."""
+        return all(one.is_frugal for one in self._operations)
 
     def run(self, step: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
         """Do a step of the program."""
         self._steps.run(step, tiles, workspace)
 
-    def _taped(self) -> tuple[list[Group], list[Tape]]:
-        """The groups that each have a pass, and what it does in each cell."""
+    def _taped(self) -> tuple[list[Group], list[Tape | None]]:
+        """The groups that each have a pass, and what it does in each cell, where it has cells."""
         groups: list[Group] = []
-        tapes: list[Tape] = []
+        tapes: list[Tape | None] = []
         known: dict[Hashable, Tape] = {}
 
         def tape_of(group: Group, cut: Sequence[int], strip: int | None = None) -> Tape:
@@ -132,6 +151,10 @@ class Lowered:
             return found
 
         for group in self._grouping.groups:
+            if group.operation is not None:
+                groups.append(group)
+                tapes.append(None)
+                continue
             cut = self._grouping.order(group)
             whole = tape_of(group, cut)
             parts = [group] if self._order.together else self._grouping.apart(group)
@@ -143,10 +166,13 @@ class Lowered:
                 tapes += [tape_of(part, cut, whole.strip) for part in parts]
         return groups, tapes
 
-    def _emit(self, tapes: Sequence[Tape]) -> None:
+    def _emit(self, tapes: Sequence[Tape | None]) -> None:
         turns: dict[tuple[int, ...], int] = {}
-        passes = []
+        passes: list[Pass | MatrixPass] = []
         for group, tape in zip(self._groups, tapes, strict=True):
+            if tape is None:
+                passes.append(self._operation(group))
+                continue
             turn = turns.get(group.lines, 0)
             turns[group.lines] = turn + 1
             # Running sums have a direction of their own.
@@ -174,7 +200,20 @@ class Lowered:
         for node, stored in moved:
             self._move(node, stored)
 
-    def _check(self, passes: Sequence[Pass], moved: Sequence[tuple[Node, Stored]]) -> None:
+    def _operation(self, group: Group) -> MatrixPass:
+        node = group.operation
+        assert node is not None
+        stored = sum(want.node is node for want in self.wanted)
+        is_used = bool(self._grouping.consumers(node)) or stored > 1
+        found = MatrixPass(
+            node, self._storage, self.draft, self._steps, way=self.way, is_used=is_used
+        )
+        self._operations.append(found)
+        return found
+
+    def _check(
+        self, passes: Sequence[Pass | MatrixPass], moved: Sequence[tuple[Node, Stored]]
+    ) -> None:
         """Look whether there may be memory for the steps, before they are made."""
         size = Size(0, 0, 0)
         arrays: list[list[int]] = []
@@ -245,7 +284,8 @@ class Lowered:
         arrays: dict[int, list[Node]] = {}
         for node in group.inputs:
             stored = self._storage.of(node)
-            assert stored is not None
+            if stored is None:
+                stored, _ = self._storage.matrix(node, group.roots[0])
             arrays.setdefault(stored.number, []).append(node)
         return [(views[0], len(views)) for views in arrays.values()]
 
@@ -255,9 +295,7 @@ class Lowered:
         for number, group in enumerate((g for g in self._groups if g.lines), 1):
             for node in group.inputs:
                 passes.setdefault(id(node), []).append(number)
-        shown = [
-            n for n in self._nodes if not (isinstance(n, Reduce) and self._grouping.is_idle(n))
-        ]
+        shown = [n for n in self.nodes if not (isinstance(n, Reduce) and self._grouping.is_idle(n))]
         index = {id(node): i for i, node in enumerate(shown)}
         items, edges = [], []
         for node in shown:
@@ -286,10 +324,15 @@ class Lowered:
             return "never stored", ""
         return ("spilled", format_bytes(moved[1])) if moved[1] else ("kept in memory", "")
 
-    def _remark(self) -> str:
-        passes = sum(1 for group in self._groups if group.lines)
+    def _remark(self) -> tuple[str, str | None]:
+        """What it is for people, and which operation of linear algebra, if it is nothing else."""
+        remarks = [one.remark for one in self._operations]
+        if len(self._groups) == 1 == len(remarks):
+            (root,) = self._groups[0].roots
+            return remarks[0], root.name
+        passes = sum(1 for group in self._groups if group.lines or group.operation is not None)
         count = f"{passes} passes" if passes != 1 else "one pass"
-        return ", ".join(filter(None, (count, str(self._order))))
+        return ", ".join(filter(None, (count, str(self._order), *remarks))), None
 
 
 def _too_much_account(count: int, what: str) -> BudgetError:

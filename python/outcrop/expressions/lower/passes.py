@@ -196,7 +196,8 @@ def _cost(nodes: Sequence[Node]) -> tuple[float, float]:
                 work += node.size
                 seconds += node.size * seconds_per_element(node.function, node.dtype, kinds)
             case Contract():
-                operations = 2.0 * math.prod(node.extents.values())
+                pair = 8.0 if node.dtype.kind == "c" else 2.0
+                operations = pair * math.prod(node.extents.values())
                 operations /= 2 if node.is_symmetric else 1
                 work += operations
                 moved = sum(o.nbytes for o in node.operands) + node.nbytes

@@ -73,6 +73,14 @@ class Steps:
         self._counts = array("H")
         self._work = array("d")
         self._operands = array("I")
+        self._columns = (
+            self._kernels,
+            self._counts,
+            self._work,
+            self._operands,
+            self._numbers,
+            self._places,
+        )
 
     def kernel(self, kind: Kind, rate: float) -> int:
         """A kernel for `add`, which does so many operations in a second."""
@@ -135,7 +143,7 @@ class Steps:
         self._operands.extend(operands)
 
     def hand_over(self) -> None:
-        """Give all steps to the program."""
+        """Give the steps that it does not have yet to the program."""
         self._draft.steps(
             np.array(self._kernels, np.uint16),
             np.array(self._counts, np.uint16),
@@ -144,6 +152,8 @@ class Steps:
             np.array(self._numbers, np.uint64),
             np.array(self._places, np.uint16),
         )
+        for column in self._columns:
+            del column[:]
 
     def run(self, number: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
         """Do a step that no tape does, by its number among these."""

@@ -8,9 +8,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.source import dtype_name, storable
+from outcrop.arrays.source import MemorySource, dtype_name, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
+from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.halos import Overlap, in_source, overlaps
@@ -95,20 +96,25 @@ class Storage:
         self._tiling = grouping.tiling
         self._arrays: dict[int, Stored] = {}
         self._looks: dict[int, Look] = {}
+        self._matrices: dict[int, tuple[Stored, Sequence[int | None]]] = {}
         self.results: list[Stored] = []
+        operations = [n for n in grouping.nodes if isinstance(n, MatrixOperation) and n.size]
+        for operation in operations:
+            self._load(operation)
         for i, want in enumerate(wanted):
             name = f"result {i}" if len(wanted) > 1 else "result"
             self.results.append(self._result(name, want))
         self._overlaps = {
             id(leaf): overlap
             for overlap in overlaps(
-                (n for n in grouping.nodes if isinstance(n, Leaf)), self._tiling
+                (n for n in grouping.nodes if isinstance(n, Leaf) and self._is_read(n)),
+                self._tiling,
             )
             for leaf in overlap.leaves
         }
         for node in grouping.nodes:
             if isinstance(node, Leaf):
-                if isinstance(node.source, StoreSource) and id(node) not in self._arrays:
+                if isinstance(node.source, StoreSource) and self._is_read(node):
                     self._input(node, node.source)
             elif grouping.is_kept(node) and id(node) not in self._arrays:
                 self._arrays[id(node)] = self._kept(node)
@@ -117,6 +123,14 @@ class Storage:
             for node in grouping.nodes
             if isinstance(node, Scan) and self._axis_is_cut(node)
         }
+
+    def matrix(self, matrix: Node, node: Node) -> tuple[Stored, Sequence[int | None]]:
+        """The array that a node or one of its operands is a matrix in, and the axes of that."""
+        if matrix is not node and id(matrix) in self._matrices:
+            return self._matrices[id(matrix)]
+        # Of a sum in parts, the first one is the whole, in the end.
+        first = int(bool(self._grouping.sums(matrix)))
+        return self._arrays[id(matrix)], range(first, first + matrix.ndim)
 
     def of(self, node: Node) -> Stored | None:
         """The array that a node has, None where it has none."""
@@ -154,12 +168,59 @@ class Storage:
         """What shows a tile that a running sum hands on."""
         return _look_at(node, in_parts=False)
 
+    def _is_read(self, leaf: Leaf) -> bool:
+        """Whether it has tiles of its own yet to come."""
+        return id(leaf) not in self._arrays and self._grouping.is_taken(leaf)
+
+    def _load(self, operation: MatrixOperation) -> None:
+        """Declare what an operation of linear algebra loads as it is, or converted."""
+        for operand in operation.operands:
+            found = straight(operand)
+            if found is None or id(operand) in self._matrices:
+                continue
+            leaf, view, tile = found.leaf, found.leaf.view, self._tiling.tile(operand)
+            axes: Sequence[int | None] = range(operand.ndim)
+            if isinstance(leaf.source, StoreSource):
+                store, (start, shape) = leaf.source.store, view.box
+                axes = [None if isinstance(a, NewAxis) else a for a in view.axes]
+                tile = in_source(view, tile, 1)
+            else:
+                fill = filler(leaf.source, view)
+                reads = not isinstance(leaf.source, MemorySource)
+                name, start, shape = found.dtype.name, (0,) * operand.ndim, operand.shape
+                store = _native.function_store(shape, name, tile, fill, reads)
+            numbers = self._draft.input(
+                leaf.name,
+                store,
+                start,
+                shape,
+                tile,
+                (0,) * len(shape),
+                found.dtype.name,
+                found.conjugate,
+            )
+            stored = Stored(numbers, shape, tile)
+            self._matrices[id(operand)] = stored, axes
+            if leaf is operand and isinstance(leaf.source, StoreSource):
+                self._arrays[id(leaf)] = stored
+
+    def _initial(self, node: Node) -> int | None:
+        """The array whose tiles those of a node begin as, which lies as it does."""
+        if not isinstance(node, MatrixOperation) or isinstance(node, BlockProduct):
+            return None
+        if (found := self._matrices.get(id(node.operands[-1]))) is None:
+            return None
+        stored, axes = found
+        is_plain = len(stored.counts) == node.ndim and list(axes) == list(range(node.ndim))
+        return stored.number if is_plain else None
+
     def _axis_is_cut(self, node: Scan) -> bool:
         return self._tiling.axes.of(node)[node.axis] in self._tiling.cuts
 
     def _result(self, name: str, want: Wanted) -> Stored:
         node, tile = want.node, self._tiling.tile(want.node)
-        numbers = self._draft.output(name, want.target, storable(node.dtype), node.shape, tile)
+        dtype, initial = storable(node.dtype), self._initial(node)
+        numbers = self._draft.output(name, want.target, dtype, node.shape, tile, initial)
         stored = Stored(numbers, node.shape, tile)
         if not self._grouping.sums(node):
             self._arrays.setdefault(id(node), stored)
@@ -177,7 +238,8 @@ class Storage:
         return self._temporary(node, [node.shape[a] for a in rest], [tile[a] for a in rest])
 
     def _temporary(self, node: Node, shape: Sequence[int], tile: Sequence[int]) -> Stored:
-        numbers = self._draft.temporary(node.name, storable(node.dtype), shape, tile)
+        dtype, initial = storable(node.dtype), self._initial(node)
+        numbers = self._draft.temporary(node.name, dtype, shape, tile, initial)
         return Stored(numbers, shape, tile)
 
     def _input(self, node: Leaf, source: StoreSource) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from outcrop.arrays.views import NewAxis, Span, View
 from outcrop.expressions.graph.gathers import Join, Mosaic, Select, Take
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
 from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.points import Points
@@ -26,7 +27,8 @@ class Axes:
     Notes
     -----
     Two axes of one node are never one line: where an expression would have it so (a product of a
-    matrix with itself), the operand's axis stays a line of its own.
+    matrix with itself), the operand's axis stays a line of its own. Operations of linear algebra
+    need such lines to be cut alike all the same.
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
@@ -47,10 +49,32 @@ class Axes:
             id(node): tuple(map(self._find, range(first, first + node.ndim)))
             for node, first in zip(nodes, self._first.values(), strict=True)
         }
+        self._alike = self._cut_alike()
 
     def of(self, node: Node) -> tuple[int, ...]:
         """The line of each axis of a node."""
         return self._lines[id(node)]
+
+    def alike(self, line: int) -> Sequence[int]:
+        """The lines that are cut as this one is, which is among them."""
+        return self._alike.get(line, (line,))
+
+    def classes(self) -> list[Sequence[int]]:
+        """Lines that are cut alike, where they are several."""
+        return list(dict.fromkeys(self._alike.values()))
+
+    def _cut_alike(self) -> dict[int, Sequence[int]]:
+        found: dict[int, list[int]] = {}
+        for node in self.nodes:
+            if not isinstance(node, MatrixOperation):
+                continue
+            for (one, axis), (two, other) in node.alike():
+                a, b = self.of(one)[axis], self.of(two)[other]
+                first, second = found.get(a, [a]), found.get(b, [b])
+                if a != b and first is not second:
+                    first += second
+                    found.update(dict.fromkeys(first, first))
+        return {line: tuple(lines) for line, lines in found.items()}
 
     def mixed(self, node: Node, tiling: "Tiling") -> list[int]:
         """The operands of a node, by number, that would have to be cut in another way for it."""
@@ -87,6 +111,10 @@ class Axes:
         self._parent[b] = a
 
     def _join(self, node: Node) -> None:
+        if isinstance(node, MatrixOperation):
+            for one, two in node.alike():
+                self._unite(*one, *two)
+            return
         for operand, pairs in _aligned(node):
             for axis, other in pairs:
                 if isinstance(other, int):
@@ -124,7 +152,8 @@ def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[No
                 yield operand, pairs
         case Scan():
             yield node.operands[0], [(axis, axis) for axis in range(node.ndim)]
-        case Moved() | Refolded():
+        case Moved() | Refolded() | MatrixOperation():
+            # What is linear algebra's is cut alike, whether it is one line or not.
             return
         case Select():
             yield node.operands[0], _whole(node.view)

@@ -3,7 +3,7 @@
 The nodes that run over the same cut lines are a *group*, and are computed together, cell by cell,
 by one step each: so one pass over an array serves all of its consumers, and what is between is
 never written. A node that sums over a cut line is there only when the pass is over; what is made of
-it belongs to a later *stage*.
+it belongs to a later *stage*. An operation of linear algebra has a pass of its own.
 """
 
 import math
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved
 from outcrop.expressions.tiling.axes import Tiling
@@ -46,6 +47,12 @@ class Group:
     roots: list[Node] = field(default_factory=list)
     inputs: list[Node] = field(default_factory=list)
     computed: list[Node] = field(default_factory=list)
+
+    @property
+    def operation(self) -> MatrixOperation | None:
+        """The operation of linear algebra that it is, if it is one."""
+        (first, *_) = self.roots
+        return first if isinstance(first, MatrixOperation) else None
 
 
 class Grouping:
@@ -107,6 +114,8 @@ class Grouping:
 
     def apart(self, group: Group) -> list[Group]:
         """A group as several, each of which computes one of its results."""
+        if group.operation is not None:
+            return [group]
         families: dict[int, Group] = {}
         for root in group.roots:
             # The numbers that make up one result are computed together.
@@ -126,8 +135,14 @@ class Grouping:
             or (isinstance(node, Leaf) and isinstance(node.source, StoreSource))
         )
 
+    def consumers(self, node: Node) -> Sequence[Node]:
+        """What is made of it."""
+        return self._consumers.get(id(node), ())
+
     def order(self, group: Group, *, turned: bool = False) -> tuple[int, ...]:
         """The lines of a group, the slowest first; the fastest first where `turned`."""
+        if group.operation is not None:
+            return group.lines
         axes = self.tiling.axes
         first: dict[int, tuple[int, int]] = {}
         for node in sorted(group.inputs + group.computed, key=lambda n: -n.nbytes):
@@ -149,15 +164,30 @@ class Grouping:
             return ()
         axes = self.tiling.axes
         lines = list(axes.of(node))
-        if not isinstance(node, Gather):
+        if not isinstance(node, Gather | MatrixOperation):
             for operand in node.operands:
                 lines += axes.of(operand)
         return tuple(sorted(self.tiling.cut_lines(lines)))
 
+    def is_taken(self, leaf: Leaf) -> bool:
+        """Whether anything takes it as it is; not what linear algebra has converted as it loads."""
+        return not all(map(self._is_loaded, self._consumers.get(id(leaf), [])))
+
+    def _is_loaded(self, node: Node) -> bool:
+        """Whether it is there for operations of linear algebra alone, as what they load."""
+        consumers = self._consumers.get(id(node), [])
+        return (
+            isinstance(node, Map)
+            and straight(node) is not None
+            and not self.is_kept(node)
+            and all(isinstance(c, MatrixOperation) or self._is_loaded(c) for c in consumers)
+        )
+
     def _from_tiles(self, operand: Node, node: Node) -> bool:
         """Whether a node takes an operand from its tiles, and not within the step."""
         return (
-            isinstance(node, Gather)
+            isinstance(node, Gather | MatrixOperation)
+            or isinstance(operand, MatrixOperation)
             or self._lines[id(operand)] != self._lines[id(node)]
             or bool(self.sums(operand))
         )
@@ -165,7 +195,11 @@ class Grouping:
     def _has_to_be_kept(self, node: Node) -> bool:
         if isinstance(node, Leaf) or node.size == 0:
             return False
+        if isinstance(node, MatrixOperation):
+            return True
         consumers = self._consumers.get(id(node), [])
+        if straight(node) is not None:
+            consumers = [c for c in consumers if not isinstance(c, MatrixOperation)]
         return (
             self.is_output(node)
             or bool(self.sums(node))
@@ -224,13 +258,18 @@ class Grouping:
 
     def _grouped(self) -> list[Group]:
         groups: dict[tuple[int, tuple[int, ...]], Group] = {}
+        operations: list[Group] = []
         for node in self.nodes:
-            if self.is_kept(node):
-                key = (self._stage[id(node)], self._lines[id(node)])
-                groups.setdefault(key, Group(*key)).roots.append(node)
+            stage, lines = self._stage[id(node)], self._lines[id(node)]
+            if isinstance(node, MatrixOperation) and node.size:
+                inputs = list(dict.fromkeys(node.operands))
+                operations.append(Group(stage, lines, [node], inputs, [node]))
+            elif self.is_kept(node):
+                groups.setdefault((stage, lines), Group(stage, lines)).roots.append(node)
         for group in groups.values():
             self._close(group)
-        return [groups[key] for key in sorted(groups)]
+        found = [groups[key] for key in sorted(groups)] + operations
+        return sorted(found, key=lambda group: group.stage)
 
     def _close(self, group: Group) -> None:
         """Find what a group computes and what it reads."""

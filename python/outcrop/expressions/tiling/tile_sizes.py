@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Mosaic, Select
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
 from outcrop.expressions.graph.nodes import Contract, Leaf, Node, Scan
 from outcrop.expressions.graph.retile import Moved
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
+from outcrop.expressions.tiling.matrix_tiles import wanted_extents
 
 __all__ = ["cut", "sizes"]
 
@@ -69,7 +71,7 @@ def cut(
 
     def shorten(line: int, extent: int) -> None:
         if extent < tiling.extent(line):
-            cuts[line] = max(extent, 1)
+            cuts.update(dict.fromkeys(axes.alike(line), max(extent, 1)))
 
     # Tiles that there are, and those of results, which are stored whole.
     natural: dict[int, int] = {}
@@ -100,6 +102,13 @@ def cut(
             if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
                 own = whole(operand, source) // abs(node.view.span(axis).step)
                 natural.setdefault(line, max(own, 1))
+    for alike in axes.classes():
+        units = [natural[line] for line in alike if line in fixed]
+        if units:
+            # Whole tiles of all results.
+            unit = min(math.lcm(*units), max(axes.extents[alike[0]], 1))
+            natural.update(dict.fromkeys(alike, unit))
+            fixed.update(alike)
     # Rows of a file that are whole blocks of the disk together.
     blocks: dict[int, int] = {}
     for leaf in sorted(stored, key=lambda n: -n.nbytes):
@@ -115,17 +124,29 @@ def cut(
     for node, axis, extent in short:
         if id(node) in there:
             shorten(axes.of(node)[axis], extent)
+    # Bytes that tiles may have along some lines, beyond those of others.
+    larger: dict[int, int] = {}
+    for operation in (n for n in nodes if isinstance(n, MatrixOperation)):
+        for (matrix, axis), extent in wanted_extents(operation):
+            own = axes.of(matrix)[axis]
+            if own in fixed:
+                extent = -(-extent // natural[own]) * natural[own]
+            else:
+                natural.update(dict.fromkeys(axes.alike(own), extent))
+            shorten(own, extent)
+        for node in (operation, *operation.operands):
+            for own in axes.of(node):
+                larger[own] = max(larger.get(own, 0), tiling.tile_bytes(node))
     # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
-    sorting: dict[int, int] = {}
     for moving in (n for n in nodes if isinstance(n, Collect | Moved)):
         for node, tile in moving.tiles():
             for own, extent in zip(axes.of(node), tile, strict=True):
                 unit = natural[own] if own in fixed else 1
                 shorten(own, max(extent // unit * unit, unit))
-                sorting[own] = max(sorting.get(own, 0), moving.limit)
+                larger[own] = max(larger.get(own, 0), moving.limit)
     for node in sorted(nodes, key=lambda n: -n.nbytes):
         lines = axes.of(node)
-        most = max([nbytes, *(sorting[own] for own in lines if own in sorting)])
+        most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
             chosen = _which(node, lines, tiling, natural, fixed)
             if chosen is None:
@@ -148,6 +169,8 @@ def cut(
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
+    for alike in axes.classes():
+        cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
 

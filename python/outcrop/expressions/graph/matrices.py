@@ -1,0 +1,277 @@
+"""Operations of linear algebra as nodes: each goes through its tiles in an order of its own."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis, Span
+from outcrop.expressions.graph.functions import Apply, Cast, Copy
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, only
+
+__all__ = [
+    "BlockProduct",
+    "Cholesky",
+    "MatrixOperation",
+    "Solve",
+    "SolveTriangular",
+    "Straight",
+    "straight",
+]
+
+Axis: TypeAlias = tuple[Node, int]
+"""An axis of a node."""
+
+
+@dataclass(frozen=True)
+class Straight:
+    """A view of what is stored or given box by box, which tiles take as it is.
+
+    Attributes
+    ----------
+    leaf : Leaf
+        What it is a view of.
+    dtype : numpy.dtype
+        What its elements count as.
+    conjugate : bool
+        Whether their conjugates are meant.
+    """
+
+    leaf: Leaf
+    dtype: np.dtype[Any]
+    conjugate: bool
+
+
+def straight(node: Node) -> Straight | None:
+    """What a node is, where tiles of it need no steps of their own."""
+    found, conjugate, casts = node, False, 0
+    while isinstance(found, Map) and len(found.arguments) == len(found.operands) == 1:
+        (below,) = found.operands
+        if below.shape != found.shape:
+            return None
+        if _is_conjugate(found):
+            conjugate = not conjugate
+        elif isinstance(found.function, Cast) and not casts:
+            casts += 1
+        else:
+            return None
+        found = below
+    if not isinstance(found, Leaf):
+        return None
+    if isinstance(found.source, StoreSource):
+        view = found.view
+        forward = all(not isinstance(s, Span) or s.step == 1 for s in view.selectors)
+        if not forward or any(isinstance(a, NewAxis) and a.length != 1 for a in view.axes):
+            return None
+    return Straight(found, node.dtype, conjugate)
+
+
+def _is_conjugate(node: Node) -> bool:
+    return (
+        isinstance(node, Map)
+        and isinstance(node.function, Apply)
+        and node.function.ufunc is np.conjugate
+        and not node.function.options
+    )
+
+
+def _operand(node: Node) -> Node:
+    """What is taken tile by tile: tiles of what is stored in another order are made first."""
+    if isinstance(node, Leaf) and straight(node) is None:
+        return Map.of(Copy(), [node], node.dtype)
+    return node
+
+
+def _unconjugated(node: Node) -> tuple[Node, bool]:
+    """What an operand is, or is the conjugate of: products and solutions take it as that."""
+    if isinstance(node, Map) and isinstance(node.function, Cast):
+        below, conjugate = _unconjugated(node.operands[0])
+        return (Map.of(Cast(), [below], node.dtype), True) if conjugate else (node, False)
+    if _is_conjugate(node):
+        below, conjugate = _unconjugated(node.operands[0])
+        return below, not conjugate
+    return node, False
+
+
+class MatrixOperation(Node):
+    """An operation on matrices, whose result is computed in tiles by steps in an order of its own.
+
+    Operands are taken from tiles, whatever they are made of.
+    """
+
+    __slots__ = ()
+
+    @property
+    def conjugates(self) -> tuple[bool, ...]:
+        """Which operands count as their conjugates."""
+        return (False,) * len(self.operands)
+
+    @abstractmethod
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        """Axes, of operands and its own, that have to be cut alike."""
+
+
+class BlockProduct(MatrixOperation):
+    """The product of two matrices, each as it is or transposed, and of conjugates."""
+
+    __slots__ = ("_conjugates", "transposed")
+
+    transposed: tuple[bool, bool]
+    _conjugates: tuple[bool, bool]
+
+    @classmethod
+    def of(
+        cls,
+        one: Node,
+        other: Node,
+        transposed: tuple[bool, bool],
+        conjugates: tuple[bool, bool] = (False, False),
+    ) -> "BlockProduct":
+        """The node of a product; both operands have its type."""
+        node = cls()
+        (one, first), (other, second) = _unconjugated(one), _unconjugated(other)
+        node.operands = _operand(one), _operand(other)
+        node.transposed = transposed
+        node._conjugates = first != conjugates[0], second != conjugates[1]
+        rows, columns = int(transposed[0]), 1 - int(transposed[1])
+        node.shape = one.shape[rows], other.shape[columns]
+        node.dtype = one.dtype
+        names = tuple(map(id, node.operands))
+        return only((cls, names, transposed, node._conjugates), node)
+
+    @classmethod
+    def made_of(cls, product: Contract) -> "BlockProduct | None":
+        """The same as a sum of products of elements, where that is a product of two matrices."""
+        (one, other), (left, right) = product.operands, product.labels
+        if one.ndim != 2 or other.ndim != 2 or product.ndim != 2:
+            return None
+        if product.result[0] in right:
+            (one, other), (left, right) = (other, one), (right, left)
+        rows, columns = product.result[0], product.result[1]
+        if rows not in left or columns not in right or rows in right or columns in left:
+            return None
+        return cls.of(one, other, (left[0] != rows, right[1] != columns))
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return BlockProduct.of(operands[0], operands[1], self.transposed, self._conjugates)
+
+    @property
+    def conjugates(self) -> tuple[bool, ...]:
+        return self._conjugates
+
+    @property
+    def name(self) -> str:
+        return "matmul"
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        a, b = self.operands
+        (rows, depth), (inner, columns) = (
+            (1, 0) if turned else (0, 1) for turned in self.transposed
+        )
+        return [((a, rows), (self, 0)), ((b, columns), (self, 1)), ((a, depth), (b, inner))]
+
+
+class Cholesky(MatrixOperation):
+    """The Cholesky factor of a matrix of which one half is read."""
+
+    __slots__ = ("upper",)
+
+    upper: bool
+
+    @classmethod
+    def of(cls, operand: Node, *, upper: bool) -> "Cholesky":
+        """The node of a factor."""
+        node = cls()
+        node.operands, node.upper = (_operand(operand),), upper
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, id(node.operands[0]), upper), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Cholesky.of(operands[0], upper=self.upper)
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (a,) = self.operands
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+
+
+class Solve(MatrixOperation):
+    """The solution of a system with a matrix that is Hermitian and positive definite."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, matrix: Node, given: Node) -> "Solve":
+        """The node of a solution; both operands have its type."""
+        node = cls()
+        node.operands = _operand(matrix), _operand(given)
+        node.shape, node.dtype = given.shape, given.dtype
+        return only((cls, *map(id, node.operands)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Solve.of(operands[0], operands[1])
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        return _alike_in_system(self)
+
+
+class SolveTriangular(MatrixOperation):
+    """The solution of a system with a triangle, as it is or transposed, or its conjugate."""
+
+    __slots__ = ("_conjugate", "lower", "transposed", "unit")
+
+    lower: bool
+    transposed: bool
+    unit: bool
+    _conjugate: bool
+
+    @classmethod
+    def of(
+        cls,
+        triangle: Node,
+        given: Node,
+        *,
+        lower: bool,
+        transposed: bool,
+        conjugate: bool,
+        unit: bool,
+    ) -> "SolveTriangular":
+        """The node of a solution; both operands have its type. `lower`: the operand's half."""
+        node = cls()
+        triangle, turned = _unconjugated(triangle)
+        node.operands = _operand(triangle), _operand(given)
+        node.lower, node.transposed, node.unit = lower, transposed, unit
+        node._conjugate = conjugate != turned
+        node.shape, node.dtype = given.shape, given.dtype
+        names = tuple(map(id, node.operands))
+        return only((cls, names, lower, transposed, node._conjugate, unit), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return SolveTriangular.of(
+            operands[0],
+            operands[1],
+            lower=self.lower,
+            transposed=self.transposed,
+            conjugate=self._conjugate,
+            unit=self.unit,
+        )
+
+    @property
+    def name(self) -> str:
+        return "solve_triangular"
+
+    @property
+    def conjugates(self) -> tuple[bool, ...]:
+        return self._conjugate, False
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        return _alike_in_system(self)
+
+
+def _alike_in_system(node: Node) -> list[tuple[Axis, Axis]]:
+    """Of a system, both axes of the matrix and the rows; and the right-hand sides' columns."""
+    matrix, given = node.operands
+    own: list[tuple[Axis, Axis]] = [((given, axis), (node, axis)) for axis in range(node.ndim)]
+    return [*own, ((matrix, 0), (node, 0)), ((matrix, 1), (node, 0))]

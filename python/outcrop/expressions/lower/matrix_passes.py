@@ -1,0 +1,101 @@
+"""The steps of an operation of linear algebra, which the compiled core adds."""
+
+from typing import TypeAlias
+
+from outcrop import _native
+from outcrop.expressions.graph.matrices import (
+    BlockProduct,
+    Cholesky,
+    MatrixOperation,
+    Solve,
+    SolveTriangular,
+)
+from outcrop.expressions.graph.nodes import Node
+from outcrop.expressions.lower.steps import Size, Steps
+from outcrop.expressions.lower.storage import Storage
+
+__all__ = ["MatrixPass"]
+
+View: TypeAlias = tuple[int, int | None, int | None]
+"""An array's number, and along which of its axes the matrix has its rows and columns."""
+
+
+class MatrixPass:
+    """A pass over the tiles of an operation of linear algebra.
+
+    Parameters
+    ----------
+    node : MatrixOperation
+        What is computed.
+    storage : Storage
+        Where everything is.
+    draft : _native.Draft
+        The program, which takes the steps.
+    steps : Steps
+        The steps before.
+    way : int
+        Which way it goes through its tiles, if there is that.
+    is_used : bool
+        Whether the result is used further, and not only stored.
+
+    Attributes
+    ----------
+    remark : str
+        Which way that is, for people.
+    ways : int
+        How many there are.
+    is_frugal : bool
+        Whether it is the one that takes the least memory.
+    """
+
+    gathers = False
+    size = Size(0, 0, 0)
+    """The core looks by itself whether there is memory for its steps."""
+
+    def __init__(
+        self,
+        node: MatrixOperation,
+        storage: Storage,
+        draft: _native.Draft,
+        steps: Steps,
+        *,
+        way: int,
+        is_used: bool,
+    ) -> None:
+        self._node, self._storage, self._draft, self._steps = node, storage, draft, steps
+        self._way, self._is_used = way, is_used
+        self.remark, self.ways, self.is_frugal = "", 1, True
+        self.arrays: list[list[int]] = []
+
+    def emit(self) -> None:
+        """Append the steps."""
+        self._steps.hand_over()
+        self.remark, self.ways, self.is_frugal = self._added()
+
+    def _added(self) -> tuple[str, int, bool]:
+        node, draft, way = self._node, self._draft, self._way
+        result = self._view(node, node)
+        views = [result, *(self._view(operand, node) for operand in node.operands)]
+        match node:
+            case BlockProduct():
+                # Of a transposed factor, columns are rows.
+                factors = zip(views[1:], node.transposed, strict=True)
+                turned = [(n, c, r) if is_turned else (n, r, c) for (n, r, c), is_turned in factors]
+                first, second = node.conjugates
+                return draft.matmul([result, *turned], (first, second), way)
+            case Cholesky():
+                return draft.cholesky(views, not node.upper, self._is_used, way)
+            case Solve():
+                return draft.solve(views, way)
+            case SolveTriangular():
+                number, rows, columns = views[1]
+                if node.transposed:
+                    views[1] = number, columns, rows
+                conjugate, _ = node.conjugates
+                lower = node.lower != node.transposed
+                return draft.solve_triangular(views, lower, node.unit, conjugate, way)
+        raise AssertionError(f"no steps for {node.name}")
+
+    def _view(self, matrix: Node, node: MatrixOperation) -> View:
+        stored, axes = self._storage.matrix(matrix, node)
+        return stored.number, axes[0], axes[1] if len(axes) > 1 else None

@@ -1,0 +1,66 @@
+"""Into which tiles operations of linear algebra would cut their matrices."""
+
+from outcrop import _native
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis
+from outcrop.expressions.graph.matrices import (
+    Axis,
+    BlockProduct,
+    MatrixOperation,
+    straight,
+)
+from outcrop.expressions.graph.nodes import Node
+
+__all__ = ["wanted_extents"]
+
+
+def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
+    """Extents of tiles along axes of a node and its operands, one of those that are cut alike.
+
+    Neither threads nor speeds decide them: results depend on them in their last bits.
+    """
+    itemsize = node.dtype.itemsize
+    if isinstance(node, BlockProduct):
+        return _of_product(node, _native.square_side(itemsize, None))
+    matrix, *rest = node.operands
+    side = _native.square_side(itemsize, _tile(matrix))
+    found: list[tuple[Axis, int]] = [((node, 0), side)]
+    if rest and node.ndim == 2:
+        own = _tile(rest[0])
+        found.append(((node, 1), min(side if own is None else own[1], 2 * side)))
+    return found
+
+
+def _of_product(node: BlockProduct, side: int) -> list[tuple[Axis, int]]:
+    """As the factors are cut on disk, as far as they are."""
+    one, _ = node.operands
+    tiles = [_tile(operand) for operand in node.operands]
+    left, right = (
+        tile[::-1] if tile is not None and turned else tile
+        for tile, turned in zip(tiles, node.transposed, strict=True)
+    )
+    if left is not None:
+        rows, depth = left
+        columns = right[1] if right is not None else depth
+    elif right is not None:
+        depth, columns = right
+        rows = depth
+    else:
+        rows = depth = columns = side
+    summed = (one, 0 if node.transposed[0] else 1)
+    return [((node, 0), rows), ((node, 1), columns), (summed, depth)]
+
+
+def _tile(operand: Node) -> tuple[int, int] | None:
+    """Rows and columns of the tiles in which an operand lies on disk, if it does."""
+    found = straight(operand)
+    if found is None or not isinstance(found.leaf.source, StoreSource):
+        return None
+    source, view = found.leaf.source, found.leaf.view
+    if source.layout != "tiled":
+        return None
+    extents = [
+        1 if isinstance(axis, NewAxis) else min(source.tile[axis], max(n, 1))
+        for axis, n in zip(view.axes, view.shape, strict=True)
+    ]
+    return extents[0], extents[1] if len(extents) > 1 else 1
