@@ -185,8 +185,16 @@ class Draft:
         shape: Sequence[int],
         tile: Sequence[int],
         overlap: Sequence[int],
-        dtype: str | None = None,  # what elements are converted to
-        conj: bool = False,  # whether they are conjugated, too
+    ) -> tuple[int, int]: ...
+    def matrix(
+        self,
+        name: str,
+        store: Store,
+        start: Sequence[int],
+        shape: Sequence[int],
+        tile: Sequence[int],
+        dtype: str,  # what elements are converted to
+        conj: bool,  # whether they are conjugated, too
     ) -> tuple[int, int]: ...
     def output(
         self,
@@ -312,6 +320,9 @@ class ProgramPlan:
     """A program that has been scheduled."""
 
     facts: dict[str, Any]
+
+    def sketch(self, array: int, path: str) -> Store:
+        """A result as a Zarr array at a path, of which nothing is made."""
 
     def is_better_than(self, other: ProgramPlan) -> bool: ...
     def run(

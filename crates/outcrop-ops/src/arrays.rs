@@ -1,12 +1,16 @@
 //! Stored arrays, results and temporaries as arrays of a program.
 
+use outcrop_engine::plan::Plan;
 use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role, beyond};
+use outcrop_engine::schedule::Action;
 use outcrop_store::format::zarr::Labels;
 use outcrop_store::frame::charged;
 use outcrop_store::layout::Layout;
-use outcrop_store::store::Store;
+use outcrop_store::store::sketch::Sketch;
 use outcrop_store::store::tiled::Prospect;
+use outcrop_store::store::{Info, Store};
 use outcrop_store::{ArrayBox, DType, Dims, Result, TileGrid};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a result is made of, or will be.
@@ -187,4 +191,34 @@ impl New<'_> {
         };
         program.array(declaration, |_| Ok(Cost { load: bytes, store: bytes }))
     }
+}
+
+/// A result of a plan as a Zarr array at a path, of which nothing is made: what moving it will take, once it is there.
+/// Tiles that no step writes are not in it.
+///
+/// # Errors
+/// [`outcrop_store::Error::Invalid`] where there can be no such array.
+pub fn sketch(plan: &Plan, array: ArrayId, path: &Path) -> Result<Sketch> {
+    let (program, declared) = (&plan.program, plan.program.array_at(array));
+    let stored = plan.schedule.actions().filter_map(|action| match action {
+        Action::Store(tile) if program.array_of(tile) == array => Some(program.region(tile)),
+        _ => None,
+    });
+    let number = |tile: ArrayBox| {
+        let coords: Dims = tile.start.iter().zip(&declared.grid.tile).map(|(s, t)| s / t).collect();
+        declared.grid.linear_index(&coords)
+    };
+    let numbers = stored.map(number).collect();
+    let info = Info {
+        path: path.into(),
+        shape: declared.shape(),
+        dtype: declared.dtype,
+        tile: declared.grid.tile.clone(),
+        layout: Layout::Tiled,
+        format: "zarr",
+        codecs: String::new(),
+        attributes: "{}".into(),
+        writable: false,
+    };
+    Ok(Sketch::tiled(info, &Labels::default())?.of_some(numbers))
 }

@@ -154,7 +154,7 @@ impl Draft {
     fn new(workspace: usize, beside: usize, calls_back: bool) -> Draft {
         let mut program = Program::new(NAME);
         (program.workspace, program.beside) = (workspace, beside);
-        (program.calls_back, program.staging_part) = (calls_back, STAGING_PART);
+        program.calls_back = calls_back;
         let (stores, raised, doers) = Default::default();
         let lower_bound = None;
         Draft(Mutex::new(Some(Building { program, stores, raised, doers, actions: 0, lower_bound })))
@@ -172,9 +172,8 @@ impl Draft {
         })
     }
 
-    /// A box of a stored array, in tiles each of which reaches so far into those that follow. Elements are of this type,
-    /// or conjugates, if it says so.
-    #[pyo3(signature = (name, store, start, shape, tile, overlap, dtype=None, conj=false))]
+    /// A box of a stored array, in tiles each of which reaches so far into those that follow. Tiles that pass through
+    /// staging memory do in as long pieces as the store would like.
     #[allow(clippy::too_many_arguments, reason = "what there is to say of a box")]
     fn input(
         &self,
@@ -185,25 +184,45 @@ impl Draft {
         shape: Vec<u64>,
         tile: Vec<u64>,
         overlap: Vec<u64>,
-        dtype: Option<&str>,
-        conj: bool,
     ) -> PyResult<Declared> {
-        let (_, mut inner) = store.inner(py)?;
-        if conj {
-            inner = Arc::new(CastArray::conjugated(inner).map_err(|e| to_python(py, e))?);
-        }
-        if let Some(name) = dtype {
-            let (dtype, _) = dtype_of(py, name)?;
-            if inner.info().dtype != dtype {
-                inner = Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?);
-            }
-        }
+        let (_, inner) = store.inner(py)?;
+        let room = runtime(py)?.limit() / STAGING_PART;
         let region = box_of(py, &start, &shape)?;
         region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
         let kept = Arc::clone(&inner);
-        let room = runtime(py)?.limit() / STAGING_PART;
         self.declare(py, Some(inner), store.raised(), |program| {
+            program.staging_part = STAGING_PART;
             arrays::input(program, name, &kept, &region, &tile, &overlap, room)
+        })
+    }
+
+    /// A box of a stored array as a matrix, whose elements become those of this type, or conjugates of that. All staging
+    /// memory that is not needed is left to tiles.
+    #[allow(clippy::too_many_arguments, reason = "what there is to say of a matrix")]
+    fn matrix(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        store: &Store,
+        start: Vec<u64>,
+        shape: Vec<u64>,
+        tile: Vec<u64>,
+        dtype: &str,
+        conj: bool,
+    ) -> PyResult<Declared> {
+        let (_, mut inner) = store.inner(py)?;
+        let (dtype, _) = dtype_of(py, dtype)?;
+        if conj {
+            inner = Arc::new(CastArray::conjugated(inner).map_err(|e| to_python(py, e))?);
+        }
+        if inner.info().dtype != dtype {
+            inner = Arc::new(CastArray::new(inner, dtype).map_err(|e| to_python(py, e))?);
+        }
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&inner.info().shape).map_err(|e| to_python(py, e))?;
+        let (kept, none) = (Arc::clone(&inner), vec![0; tile.len()]);
+        self.declare(py, Some(inner), store.raised(), |program| {
+            arrays::input(program, name, &kept, &region, &tile, &none, 0)
         })
     }
 
@@ -499,6 +518,13 @@ impl ProgramPlan {
     #[getter]
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         facts_of(py, &self.plan, &self.runtime)
+    }
+
+    /// A result as a Zarr array at a path, of which nothing is made.
+    fn sketch(&self, py: Python<'_>, array: u16, path: PathBuf) -> PyResult<Store> {
+        let path = std::path::absolute(&path)?;
+        let made = arrays::sketch(&self.plan, ArrayId(array), &path).map_err(|e| to_python(py, e))?;
+        Ok(Store::of(Arc::new(made), &path, None))
     }
 
     /// Whether it is better than another plan for the same job.

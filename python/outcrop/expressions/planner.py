@@ -95,8 +95,7 @@ class Planned:
 
     def sketch(self, i: int, path: str) -> _native.Store:
         """A result as a Zarr array at a path, for plans: nothing is made."""
-        node = self._lowered.wanted[i].node
-        return _native.sketch(path, "zarr", node.shape, node.dtype.name, self.tile(i), "C", 0, "{}")
+        return self._plan.sketch(self.number(i), path)
 
     def number(self, i: int) -> int:
         """The number of a result among the arrays of the program."""

@@ -53,7 +53,7 @@ def straight(node: Node) -> Straight | None:
         if below.shape != found.shape:
             return None
         if _is_conjugate(found):
-            conjugate = not conjugate
+            conjugate ^= found.dtype.kind == "c"
         elif isinstance(found.function, Cast) and not casts:
             casts += 1
         else:
@@ -62,6 +62,9 @@ def straight(node: Node) -> Straight | None:
     if not isinstance(found, Leaf):
         return None
     if isinstance(found.source, StoreSource):
+        if np.promote_types(found.dtype, node.dtype) != node.dtype:
+            # What loses something is not converted as it is loaded.
+            return None
         view = found.view
         forward = all(not isinstance(s, Span) or s.step == 1 for s in view.selectors)
         if not forward or any(isinstance(a, NewAxis) and a.length != 1 for a in view.axes):

@@ -189,16 +189,8 @@ class Storage:
                 reads = not isinstance(leaf.source, MemorySource)
                 name, start, shape = found.dtype.name, (0,) * operand.ndim, operand.shape
                 store = _native.function_store(shape, name, tile, fill, reads)
-            numbers = self._draft.input(
-                leaf.name,
-                store,
-                start,
-                shape,
-                tile,
-                (0,) * len(shape),
-                found.dtype.name,
-                found.conjugate,
-            )
+            dtype, conjugate = found.dtype.name, found.conjugate
+            numbers = self._draft.matrix(leaf.name, store, start, shape, tile, dtype, conjugate)
             stored = Stored(numbers, shape, tile)
             self._matrices[id(operand)] = stored, axes
             if leaf is operand and isinstance(leaf.source, StoreSource):
