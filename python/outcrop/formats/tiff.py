@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 import numpy as np
 
 from outcrop import _native
-from outcrop.arrays.checks import check_dtype
+from outcrop.checks import check_dtype
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,
