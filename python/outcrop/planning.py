@@ -42,7 +42,8 @@ def plan(
     Parameters
     ----------
     x : Array, or a mapping from paths to arrays
-        An array that is not computed yet, such as ``A @ B``; or one that is on disk, or a view of
+        An array that is not computed yet, whatever it is made of, such as ``A @ B`` or
+        ``oc.linalg.solve(A.T @ A, b) + 1``; or one that is on disk, or a view of
         it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
         would be saved, are expressions that are computed together.
     target : str or os.PathLike, optional
@@ -68,8 +69,8 @@ def plan(
     InvalidArgumentError
         The target cannot have such tiles, such an order, or such a format; `via` is no directory.
     UnsupportedError
-        There is nothing to compute, or it takes several operations; or elements are left out by
-        steps or by indices, which is not planned.
+        There is nothing to compute; or of an array on disk, a view leaves elements out by steps or
+        by indices, which is not planned.
 
     Examples
     --------
