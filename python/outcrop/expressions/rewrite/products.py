@@ -4,12 +4,13 @@ A sum of products of elements can be computed in the pass that computes its fact
 that reads a long factor once, and keeps nothing of what the factors are made of. Large results
 need far less reading where a block of them stays in memory and slices of the factors stream past.
 
-What either moves is estimated from the budget, extents and layouts alone: with measured speeds, or
-with what memory happens to hold, the same product would have other last bits another time.
+What either moves is estimated from the budget, extents and layouts; where the other way turns out
+to move far less when it is planned, that is taken. Measured speeds do not decide: with them, the
+same product would have other last bits another time.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from outcrop import _native
@@ -18,7 +19,7 @@ from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, st
 from outcrop.expressions.graph.nodes import Contract, Leaf, Node, Reduce, ancestors
 from outcrop.process.config import memory_budget
 
-__all__ = ["by_blocks"]
+__all__ = ["by_blocks", "others", "preferred"]
 
 _PART = 0.75
 """The part of the budget that holds what is used again and again."""
@@ -31,6 +32,9 @@ _MOST = 8 << 20
 
 _BLOCK = 4096
 """Bytes of a block of the disk."""
+
+_TRIED = 4
+"""Products for which the other way is planned, too, at most."""
 
 _ALIKE = 1.1
 """Estimates that differ by less say nothing."""
@@ -58,20 +62,42 @@ class _Factor:
     kept: float
 
 
-def by_blocks(roots: Sequence[Node]) -> list[Node]:
-    """The roots, with products by blocks where these move less."""
+def by_blocks(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[Node]:
+    """The roots, with those products by blocks, by their ids, that are chosen to be."""
     made: dict[int, Node] = {}
     for node in ancestors(roots):
         now = node.with_operands([made[id(o)] for o in node.operands])
-        if isinstance(now, Contract) and _moves_less_by_blocks(now):
+        if isinstance(now, Contract) and chosen.get(id(node)):
             now = BlockProduct.made_of(now) or now
         made[id(node)] = now
     return [made[id(root)] for root in roots]
 
 
+def preferred(roots: Sequence[Node]) -> dict[int, bool]:
+    """Of products that may be computed by blocks, by their ids, whether that is thought better."""
+    found: dict[int, bool] = {}
+    made: dict[int, Node] = {}
+    for node in ancestors(roots):
+        now = node.with_operands([made[id(o)] for o in node.operands])
+        if isinstance(now, Contract):
+            blocks = BlockProduct.made_of(now)
+            if blocks is not None:
+                found[id(node)] = _moves_less_by_blocks(now)
+                now = blocks if found[id(node)] else now
+        made[id(node)] = now
+    return found
+
+
+def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, bool]]:
+    """Other choices to look at: one way for all, or the other way for one of the largest."""
+    products = [node for node in ancestors(roots) if id(node) in chosen]
+    products.sort(key=lambda node: -node.nbytes)
+    found = [dict.fromkeys(chosen, way) for way in (True, False)]
+    found += [{**chosen, id(node): not chosen[id(node)]} for node in products[:_TRIED]]
+    return [choice for i, choice in enumerate(found) if choice not in (chosen, *found[:i])]
+
+
 def _moves_less_by_blocks(product: Contract) -> bool:
-    if product.ndim != 2 or any(operand.ndim != 2 for operand in product.operands):
-        return False
     budget = memory_budget()
     one, other = (_factor(operand, budget) for operand in product.operands)
     cells = _by_cells(product, (one, other), budget)
