@@ -10,6 +10,7 @@ use crate::watch::PyWatch;
 use outcrop_engine::execute::Timeline;
 use outcrop_engine::plan::Plan as EnginePlan;
 use outcrop_engine::program::Role;
+use outcrop_engine::runtime::Borrowing;
 use outcrop_engine::speeds::Speeds;
 use outcrop_engine::{Report, Runtime};
 use outcrop_ops::kernels::{Diagonal, Half};
@@ -133,15 +134,16 @@ impl Output {
 
 /// Bytes of the budget for memory that others allocate, until they are released.
 #[pyclass(frozen)]
-pub struct Charge(Mutex<Option<outcrop_store::frame::Charge>>);
+pub struct Charge(Mutex<Option<(outcrop_store::frame::Charge, Option<Borrowing>)>>);
 
 #[pymethods]
 impl Charge {
+    /// `passing`: whether it ends with what this thread is doing, so that others may wait for that.
     #[new]
-    fn new(py: Python<'_>, bytes: usize, purpose: &str) -> PyResult<Charge> {
+    fn new(py: Python<'_>, bytes: usize, purpose: &str, passing: bool) -> PyResult<Charge> {
         let runtime = runtime(py)?;
         let charge = run(py, &runtime, None, |_| runtime.charge(bytes, purpose))?;
-        Ok(Charge(Mutex::new(Some(charge))))
+        Ok(Charge(Mutex::new(Some((charge, passing.then(|| runtime.borrow()))))))
     }
 
     /// Gives them back.
