@@ -13,7 +13,7 @@ use outcrop_engine::Runtime;
 use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
-use outcrop_store::format::zarr::Labelled;
+use outcrop_store::format::zarr::{Labelled, consolidated};
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
@@ -450,6 +450,17 @@ pub fn create(
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
     })?;
     Ok(Store::new(inner, &path))
+}
+
+/// What members of a JSON object are, as their text, without parsing the others; `None` for one that is not there.
+#[pyfunction]
+pub fn json_members<'py>(
+    py: Python<'py>,
+    text: &[u8],
+    names: Vec<String>,
+) -> Vec<Option<Bound<'py, PyBytes>>> {
+    let member = |name: &String| Some(PyBytes::new(py, consolidated::member_text(text, name)?));
+    names.iter().map(member).collect()
 }
 
 /// Bytes before the first element of a PGM, PPM or PAM file, which is not made.
