@@ -2,7 +2,7 @@
 
 use crate::block::array_over;
 use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, labels_of, tuple};
-use crate::ending::detached;
+use crate::ending::{detached, remember};
 use crate::errors::{to_python, warn};
 use crate::function::Raised;
 use crate::process::runtime;
@@ -447,7 +447,7 @@ pub fn create(
         (_, None, None) => NewFormat::Zarr { tile, labels },
     };
     let inner = run(py, &runtime, None, |_| {
-        store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
+        store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite).inspect(remember)
     })?;
     Ok(Store::new(inner, &path))
 }
@@ -501,7 +501,9 @@ pub fn create_file(
     let description = description(py, &shape, dtype, offset, "C")?;
     let what = Described { description, format: format_name(py, format)?, attributes };
     let new = NewFile { what, preamble, trailer };
-    let inner = run(py, &runtime, None, |_| store::open::create_file(runtime.disk(), &path, new, overwrite))?;
+    let inner = run(py, &runtime, None, |_| {
+        store::open::create_file(runtime.disk(), &path, new, overwrite).inspect(remember)
+    })?;
     Ok(Store::new(inner, &path))
 }
 
