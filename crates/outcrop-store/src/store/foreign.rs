@@ -98,7 +98,7 @@ impl ForeignArray {
     pub fn open(disk: &Arc<Disk>, path: &Path, dir: DiskDir, writable: bool) -> Result<ForeignArray> {
         let writer = if writable { Some(Writer::enter(disk, &dir, path)?) } else { None };
         let meta = meta::read(disk, path, &dir)?;
-        let found = Found::look(disk, &dir, &meta.grid)?;
+        let found = Found::look(disk, &dir, &meta.grid, false)?;
         let decided = if writable {
             let key = |position| meta.keys.encode(&meta.grid.coords(position)).as_str().to_string();
             found.settle(disk, &dir, &key)?;
