@@ -490,7 +490,7 @@ pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
     let (path, bytes) = most_of(&program, &stores);
     let plan = run(py, &runtime, None, |watch| {
         let speeds = runtime.speeds(&path, bytes);
-        Ok(plan::choose(&runtime, vec![(program, &stores[..])], speeds, watch)?.1)
+        plan::plan(&runtime, program, &stores, speeds, watch)
     })?;
     Ok(ProgramPlan { plan, runtime, stores, raised })
 }

@@ -142,9 +142,9 @@ impl Draft<'_> {
     /// Adds an operation, on arrays that are declared.
     pub fn add(&mut self, operation: impl FnOnce(Place<'_>) -> Result<Way>) -> Result<()> {
         let Draft { runtime, program, speeds, way, .. } = self;
-        let Way { remark, count, frugal, lower_bound } =
+        let Way { remark, count, lower_bound, .. } =
             operation(Place { runtime, program, speeds: *speeds, way: *way })?;
-        (self.program.remark, self.program.frugal) = (remark, frugal);
+        self.program.remark = remark;
         self.program.lower_bound = Some(lower_bound);
         self.ways = self.ways.max(count);
         Ok(())
@@ -216,12 +216,16 @@ pub struct Planned {
 
 /// The best of several programs that do the same.
 pub fn best(runtime: &Runtime, drafts: Vec<Draft<'_>>) -> Result<Planned> {
-    let speeds = drafts[0].speeds;
-    let (programs, mut stores): (Vec<_>, Vec<_>) = drafts.into_iter().map(|d| (d.program, d.stores)).unzip();
-    let given = programs.into_iter().zip(&stores).map(|(program, stores)| (program, &stores[..])).collect();
-    let (i, plan) = plan::choose(runtime, given, speeds, &mut Unwatched)?;
+    let mut found: Option<(Plan, Vec<_>)> = None;
+    for Draft { program, stores, speeds, .. } in drafts {
+        let plan = plan::plan(runtime, program, &stores, speeds, &mut Unwatched)?;
+        if found.as_ref().is_none_or(|(best, _)| plan.is_better_than(best)) {
+            found = Some((plan, stores));
+        }
+    }
+    let (plan, stores) = found.expect("a program");
     let output = plan.program.arrays().iter().position(|a| a.role == Role::Output).expect("a result");
-    Ok(Planned { plan, stores: stores.swap_remove(i), output: ArrayId(output as u16) })
+    Ok(Planned { plan, stores, output: ArrayId(output as u16) })
 }
 
 /// The best program for what `make` adds.
