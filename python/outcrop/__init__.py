@@ -12,7 +12,14 @@ array([0., 1., 1., 1., 2.])
 """
 
 # First of all: loading the others takes the time in which a person may press Ctrl-C.
-from outcrop.process import starting as _starting  # noqa: F401
+try:
+    from outcrop.process import starting as _starting
+except KeyboardInterrupt:
+    # While that was being loaded: the command ends as it will from then on.
+    from outcrop.process import starting as _starting
+
+    _starting.interrupted()
+    raise
 
 # isort: split
 from importlib import metadata as _metadata

@@ -118,6 +118,9 @@ def create_file(
 def pnm_offset(path: str, format: str, shape: Sequence[int], dtype: str, attributes: str) -> int:
     """Bytes before the first element of such a file, which is not made."""
 
+def json_members(text: bytes, names: Sequence[str]) -> list[bytes | None]:
+    """What members of a JSON object are, as text, without parsing the others."""
+
 def reopen(store: Store) -> Store:
     """Opens a committed Zarr array for reading, in place of the store that wrote it, which is closed."""
 
@@ -140,7 +143,7 @@ def function_store(
 class Charge:
     """Bytes of the budget for memory that others allocate, until they are released."""
 
-    def __init__(self, nbytes: int, purpose: str) -> None: ...
+    def __init__(self, nbytes: int, purpose: str, passing: bool) -> None: ...
     def release(self) -> None: ...
 
 @final

@@ -1,6 +1,6 @@
 """What saving an array would run: a computation, a movement, or both."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,16 @@ def plan(
     *,
     tile: ShapeLike | None = None,
     format: str | None = None,
+    order: str = "C",
     target_order: str = "C",
+    overwrite: bool = False,
     codecs: Codecs | None = None,
     zarr_format: int | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    fill_value: Any = None,
     via: StrPath | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Plan what `Array.save` would run, or `save` of several arrays.
 
@@ -43,17 +49,21 @@ def plan(
     ----------
     x : Array, or a mapping from paths to arrays
         An array that is not computed yet, whatever it is made of, such as ``A @ B`` or
-        ``oc.linalg.solve(A.T @ A, b) + 1``; or one that is on disk, or a view of
-        it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
-        would be saved, are expressions that are computed together.
+        ``oc.linalg.solve(A.T @ A, b) + 1``; or one that is on disk, or a view of it such as
+        ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they would be
+        saved, are expressions that are computed together.
     target : str or os.PathLike, optional
         Where it would be saved. Default: a new Zarr array in the current directory. A result whose
         tiles would be many small pieces of its file is computed to tiles first, and moved; both
         are planned.
-    tile, codecs, zarr_format
+    tile, codecs, zarr_format, attributes, dimension_names, fill_value
         As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned. How
         long what is compressed will be is not known: the plan is an upper bound then, and says so.
-    format, target_order, via
+    order, target_order
+        The new file's order, as `Array.save` calls it and as `transpose` does.
+    overwrite, progress
+        What `Array.save` and `transpose` take besides; it makes no difference to a plan.
+    format, via
         As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
         planned to lie as `x` does.
 
@@ -83,11 +93,14 @@ def plan(
     >>> p.bytes_read < 1.01 * A.nbytes
     True
     """
+    # One that is asked for by either name.
+    new_order = max(check_order(order), check_order(target_order))
     if isinstance(x, Mapping):
         if not x:
             raise UnsupportedError("there is nothing to compute")
-        given = (target, tile, format, codecs, zarr_format, via)
-        if given != (None,) * 6 or check_order(target_order) != "C":
+        labels = (attributes, dimension_names, fill_value)
+        given = (target, tile, format, codecs, zarr_format, via, *labels)
+        if any(option is not None for option in given) or new_order != "C":
             raise InvalidArgumentError(
                 "of several arrays, the paths say where they are saved; there are no other options"
             )
@@ -99,9 +112,12 @@ def plan(
     options: dict[str, Any] = {
         "tile": tile,
         "format": format,
-        "order": target_order,
+        "order": new_order,
         "codecs": codecs,
         "zarr_format": zarr_format,
+        "attributes": attributes,
+        "dimension_names": dimension_names,
+        "fill_value": fill_value,
     }
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
@@ -139,8 +155,8 @@ def _movement(
         )
     path = "planned.zarr" if target is None else check_path(target)
     format = format_for(path, options["format"])
-    if check_order(options["order"]) != "C" and format not in ("npy", "raw"):
-        raise InvalidArgumentError(f"target_order='F' is for npy and raw files, not for {format}")
+    if options["order"] != "C" and format not in ("npy", "raw"):
+        raise InvalidArgumentError(f"order='F' is for npy and raw files, not for {format}")
     near, seen, bridge = source.store, view, None
     if via is not None:
         near, seen = bridge_sketch(source, view, via), view.of_box()

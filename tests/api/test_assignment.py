@@ -173,6 +173,12 @@ def test_what_is_read_only_says_why(tmp_path: Path) -> None:
         (oc.fromfunction(lambda i: i, 3), "function"),
         (oc.ones(5), r"one number in memory; oc\.asarray\(A\.compute\(\)\) can .*oc\.create"),
         (oc.full_like(frozen, 2), r"oc\.asarray\(A\.compute\(\)\)"),
+        (oc.ones(5) + 1, r"not computed yet; oc\.asarray\(A\.compute\(\)\)"),
+        (oc.arange(5), r"function; oc\.asarray\(A\.compute\(\)\)"),
+        (oc.random.default_rng(0).random(3), r"random; oc\.asarray\(A\.compute\(\)\)"),
+        # Which was an AttributeError.
+        (oc.open(tmp_path / "a.npy")[[0, 1]], r"expression; oc\.asarray\(A\.compute\(\)\)"),
+        (oc.open(tmp_path / "a.npy", "r+")[[0, 1]], "expression; "),
     ):
         for value in (1, oc.asarray(1)):
             with pytest.raises(oc.InvalidArgumentError, match=f"read-only.*{reason}"):

@@ -181,3 +181,34 @@ def test_asarray() -> None:
     assert oc.asarray(3.5).shape == ()
     with pytest.raises(oc.UnsupportedError):
         oc.asarray(["a"])
+
+
+@pytest.mark.parametrize(
+    ("described", "keywords"),
+    [
+        ("shape=3x4,dtype=f8", "shape=(3, 4), dtype='f8'"),
+        (" shape = (), dtype=>i4", "shape=(), dtype='>i4'"),
+        ("shape=12,dtype=f8,offset=16,order=F", "shape=(12,), dtype='f8', offset=16, order='F'"),
+        ("shape=3xx,dtype=f8,offset=-1", "shape='3xx', dtype='f8', offset='-1'"),
+    ],
+)
+def test_what_the_command_line_takes_is_written_in_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, described: str, keywords: str
+) -> None:
+    """It was told that there is no such array, and no more."""
+    monkeypatch.chdir(tmp_path)
+    np.arange(24.0).tofile("a.raw")
+    written = f"oc.open('a.raw', {keywords})"
+    for mode in ("r", "r+"):
+        with pytest.raises(oc.ArrayNotFoundError) as caught:
+            oc.open(f"a.raw:{described}", mode)
+        assert str(caught.value).endswith(written)
+    if "xx" not in described:
+        assert eval(written).dtype.kind in "fi"
+    # Names that only look alike.
+    for name in ("a.raw:key=1", "nothing.npy:3"):
+        with pytest.raises(oc.ArrayNotFoundError) as caught:
+            oc.open(name)
+        assert "oc.open" not in str(caught.value)
+    np.save(f"b:{described}.npy", np.ones(3))
+    assert oc.open(f"b:{described}.npy").shape == (3,)

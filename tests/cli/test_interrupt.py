@@ -78,6 +78,35 @@ def test_while_it_is_loaded(start: Run, tmp_path: Path, module: str) -> None:
     assert process.returncode == 130
 
 
+AT = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == os.environ["INTERRUPTED"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("module", ["outcrop.process", "outcrop.process.starting"])
+def test_before_it_looks_for_signals(start: Run, tmp_path: Path, module: str) -> None:
+    """Ctrl-C while what looks for it was loaded itself showed where in the loading that was."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(AT)
+    path = os.pathsep.join([str(tmp_path / "first"), os.environ.get("PYTHONPATH", "")])
+    process = start("info", "a.npy", env={"PYTHONPATH": path, "INTERRUPTED": module})
+    assert process.communicate(timeout=30) == (b"", b"outcrop: interrupted\n")
+    assert process.returncode == 130
+    (tmp_path / "program.py").write_text(
+        "try: import outcrop\nexcept KeyboardInterrupt: print('mine')\n"
+    )
+    own = os.environ | {"PYTHONPATH": path, "INTERRUPTED": module}
+    command = [sys.executable, "program.py"]
+    ended = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "mine\n", "")
+
+
 def test_programs_that_import_it_keep_their_own_way(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
         "import outcrop, signal\n"

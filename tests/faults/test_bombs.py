@@ -416,6 +416,21 @@ def test_attributes_that_could_not_be_read_again_are_refused(tmp_path: Path) -> 
         assert not (tmp_path / "a.zarr").exists()
 
 
+@pytest.mark.parametrize("name", ["zarr.json", ".zattrs"])
+def test_more_metadata_than_is_read_is_no_damage(tmp_path: Path, name: str) -> None:
+    """It was said to be damaged, and is only more than memory is for."""
+    path = tmp_path / "a.zarr"
+    version = 3 if name == "zarr.json" else 2
+    oc.asarray(np.zeros((4, 4))).save(path, codecs="zstd", zarr_format=version)
+    text = json.loads((path / name).read_text())
+    text["attributes" if version == 3 else "a"] = {"a": "x" * (5 << 20)}
+    (path / name).write_text(json.dumps(text))
+    peak, end = peak_and_end(path)
+    assert end.startswith("UnsupportedError"), end[:300]
+    assert f"{name} has 52" in end and "4 MiB of metadata" in end
+    assert peak < 8, peak
+
+
 def test_a_group_of_much_metadata_is_not_taken_for_an_array(tmp_path: Path) -> None:
     group = tmp_path / "g"
     group.mkdir()

@@ -257,3 +257,66 @@ def test_a_group_in_between_that_nobody_consolidated(tmp_path: Path, zarr_format
     found = zarr.open_group(root, mode="r")
     np.testing.assert_array_equal(found["sub/deep"][...], 7)
     np.testing.assert_array_equal(found["x"][...], 1)
+
+
+PEAK = """
+import os, sys
+import numpy as np
+import outcrop as oc
+oc.config(memory="16MiB")
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) >> 10
+x = oc.asarray(np.ones(3))
+x.save("warm.zarr")
+before = peak()
+try:
+    x.save(sys.argv[1], zarr_format=int(sys.argv[2]))
+    print("saved", peak() - before)
+except oc.UnsupportedError as error:
+    print("refused", peak() - before, error)
+"""
+
+
+def much(root: Path, version: int, mebibytes: int) -> None:
+    """A group with consolidated metadata of many short members."""
+    root.mkdir()
+    many = '{"z/zarr.json":{},' + ",".join(f'"{i:06x}":1' for i in range(mebibytes * 95326)) + "}"
+    if version == 2:
+        (root / ".zgroup").write_text('{"zarr_format": 2}')
+        (root / ".zmetadata").write_text('{"metadata":' + many + "}")
+    else:
+        head = '{"zarr_format":3,"node_type":"group","consolidated_metadata":{"kind":"inline",'
+        (root / "zarr.json").write_text(head + '"metadata":' + many + "}}")
+
+
+@each_version
+def test_metadata_takes_little_more_than_its_text(tmp_path: Path, version: int) -> None:
+    """A list of its members took many times as much."""
+    root = tmp_path / "g"
+    much(root, version, 30)
+    command = [sys.executable, "-c", PEAK, "g/a", str(version)]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    how, peak = ended.stdout.split() if ended.stdout else ("", ended.stderr)
+    assert how == "saved", (how, peak)
+    assert int(peak) < 100, peak
+    file = root / (".zmetadata" if version == 2 else "zarr.json")
+    found = json.loads(file.read_text())
+    found = found if version == 2 else found["consolidated_metadata"]
+    entry = "a/.zarray" if version == 2 else "a"
+    assert found["metadata"][entry]["shape"] == [3]
+    assert len(found["metadata"]) > 2_000_000
+
+
+@each_version
+def test_more_metadata_than_is_renewed_is_not_left_stale(tmp_path: Path, version: int) -> None:
+    """It was left as it was, and described what was not there any more."""
+    root = tmp_path / "g"
+    much(root, version, 66)
+    command = [sys.executable, "-c", PEAK, "g/a", str(version)]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.stdout.startswith("refused"), ended.stdout + ended.stderr
+    assert "more than 64 MiB" in ended.stdout
+    assert int(ended.stdout.split()[1]) < 160
+    assert not (root / "a").exists()
+    assert not [p for p in root.iterdir() if "outcrop" in p.name]

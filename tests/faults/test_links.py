@@ -3,6 +3,7 @@
 Nothing outside the array is read, moved or written, and reading changes nothing.
 """
 
+import json
 import os
 import shutil
 import stat
@@ -340,6 +341,57 @@ def test_an_update_that_somebody_prepared(
             for p in array.rglob("*")
             if p.is_symlink() and ".outcrop-update" not in p.parts and prepare is not link_out
         ], how
+
+
+def with_a_tile(array: Path, values: np.ndarray, commit: bytes) -> None:
+    """A change of tile (1, 1) that somebody prepared."""
+    make(array.with_name("other.zarr"), "ours", values)
+    place = array / ".outcrop-update" / tile_of("ours")
+    place.parent.mkdir(parents=True)
+    shutil.copy(array.with_name("other.zarr") / tile_of("ours"), place)
+    (array / ".outcrop-update" / "commit").write_bytes(commit)
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2])
+def test_a_change_without_its_index_is_none(tmp_path: Path, flags: int) -> None:
+    """Its tile did not fit the index, and readers were told to open the array again, for ever."""
+    array = make(tmp_path / "a.zarr", "ours")
+    with_a_tile(array, OTHER, record((4, 1), flags=flags))
+    before = state(array)
+    np.testing.assert_array_equal(oc.open(array).compute(), VALUES)
+    with pytest.raises(oc.CorruptArrayError, match=r"a\.zarr: \.outcrop-update .* leaves out"):
+        oc.open(array, "r+")
+    assert state(array) == before
+
+
+@pytest.mark.parametrize("commit", ["garbage", "decided"])
+def test_a_damaged_tile_beside_a_change_is_damaged(tmp_path: Path, commit: str) -> None:
+    """What is under way when an array is opened is no reason to open it again."""
+    array = make(tmp_path / "a.zarr", "ours")
+    damaged = array / tile_of("ours")
+    if commit == "garbage":
+        with_a_tile(array, OTHER, b"garbage")
+    else:
+        cut_short(array, 4)
+        damaged = array / ".outcrop-update" / tile_of("ours")
+    shutil.copy(damaged.with_name("0"), damaged)
+    for _ in range(2):
+        opened = oc.open(array)
+        for _ in range(2):
+            with pytest.raises(oc.CorruptArrayError, match=r"tile \(1, 1\).*not the one recorded"):
+                opened.compute()
+
+
+def test_metadata_that_others_made_anew_is_no_change(tmp_path: Path) -> None:
+    """The index that they left tells the tiles, and not that the array has changed."""
+    array = make(tmp_path / "a.zarr", "ours")
+    text = json.loads((array / "zarr.json").read_text())
+    del text["outcrop"]
+    (array / "zarr.json").write_text(json.dumps(text))
+    np.testing.assert_array_equal(oc.open(array).compute(), VALUES)
+    shutil.copy(array / "c" / "1" / "0", array / tile_of("ours"))
+    with pytest.raises(oc.CorruptArrayError, match=r"tile \(1, 1\).*not the one recorded"):
+        oc.open(array).compute()
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))

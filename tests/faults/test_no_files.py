@@ -54,6 +54,12 @@ def test_a_source_that_is_no_file(kind: str, name: str) -> None:
     options: dict[str, Any] = {"shape": (3, 4), "dtype": "u1"} if name == "a.raw" else {}
     with pytest.raises(oc.OutcropError, match=name):
         oc.open(name, **options)
+    word = KINDS[kind][0]
+    for further in ({}, {"shape": (3, 4), "dtype": "u1"}, {"format": "raw"}):
+        # Advice on how to describe it, or on what it says itself, would be of no use.
+        if kind != "directory":
+            with pytest.raises(oc.StorageError, match=f"{name}: .* it is a {word}, not a file"):
+                oc.open(name, **further)
     for mode in ("r", "r+"):
         with pytest.raises(oc.OutcropError, match=name):
             oc.open(name, mode, format="raw", shape=(3, 4), dtype="u1")

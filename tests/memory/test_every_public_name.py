@@ -1,7 +1,8 @@
 """Every public name keeps to the budget with arrays that exceed it, or refuses before.
 
-NumPy's functions have a test of their own. Each call is made twice: with an array that is a .npy
-file, and with one that is tiled. What it gives is written to disk, so that nothing stays lazy.
+NumPy's functions have a test of their own. Each function gets an array whose chunks are compressed,
+or one of shards of such chunks, in turn; what it gets besides, and what is written to, is a .npy
+file, or has our tiles. What it gives is written to disk, so that nothing stays lazy.
 Where the process may make a cgroup, the kernel ends whatever takes more than is allowed.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 import outcrop as oc
 from outcrop.cli.app import group
@@ -27,6 +29,7 @@ ALLOWED = BUDGET + 200 * MIB
 
 # A and B are stored in different ways, larger than the budget, and random from 0 to 1. I and J are
 # integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
+# A, I, Q and L are compressed, B and J are not.
 FUNCTIONS = """
     asarray(A)  asarray(A, dtype='float32')
     config(memory=oc.config().memory)  doctor('.', quick=True)  flip(A)
@@ -239,10 +242,32 @@ def remove(path):
 oc.config(memory=budget, scratch=".")
 G, shape = oc.random.default_rng(1), (4500, 3000)
 
-def stored(name, array):
-    # Once as a file, and once tiled.
+SHARDS = [
+    {
+        "name": "sharding_indexed",
+        "configuration": {
+            "chunk_shape": [100, 100],
+            "codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "zstd", "configuration": {"level": 1, "checksum": False}},
+            ],
+            "index_codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                {"name": "crc32c"},
+            ],
+            "index_location": "end",
+        },
+    }
+]
+PACKED = {
+    ".chunks": {"format": "zarr", "codecs": "zstd:1", "tile": 500},
+    ".shards": {"format": "zarr", "codecs": SHARDS, "tile": 500},
+}
+
+def stored(name, array, *suffixes):
     assert array.nbytes > 1.5 * budget
-    return array.save(name + ".npy").save(name + ".zarr")
+    for suffix in suffixes:
+        array = array.save(name + suffix, **PACKED.get(suffix, {}))
 """
 
 CALLS = (
@@ -257,42 +282,44 @@ def written(result):
         for part in result:
             written(part)
 
-for name in "ABDE":
-    stored(name, G.random(shape))
-for name in "IJK":
-    stored(name, G.integers(0, 9, (5300, 5300), dtype="int32"))
+packed = sys.argv[3]
+suffix, other = (".npy", ".zarr") if packed == ".chunks" else (".zarr", ".npy")
+for names, where in ("A", packed), ("B", other), ("DE", suffix):
+    for name in names:
+        stored(name, G.random(shape), where)
+for name, where in zip("IJK", (packed, other, suffix)):
+    stored(name, G.integers(0, 9, (5300, 5300), dtype="int32"), where)
 size = 3700
-stored("Q", oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + size * (i == j), (size, size)))
-stored("L", oc.tril(oc.open("Q.npy")))
+diagonal = oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + size * (i == j), (size, size))
+stored("Q", diagonal, packed)
+stored("L", oc.tril(oc.open("Q" + packed)), packed)
 S = oc.config()
-for suffix, other in (".npy", ".zarr"), (".zarr", ".npy"):
-    names = {name: oc.open(name + suffix) for name in "AIQL"}
-    names |= {name: oc.open(name + other) for name in "BJ"}
-    names |= {name: oc.open(name + suffix, "r+") for name in "DK"}
-    A, B = names["A"], names["B"]
-    P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
-    names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
-    names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
-    np.seterr(all="ignore")
-    # Each with one of the two, in turn.
-    for call in json.loads(sys.argv[2])[suffix == ".zarr" :: 2]:
-        label = suffix + " " + call
-        begin(label)
-        how = "done"
+names = {name: oc.open(name + packed) for name in "AIQL"}
+names |= {name: oc.open(name + other) for name in "BJ"}
+names |= {name: oc.open(name + suffix, "r+") for name in "DK"}
+A, B = names["A"], names["B"]
+P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
+names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
+names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
+np.seterr(all="ignore")
+for call in json.loads(sys.argv[2]):
+    label = packed + " " + call
+    begin(label)
+    how = "done"
+    try:
+        text = call.replace("{A}", "A" + packed)
         try:
-            text = call.replace("{A}", "A" + suffix)
-            try:
-                code = compile(text, "call", "eval")
-            except SyntaxError:
-                exec(text, dict(names))
-            else:
-                written(eval(code, names))
-        except Exception as error:
-            how = type(error).__name__ + ": " + str(error)
-        end(label, how)
-        for made in os.listdir("."):
-            if made.startswith(("new.", "out.", "1.", "2.")):
-                remove(made)
+            code = compile(text, "call", "eval")
+        except SyntaxError:
+            exec(text, dict(names))
+        else:
+            written(eval(code, names))
+    except Exception as error:
+        how = type(error).__name__ + ": " + str(error)
+    end(label, how)
+    for made in os.listdir("."):
+        if made.startswith(("new.", "out.", "1.", "2.")):
+            remove(made)
 """
 )
 
@@ -300,8 +327,9 @@ COMMANDS = (
     COMMON
     + """
 from outcrop.cli.app import run
-stored("A", G.random(shape))
-stored("Q", oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + 9 * (i == j), (3700, 3700)))
+stored("A", G.random(shape), ".npy", ".zarr")
+diagonal = oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + 9 * (i == j), (3700, 3700))
+stored("Q", diagonal, ".npy", ".zarr")
 G.random((3000, 90)).save("Y.npy")
 G.random((3700, 90)).save("R.npy")
 with oc.config(timeline="run.json"):
@@ -347,11 +375,11 @@ def _limited(most: int) -> Iterator[list[str]]:
             place.rmdir()
 
 
-def _measured(script: str, calls: list[str], place: Path) -> list[tuple[str, str, int]]:
+def _measured(script: str, calls: list[str], place: Path, *more: str) -> list[tuple[str, str, int]]:
     """For each call how it ended, and the most that was resident meanwhile."""
     with _limited(ALLOWED) as limited:
         ended = subprocess.run(
-            [*limited, sys.executable, "-c", script, str(BUDGET), json.dumps(calls)],
+            [*limited, sys.executable, "-c", script, str(BUDGET), json.dumps(calls), *more],
             cwd=place,
             capture_output=True,
             text=True,
@@ -420,11 +448,14 @@ def test_every_verb_is_in_the_table() -> None:
     assert planned == set(plans.commands)
 
 
-def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [".chunks", ".shards"])
+def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) -> None:
     calls = [f"oc.{call}" for call in _table(FUNCTIONS)] + _table(MEMBERS)
     calls += OTHERWISE.values()
     assert not REFUSED.keys() - set(calls)
-    found = _measured(CALLS, calls, tmp_path)
+    # Each with one of the two, in turn.
+    calls = calls[packed == ".shards" :: 2]
+    found = _measured(CALLS, calls, tmp_path, packed)
     assert len(found) == len(calls)
     unexpected = [
         (call, how)

@@ -186,6 +186,38 @@ def test_nothing_is_made(desk: Any) -> None:
     assert sorted(desk.path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("kind", ["stored", "turned", "computed"])
+def test_a_plan_takes_what_saving_takes(desk: Any, kind: str) -> None:
+    """`order=`, and what goes along with an array, were a TypeError."""
+    stored = oc.open(desk.put("a.npy", desk.values((50, 40))))
+    array = {"stored": stored, "turned": stored.T, "computed": stored + 1}[kind]
+    many = {"attributes": {"notes": "x" * 20_000}, "dimension_names": ("i", "j"), "fill_value": 7}
+    for target, options in (
+        ("out.npy", {"order": "F"}),
+        ("out.npy", {"order": "C", "overwrite": True, "progress": lambda done, all: None}),
+        ("out.zarr", {"tile": 10, **many}),
+        ("out.zarr", {"zarr_format": 3, "overwrite": True, **many}),
+    ):
+        planned = oc.plan(array, desk.path / target, **options)
+        array.save(desk.path / target, **options)
+        assert oc.last_run().bytes_written == planned.bytes_written
+    other = oc.plan(array, desk.path / "other.npy", target_order="F")
+    assert other.bytes_written == oc.plan(array, "other.npy", order="F").bytes_written
+    for options, match in (
+        ({"order": "R"}, "'C' or 'F'"),
+        ({"attributes": {"a": 1}}, "attributes"),
+        ({"fill_value": 7}, "fill_value"),
+    ):
+        with pytest.raises(oc.InvalidArgumentError, match=match):
+            oc.plan(array, desk.path / "out.npy", **options)
+    with pytest.raises(oc.InvalidArgumentError, match="dimension_names"):
+        oc.plan(array, desk.path / "out.zarr", dimension_names=("i",))
+    computed = {"a.npy": stored + 1}
+    assert oc.plan(computed, overwrite=True, progress=None).bytes_written > 0
+    with pytest.raises(oc.InvalidArgumentError, match="no other options"):
+        oc.plan(computed, order="F")
+
+
 def test_what_cannot_be_planned(desk: Any) -> None:
     array = oc.open(desk.put("a.npy", desk.values((50, 40))))
     for view in (array[::2], array[3], array[None], array[..., 3].T):

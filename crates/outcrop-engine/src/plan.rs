@@ -1,4 +1,4 @@
-//! The best of several programs for one job, scheduled for the memory there is.
+//! A program, scheduled for the memory there is.
 
 use crate::execute::{self, Crew, Timeline, Work};
 use crate::predict::{Prediction, predict};
@@ -42,8 +42,6 @@ pub struct Plan {
     pub commit: u64,
     /// The tiles that were in memory when it was made.
     resident: Vec<TileId>,
-    /// What other programs would have taken: their remarks, bytes moved and seconds.
-    pub others: Vec<(String, u64, f64)>,
 }
 
 impl Plan {
@@ -55,11 +53,6 @@ impl Plan {
     /// Bytes written, commits included.
     pub fn bytes_written(&self) -> u64 {
         self.schedule.bytes_written() + self.commit
-    }
-
-    /// What people are told of it where another one is better: its remark, bytes moved and seconds.
-    fn told(&self) -> (String, u64, f64) {
-        (self.program.remark.clone(), self.bytes_read() + self.bytes_written(), self.prediction.seconds)
     }
 
     /// Whether it is faster than another plan for the same job, or as fast to within a hundredth and moves less.
@@ -120,51 +113,6 @@ fn bookkeeping(program: &Program, schedule: &Schedule) -> usize {
 /// Memory of a schedule, before it is made.
 fn expected_bookkeeping(program: &Program) -> usize {
     program.bytes() + 2 * EVENT_BYTES * program.len() + EVENT_BYTES * program.tiles()
-}
-
-/// Plans a job for which there are several programs: the one predicted to be fastest.
-///
-/// With each come the stores of its arrays, by number; outputs need not be there yet. `speeds` are those of the
-/// device that has most of the data.
-///
-/// Gives the number of the program among those given, too. The least budget that is named is that of the
-/// frugal ones, which are given wherever memory is tight: others are not given with every budget, and what is
-/// named has to work. Now and then one of them needs a little less.
-///
-/// # Errors
-/// [`Error::Budget`] naming the least budget that would do for one of them; those of the stores;
-/// [`Error::Interrupted`] where the watch says so.
-pub fn choose(
-    runtime: &Runtime,
-    programs: Vec<(Program, Stores<'_>)>,
-    speeds: Speeds,
-    watch: &mut dyn Watch,
-) -> Result<(usize, Plan)> {
-    let mut best: Option<(usize, Plan)> = None;
-    let mut others = Vec::new();
-    let (mut least, mut otherwise) = (None::<u64>, u64::MAX);
-    for (i, (program, stores)) in programs.into_iter().enumerate() {
-        let frugal = program.frugal;
-        match plan(runtime, program, stores, speeds, watch) {
-            Ok(found) => {
-                let better = best.as_ref().is_none_or(|(_, b)| found.is_better_than(b));
-                let loser = if better { best.replace((i, found)) } else { Some((i, found)) };
-                others.extend(loser.map(|(_, l)| l.told()));
-            }
-            Err(Error::Budget { needed, .. }) if frugal => {
-                least = Some(least.map_or(needed, |l| l.min(needed)));
-            }
-            Err(Error::Budget { needed, .. }) => otherwise = otherwise.min(needed),
-            Err(other) => return Err(other),
-        }
-    }
-    match best {
-        Some((i, mut plan)) => {
-            plan.others = others;
-            Ok((i, plan))
-        }
-        None => Err(too_little(runtime, "this computation", least.unwrap_or(otherwise))),
-    }
 }
 
 /// The error of a budget that is too small for `what`.
@@ -231,10 +179,11 @@ fn available(runtime: &Runtime) -> (usize, usize) {
     (runtime.limit().saturating_sub(elsewhere), elsewhere)
 }
 
-/// Plans one program.
+/// Plans a program. With it come the stores of its arrays, by number; outputs need not be there yet. `speeds` are those
+/// of the device that has most of the data.
 ///
 /// # Errors
-/// As for [`choose`].
+/// [`Error::Budget`] naming a budget that would do; those of the stores; [`Error::Interrupted`] where the watch says so.
 pub fn plan(
     runtime: &Runtime,
     program: Program,
@@ -260,7 +209,7 @@ pub fn plan(
     let prediction = predict(&program, &schedule, speeds, crew.room, watch)?;
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
-    Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident, others: Vec::new() })
+    Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident })
 }
 
 /// A budget that would do, with what loads take more of it than of this one.

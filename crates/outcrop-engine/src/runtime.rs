@@ -18,7 +18,6 @@ use outcrop_store::{Error, Result, profile};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -71,8 +70,8 @@ pub const COMMIT: &str = "commit";
 /// How often room is made for what another thread then takes first, at most.
 const MOST_RACES: usize = 1000;
 
-/// How long a run waits for memory that other runs hold.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a run waits for memory that others hold.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything that work on arrays shares.
 pub struct Runtime {
@@ -83,8 +82,7 @@ pub struct Runtime {
     /// Kept between runs: writing where something was written before is faster. It goes with a run that fails,
     /// with new settings, and when somebody wants its space.
     scratch: Kept,
-    /// Runs under way, on any thread.
-    running: AtomicUsize,
+    borrowers: Arc<Mutex<Vec<Borrower>>>,
     turns: Arc<Turns>,
     accounts: Arc<Mutex<Accounts>>,
 }
@@ -113,6 +111,27 @@ impl Lease {
         if larger && self.scratch.is_small_beside_what_is_left() {
             *kept = Some(self.scratch);
         }
+    }
+}
+
+/// A thread that has memory of the budget, and will give it back by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Borrower {
+    thread: ThreadId,
+    is_run: bool,
+}
+
+/// Declares this thread to be one that will give memory back, until this is dropped.
+pub struct Borrowing {
+    borrower: Borrower,
+    borrowers: Arc<Mutex<Vec<Borrower>>>,
+}
+
+impl Drop for Borrowing {
+    fn drop(&mut self) {
+        let mut borrowers = self.borrowers.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = borrowers.iter().position(|&b| b == self.borrower);
+        borrowers.swap_remove(own.expect("there until now"));
     }
 }
 
@@ -185,7 +204,7 @@ impl Runtime {
             budget,
             resident: Mutex::default(),
             scratch,
-            running: AtomicUsize::new(0),
+            borrowers: Arc::default(),
             turns: Arc::default(),
             accounts: Arc::default(),
         }))
@@ -269,13 +288,14 @@ impl Runtime {
         let start = Instant::now();
         loop {
             let seen = self.budget.returns();
+            // Asked first: what they give back from now on is found.
+            let others = self.others_borrow();
             if self.has_room(bytes)? {
                 return Ok(());
             }
-            // What other threads' runs hold comes back when they end; not for ever, since they may be waiting
-            // for this one.
+            // Not for ever, since they may be waiting for this one.
             let patience = if is_working() { PATIENCE / 5 } else { PATIENCE };
-            if self.running.load(Ordering::Relaxed) > 0 && start.elapsed() < patience {
+            if others && start.elapsed() < patience {
                 self.budget.wait_for_return(seen, Duration::from_millis(20));
                 continue;
             }
@@ -292,6 +312,26 @@ impl Runtime {
                 budget: self.budget.limit() as u64,
             });
         }
+    }
+
+    /// Declares that this thread has memory for a while, for something else than a run.
+    pub fn borrow(&self) -> Borrowing {
+        self.borrow_for(false)
+    }
+
+    fn borrow_for(&self, is_run: bool) -> Borrowing {
+        let borrower = Borrower { thread: thread::current().id(), is_run };
+        self.borrowers.lock().unwrap_or_else(PoisonError::into_inner).push(borrower);
+        Borrowing { borrower, borrowers: Arc::clone(&self.borrowers) }
+    }
+
+    /// Whether another thread has memory that is worth waiting for: what this one has would be waited for in vain.
+    /// To a thread that works for a run, the run's own is another's. A run waits for all that borrow, since it was
+    /// planned before they did; whoever does not run, for runs only.
+    pub(crate) fn others_borrow(&self) -> bool {
+        let (own, runs) = (thread::current().id(), NESTED.get() > 0);
+        let borrowers = self.borrowers.lock().unwrap_or_else(PoisonError::into_inner);
+        borrowers.iter().any(|b| b.thread != own && (b.is_run || runs))
     }
 
     /// Whether `bytes` more can be charged now. Resident tiles make room where they can.
@@ -487,7 +527,6 @@ impl Runtime {
     /// Starts the account of a run.
     pub fn meter(&self, operation: &'static str) -> Meter<'_> {
         self.budget.reset_peak();
-        self.running.fetch_add(1, Ordering::Relaxed);
         NESTED.set(NESTED.get() + 1);
         let counters = self.disk.counters();
         Meter {
@@ -496,6 +535,7 @@ impl Runtime {
             read: counters.read(),
             written: counters.written(),
             start: Instant::now(),
+            _borrowing: self.borrow_for(true),
         }
     }
 
@@ -607,11 +647,11 @@ pub struct Meter<'a> {
     read: u64,
     written: u64,
     start: Instant,
+    _borrowing: Borrowing,
 }
 
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
-        self.runtime.running.fetch_sub(1, Ordering::Relaxed);
         NESTED.set(NESTED.get() - 1);
     }
 }
@@ -629,5 +669,65 @@ impl Meter<'_> {
             peak_rss: peak_rss(),
             ..Report::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn runtime() -> Arc<Runtime> {
+        let settings = Settings { memory: 1 << 20, threads: 1, scratch: None, engine: EngineChoice::Threads };
+        Runtime::new(settings).unwrap()
+    }
+
+    /// A run waited for itself, as long as for others.
+    #[test]
+    fn who_is_alone_is_refused_without_waiting() {
+        let runtime = runtime();
+        let (_run, _inner) = (runtime.meter("a run"), runtime.meter("a run inside"));
+        let _held = runtime.charge(1 << 19, "an array").unwrap();
+        let begin = Instant::now();
+        assert!(!runtime.others_borrow());
+        assert!(matches!(runtime.make_room(1 << 20, "more"), Err(Error::Budget { .. })));
+        assert!(begin.elapsed() < PATIENCE);
+    }
+
+    #[test]
+    fn what_another_run_has_is_waited_for() {
+        let runtime = runtime();
+        let asked = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let run = runtime.meter("a run");
+            let held = runtime.charge(1 << 19, "its memory").unwrap();
+            let other = scope.spawn(|| {
+                assert!(runtime.others_borrow());
+                let _own = runtime.meter("another run");
+                asked.store(true, Ordering::SeqCst);
+                runtime.charge(1 << 20, "all of it").map(drop)
+            });
+            while !asked.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(50));
+            drop(held);
+            drop(run);
+            other.join().unwrap().unwrap();
+        });
+        assert!(!runtime.others_borrow());
+    }
+
+    /// A reader has memory until whoever reads goes on, perhaps the one that would wait.
+    #[test]
+    fn only_runs_wait_for_who_does_not_run() {
+        let runtime = runtime();
+        let borrowing = thread::scope(|scope| scope.spawn(|| runtime.borrow()).join().unwrap());
+        assert!(!runtime.others_borrow());
+        let run = runtime.meter("a run");
+        assert!(runtime.others_borrow());
+        drop(borrowing);
+        assert!(!runtime.others_borrow());
+        drop(run);
     }
 }

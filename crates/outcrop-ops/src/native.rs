@@ -84,15 +84,14 @@ impl Kernel for NativeKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrays::{New, Target};
-    use crate::linalg::matrix::{Axes, NewArray};
-    use crate::linalg::{Matrix, steps::Builder};
-    use outcrop_engine::program::Operand;
+    use crate::arrays::{New, Target, input};
+    use crate::linalg::{Axes, Place, Tiles, matmul};
+    use outcrop_engine::program::{Operand, Program};
     use outcrop_engine::{Runtime, Settings, Unwatched, plan};
     use outcrop_store::frame::Frame;
     use outcrop_store::io::EngineChoice;
     use outcrop_store::store::{Store, memory::MemoryArray};
-    use outcrop_store::{DType, Dims};
+    use outcrop_store::{ArrayBox, DType};
     use std::path::Path;
     use std::sync::Arc;
 
@@ -142,38 +141,32 @@ mod tests {
     fn run(factor: u64) -> Result<Vec<f64>> {
         let settings = Settings { memory: 8 << 20, threads: 2, scratch: None, engine: EngineChoice::Auto };
         let runtime = Runtime::new(settings)?;
-        let ((given, a), (made, x)) = (in_memory(&runtime), in_memory(&runtime));
+        let ((values, a), (made, x)) = (in_memory(&runtime), in_memory(&runtime));
         for i in 0..(N * N) as usize {
             // SAFETY: inside the frame, which nobody else has.
-            unsafe { *given.as_ptr().cast::<f64>().add(i) = (i % 7) as f64 };
+            unsafe { *values.as_ptr().cast::<f64>().add(i) = (i % 7) as f64 };
         }
         let speeds = runtime.speeds(Path::new("memory"), 0);
-        let mut builder = Builder::new("mixed", DType::F64, speeds, (false, false));
-        builder.extents(TILE, TILE, TILE);
-        let tiles = Matrix::whole(&a)?.declare(&mut builder.program, "A", TILE, TILE)?;
-        let tile: Dims = [TILE, TILE].as_slice().into();
-        let what = NewArray { name: "T", dtype: DType::F64, shape: &[N, N], tile: &tile, axes: Axes::MATRIX };
-        let t = what.temporary(&mut builder.program, None)?;
-        let new = New { name: "X", dtype: DType::F64, shape: &[N, N], tile: &tile, initial: None };
-        let result = new.output(&mut builder.program, &Target::Store(Arc::clone(&x)))?;
+        let (shape, tile) = ([N, N], [TILE, TILE]);
+        let new = |name| New { name, dtype: DType::F64, shape: &shape, tile: &tile, initial: None };
+        let mut program = Program::new("mixed");
         // SAFETY: the function does what it says.
         let kernel = unsafe { NativeKernel::new("weigh", weigh, Box::new(())) };
-        let weigh = builder.program.kernel("weigh", 1e9, Arc::new(kernel));
+        let weigh = program.kernel("weigh", 1e9, Arc::new(kernel));
+        let given = input(&mut program, "A", &a, &ArrayBox::whole(&shape), &tile, &[0, 0], 0)?;
+        let product = new("T").temporary(&mut program)?;
+        let result = new("X").output(&mut program, &Target::Store(Arc::clone(&x)))?;
+        let [t, a_by_tiles] = [product, given].map(|array| Tiles::new(array, Axes::MATRIX));
+        let place = Place { runtime: &runtime, program: &mut program, speeds, way: 0 };
+        matmul(place, (t, a_by_tiles, a_by_tiles), (false, false))?;
         let count = N.div_ceil(TILE);
         for (i, j) in (0..count).flat_map(|i| (0..count).map(move |j| (i, j))) {
-            for k in 0..count {
-                let program = &builder.program;
-                let own = (t.at(program, i, j), tiles.at(program, i, k), tiles.at(program, k, j));
-                builder.product(own, (k > 0, 1.0), (false, false), (16.0, 16.0, 16.0));
-            }
-            let operands = [
-                Operand::write(builder.program.at(result, i, j)),
-                Operand::read(t.at(&builder.program, i, j).tile),
-            ];
-            builder.program.step(weigh, &operands, &[factor], 1.0);
+            let operands =
+                [Operand::write(program.at(result, i, j)), Operand::read(program.at(product, i, j))];
+            program.step(weigh, &operands, &[factor], 1.0);
         }
         let stores = [Some(a), None, Some(x)];
-        let planned = plan::plan(&runtime, builder.program, &stores, speeds, &mut Unwatched)?;
+        let planned = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched)?;
         let report = planned.run(&runtime, &stores, &(), true, None, &mut |_, _| true)?;
         let names: Vec<&str> = report.kernels.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["weigh", "gemm"]);

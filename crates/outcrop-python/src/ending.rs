@@ -3,15 +3,16 @@
 //! Python ends threads that it does not wait for as soon as they want the GIL while it is being taken down. One
 //! that computes has frames of ours on its stack, which cannot be left that way. So before that, at exit, what
 //! such threads compute is stopped, and whoever else asks for something stays where it is: it neither fails nor
-//! goes on, and ends with the process.
+//! goes on, and ends with the process. What it was making is taken away: nobody else will.
 
 use crate::errors::to_python;
 use outcrop_store::Error;
+use outcrop_store::store::Store;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,16 @@ static ENDER: OnceLock<ThreadId> = OnceLock::new();
 /// Threads that are without the GIL, or will be, and want it again; and the process that they are of.
 static AWAY: AtomicUsize = AtomicUsize::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Arrays that are being made, or were.
+static MADE: Mutex<Vec<Weak<dyn Store>>> = Mutex::new(Vec::new());
+
+/// Keeps in mind that an array is being made.
+pub fn remember(made: &Arc<dyn Store>) {
+    let mut known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|other| other.strong_count() > 0);
+    known.push(Arc::downgrade(made));
+}
 
 /// Whether this thread is to stop, since the interpreter ends.
 pub fn is_near() -> bool {
@@ -80,7 +91,7 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyR
     done.map_err(|panic| to_python(py, Error::Internal(told(&*panic))))
 }
 
-/// Stops what other threads compute; called at exit.
+/// Stops what other threads compute, and takes away what they were making; called at exit.
 #[pyfunction]
 pub fn end(py: Python<'_>) {
     forget_parents();
@@ -90,6 +101,11 @@ pub fn end(py: Python<'_>) {
     py.detach(|| {
         while AWAY.load(Ordering::SeqCst) > 0 && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
+        }
+        if AWAY.load(Ordering::SeqCst) == 0 {
+            let made = std::mem::take(&mut *MADE.lock().unwrap_or_else(PoisonError::into_inner));
+            let left = made.iter().filter_map(Weak::upgrade).filter(|array| array.is_pending());
+            left.for_each(|array| array.abort());
         }
     });
 }

@@ -5,6 +5,7 @@ use crate::convert::dtype_of;
 use crate::errors::to_python;
 use crate::process::runtime;
 use crate::store::{Store, run};
+use outcrop_engine::runtime::Borrowing;
 use outcrop_store::store::memory::MemoryArray;
 use pyo3::prelude::*;
 use std::path::Path;
@@ -52,15 +53,16 @@ impl Output {
 
 /// Bytes of the budget for memory that others allocate, until they are released.
 #[pyclass(frozen)]
-pub struct Charge(Mutex<Option<outcrop_store::frame::Charge>>);
+pub struct Charge(Mutex<Option<(outcrop_store::frame::Charge, Option<Borrowing>)>>);
 
 #[pymethods]
 impl Charge {
+    /// `passing`: whether it ends with what this thread is doing, so that others may wait for that.
     #[new]
-    fn new(py: Python<'_>, bytes: usize, purpose: &str) -> PyResult<Charge> {
+    fn new(py: Python<'_>, bytes: usize, purpose: &str, passing: bool) -> PyResult<Charge> {
         let runtime = runtime(py)?;
         let charge = run(py, &runtime, None, |_| runtime.charge(bytes, purpose))?;
-        Ok(Charge(Mutex::new(Some(charge))))
+        Ok(Charge(Mutex::new(Some((charge, passing.then(|| runtime.borrow()))))))
     }
 
     /// Gives them back.

@@ -82,7 +82,6 @@ pub fn facts_of<'py>(py: Python<'py>, plan: &EnginePlan, runtime: &Runtime) -> P
         arrays.append(fact)?;
     }
     facts.set_item("arrays", arrays)?;
-    facts.set_item("others", plan.others.clone())?;
     Ok(facts)
 }
 

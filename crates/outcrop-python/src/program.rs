@@ -304,13 +304,7 @@ impl Draft {
 
     /// Adds the product `C = A B`, of `matrices` C, A and B of one type, with the conjugates of those that `conj` says. All operations
     /// go one of several ways, by its number; the first promises the least reading, the last may take the least memory.
-    fn matmul(
-        &self,
-        py: Python<'_>,
-        matrices: [View; 3],
-        conj: (bool, bool),
-        way: usize,
-    ) -> PyResult<Gone> {
+    fn matmul(&self, py: Python<'_>, matrices: [View; 3], conj: (bool, bool), way: usize) -> PyResult<Gone> {
         self.operation(py, matrices, way, |place, [c, a, b]| linalg::matmul(place, (c, a, b), conj))
     }
 
@@ -496,7 +490,7 @@ pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
     let (path, bytes) = most_of(&program, &stores);
     let plan = run(py, &runtime, None, |watch| {
         let speeds = runtime.speeds(&path, bytes);
-        Ok(plan::choose(&runtime, vec![(program, &stores[..])], speeds, watch)?.1)
+        plan::plan(&runtime, program, &stores, speeds, watch)
     })?;
     Ok(ProgramPlan { plan, runtime, stores, raised })
 }

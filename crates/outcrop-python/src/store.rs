@@ -2,7 +2,7 @@
 
 use crate::block::array_over;
 use crate::convert::{attributes_of, box_of, canvas_of, dtype_of, labels_of, tuple};
-use crate::ending::detached;
+use crate::ending::{detached, remember};
 use crate::errors::{to_python, warn};
 use crate::function::Raised;
 use crate::process::runtime;
@@ -13,7 +13,7 @@ use outcrop_engine::Runtime;
 use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
-use outcrop_store::format::zarr::Labelled;
+use outcrop_store::format::zarr::{Labelled, consolidated};
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
@@ -447,9 +447,20 @@ pub fn create(
         (_, None, None) => NewFormat::Zarr { tile, labels },
     };
     let inner = run(py, &runtime, None, |_| {
-        store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite)
+        store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite).inspect(remember)
     })?;
     Ok(Store::new(inner, &path))
+}
+
+/// What members of a JSON object are, as their text, without parsing the others; `None` for one that is not there.
+#[pyfunction]
+pub fn json_members<'py>(
+    py: Python<'py>,
+    text: &[u8],
+    names: Vec<String>,
+) -> Vec<Option<Bound<'py, PyBytes>>> {
+    let member = |name: &String| Some(PyBytes::new(py, consolidated::member_text(text, name)?));
+    names.iter().map(member).collect()
 }
 
 /// Bytes before the first element of a PGM, PPM or PAM file, which is not made.
@@ -490,7 +501,9 @@ pub fn create_file(
     let description = description(py, &shape, dtype, offset, "C")?;
     let what = Described { description, format: format_name(py, format)?, attributes };
     let new = NewFile { what, preamble, trailer };
-    let inner = run(py, &runtime, None, |_| store::open::create_file(runtime.disk(), &path, new, overwrite))?;
+    let inner = run(py, &runtime, None, |_| {
+        store::open::create_file(runtime.disk(), &path, new, overwrite).inspect(remember)
+    })?;
     Ok(Store::new(inner, &path))
 }
 

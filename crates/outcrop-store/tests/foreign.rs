@@ -510,6 +510,75 @@ fn bytes_are_predicted() {
     assert!(store.bytes_to_load(&ArrayBox::new([300, 300], [1, 1])).unwrap() <= 5 * 4096);
 }
 
+/// Bytes that this process has read from the device, if the kernel says so.
+fn counted_by_the_kernel() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/self/io").ok()?;
+    counts.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.parse().ok()
+}
+
+/// Indexes of shards that a plan read were told by nobody. The load tells them that uses them; and reads them itself
+/// where the plan has been carried out, or the file has changed since.
+#[test]
+fn indexes_are_counted_once_wherever_they_are_read() {
+    let bench = Bench::new();
+    let list = format!("[{}]", sharded("[8,8]", &format!("{BYTES},{ZSTD}"), "end"));
+    let (shape, tile) = ([2048, 512], [512, 512]);
+    let bytes = bench.filled("a.zarr", &shape, DType::F64, &tile, 3, &list);
+    let store = bench.open("a.zarr", false);
+    // A part of each shard, so that none is read whole.
+    let region = ArrayBox::new([0, 0], [2048, 256]);
+    let load = || {
+        let before = bench.disk.counters().read();
+        let found = bench.load(&*store, &region).unwrap();
+        assert!(found.chunks(256 * 8).eq(bytes.chunks(512 * 8).map(|row| &row[..256 * 8])));
+        bench.disk.counters().read() - before
+    };
+    let plan = || {
+        let before = bench.disk.counters().read();
+        let planned = store.bytes_to_load(&region).unwrap();
+        assert_eq!(bench.disk.counters().read(), before);
+        planned
+    };
+    let begin = (counted_by_the_kernel(), bench.disk.counters().read());
+    let planned = plan();
+    assert_eq!((plan(), load(), load()), (planned, planned, planned));
+    assert_eq!((plan(), load()), (planned, planned));
+    let told = bench.disk.counters().read() - begin.1;
+    if let (Some(before), Some(after)) = (begin.0, counted_by_the_kernel())
+        && after > before
+    {
+        // Other tests of this process are counted as well.
+        assert!(after - before >= told, "{} {told}", after - before);
+    }
+    plan();
+    let path = bench.path("a.zarr").join("c/1/0");
+    let changed = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, changed).unwrap();
+    assert_eq!(load(), planned);
+}
+
+/// A shard that is wanted whole, or is no longer than what is read rather than skipped, is read with one request.
+#[test]
+fn small_shards_are_read_at_once() {
+    let bench = Bench::new();
+    for (location, inner) in [("end", BYTES.to_string()), ("start", format!("{BYTES},{ZSTD}"))] {
+        let (name, list) = (format!("{location}.zarr"), format!("[{}]", sharded("[8,8]", &inner, location)));
+        let bytes = bench.filled(&name, &[80, 96], DType::F64, &[40, 40], 3, &list);
+        let store = bench.open(&name, false);
+        let len = |key: &str| std::fs::metadata(bench.path(&name).join(key)).unwrap().len();
+        let region = ArrayBox::new([3, 5], [2, 1]);
+        assert_eq!(store.bytes_to_load(&region).unwrap(), len("c/0/0").next_multiple_of(4096));
+        let found = bench.load(&*store, &region).unwrap();
+        assert_eq!(found[..8], bytes[(3 * 96 + 5) * 8..][..8]);
+        let before = bench.disk.counters().read();
+        assert_eq!(bench.load(&*store, &ArrayBox::whole(&[80, 96])).unwrap(), bytes);
+        let files = ["c/0/0", "c/0/1", "c/0/2", "c/1/0", "c/1/1", "c/1/2"];
+        let all: u64 = files.iter().map(|key| len(key).next_multiple_of(4096)).sum();
+        assert_eq!(bench.disk.counters().read() - before, all);
+    }
+}
+
 /// Staging is what loading and storing take: nothing beyond it is charged, and with less, the rest.
 #[test]
 fn staging_is_enough() {

@@ -41,10 +41,7 @@ def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike | None = None) -
     kind = check_dtype(value.dtype if dtype is None else dtype)
     same = np.broadcast_to(value.astype(kind), check_shape(shape, kind))
     source = MemorySource(same, owned=True)
-    source.read_only_reason = (
-        "all of its elements are one number in memory; oc.asarray(A.compute()) can be assigned to, "
-        "and on disk what oc.create makes"
-    )
+    source.read_only_reason = "all of its elements are one number in memory"
     return Array(source, View.whole(same.shape))
 
 

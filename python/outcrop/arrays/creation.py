@@ -1,6 +1,7 @@
 """Where arrays come from."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,8 +45,12 @@ from outcrop.formats import (
 from outcrop.formats.codecs import Codecs
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
+from outcrop.process.files import check_file
 
-__all__ = ["asarray", "create", "fromfunction", "open"]
+__all__ = ["DESCRIBED", "asarray", "create", "fromfunction", "open"]
+
+DESCRIBED = re.compile(r"(?P<path>.+?):(?P<description>\s*\w+\s*=.*)", re.DOTALL)
+"""A path with a description behind it, as there is on the command line."""
 
 
 def open(
@@ -124,6 +129,11 @@ def open(
     if mode not in ("r", "r+"):
         hint = "; oc.create makes a new array" if mode in ("w", "w+", "w-", "x", "a") else ""
         raise InvalidArgumentError(f"mode must be 'r' or 'r+', got {mode!r}{hint}")
+    if written := _as_keywords(name):
+        raise ArrayNotFoundError(
+            f"{name}: there is no array here; on the command line a description stands in the "
+            f"path, and here beside it: {written}"
+        )
     if format is not None:
         check_format(format)
     if isinstance(page, bool) or not isinstance(page, int | np.integer) or page < 0:
@@ -131,6 +141,9 @@ def open(
     order = check_order(order)
     if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
+    if not os.path.isdir(name):
+        # Before it is asked what it holds, which nobody can say of a named pipe.
+        check_file(name)
     ensure_configured()
     seen = stamp_at(name) if mode == "r" else None
     if format != "raw":
@@ -189,11 +202,32 @@ def looks_raw(name: str, *, described: bool) -> bool:
     return described and not is_self_described(name) and os.path.isfile(name)
 
 
+def _as_keywords(name: str) -> str | None:
+    """How what the command line takes for a raw file is written in Python; None for other paths."""
+    match = DESCRIBED.fullmatch(name)
+    # A file may be called anything.
+    if match is None or os.path.lexists(name):
+        return None
+    given = []
+    for item in filter(None, match["description"].split(",")):
+        key, _, value = (part.strip() for part in item.partition("="))
+        if key not in ("shape", "dtype", "offset", "order"):
+            return None
+        extents = [] if value == "()" else value.lower().split("x")
+        if key in ("shape", "offset") and all(extent.isdecimal() for extent in extents):
+            numbers = tuple(map(int, extents))
+            given.append(f"{key}={numbers if key == 'shape' else value}")
+        else:
+            given.append(f"{key}={value!r}")
+    return f"oc.open({match['path']!r}, {', '.join(given)})"
+
+
 def says_nothing(name: str) -> str:
     """What is wrong with a raw file that nobody describes."""
     if not os.path.exists(name):
         # Said first: advice on how to describe a file that is not there helps nobody.
         raise ArrayNotFoundError(f"{name}: there is no array here")
+    check_file(name)
     return f"a raw file ({Path(name).stat().st_size} bytes) does not say what it holds"
 
 

@@ -271,7 +271,11 @@ def planned_move(
     BudgetError
         The memory budget is too small; names the least that works.
     """
-    version, labels = _planned_labels(source, view, path, options["format"], options["zarr_format"])
+    wishes = {name: options[name] for name in _LABELS if name in options}
+    options = {name: value for name, value in options.items() if name not in _LABELS}
+    version, labels = _planned_labels(
+        source, view, path, options["format"], options["zarr_format"], **wishes
+    )
     options = {**options, "zarr_format": version, "labels": labels}
 
     def plan() -> tuple[dict[str, Any], _native.Store]:
@@ -284,12 +288,29 @@ def planned_move(
 
 
 def _planned_labels(
-    source: Source, view: View, path: str, format: str | None, zarr_format: int | None
+    source: Source,
+    view: View,
+    path: str,
+    format: str | None,
+    zarr_format: int | None,
+    *,
+    attributes: Mapping[str, Any] | None = None,
+    dimension_names: Sequence[str | None] | None = None,
+    fill_value: Any = None,
 ) -> tuple[int | None, Labels]:
     """The version of Zarr and the labels of what a view would be saved to, for plans."""
     format = format_for(path, format)
+    wishes = checked_labels(
+        path,
+        format,
+        view.shape,
+        source.dtype,
+        attributes=attributes,
+        dimension_names=dimension_names,
+        fill_value=fill_value,
+    )
     along = carried(source, view, format)
-    version, labels = labels_of_new(path, format, view.shape, zarr_format, Labels(), along)
+    version, labels = labels_of_new(path, format, view.shape, zarr_format, wishes, along)
     return version if format == "zarr" else zarr_format, labels
 
 
@@ -470,6 +491,7 @@ def planned_save(
     order: str = "C",
     codecs: Codecs | None = None,
     zarr_format: int | None = None,
+    **wishes: Any,
 ) -> Route:
     """How `save` would compute an array that is not computed yet.
 
@@ -480,11 +502,12 @@ def planned_save(
     InvalidArgumentError
         There is no such target.
     """
+    # `wishes` are labels.
     format = format_for(path, format)
     wanted = check_tile(tile, source.shape)
     order = check_order(order)
     whole = View.whole(source.shape)
-    version, labels = _planned_labels(source, whole, path, format, zarr_format)
+    version, labels = _planned_labels(source, whole, path, format, zarr_format, **wishes)
 
     def plan() -> Route:
         own = wanted

@@ -63,6 +63,10 @@ class Source(ABC):
     path: Path | None = None
     writable: bool = False
     read_only_reason: str = ""
+    writable_instead: str = (
+        "oc.asarray(A.compute()) can be assigned to, and on disk what oc.create makes"
+    )
+    """What to do about it."""
     zarr_format: int | None = None
     dimension_names: tuple[str | None, ...] | None = None
     fill_value: np.generic | None = None
@@ -121,7 +125,9 @@ class Source(ABC):
             raise self._read_only()
 
     def _read_only(self) -> InvalidArgumentError:
-        return InvalidArgumentError(f"assignment destination is read-only: {self.read_only_reason}")
+        return InvalidArgumentError(
+            f"assignment destination is read-only: {self.read_only_reason}; {self.writable_instead}"
+        )
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         """Set the elements of a piece. `value` broadcasts to the view's shape."""

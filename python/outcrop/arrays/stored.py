@@ -102,9 +102,8 @@ class StoreSource(Source):
         self.page = page
         """Of a TIFF file, which of its images."""
         self.writable = store.writable
-        self.read_only_reason = (
-            f"it was opened with mode {mode!r}; oc.open({store.path!r}, 'r+') allows writing"
-        )
+        self.read_only_reason = f"it was opened with mode {mode!r}"
+        self.writable_instead = f"oc.open({store.path!r}, 'r+') allows writing"
         self.scratch: object = None
         """What has to live as long, such as the directory in which the array lies."""
         self._writes = 0
@@ -453,6 +452,11 @@ class _State(StoreSource):
     @property
     def live(self) -> Source:
         return self._live
+
+    @contextmanager
+    def changing(self, *, whole: bool) -> Iterator[None]:
+        # Nothing is written to a state, as will be said.
+        yield
 
     @property
     def is_as_it_was(self) -> bool:

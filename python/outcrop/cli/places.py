@@ -5,7 +5,6 @@ description is that of the compiled core (``outcrop_store::format::raw::Descript
 """
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from outcrop.arrays.array import Array
 from outcrop.arrays.beside import beside
-from outcrop.arrays.creation import looks_raw, says_nothing
+from outcrop.arrays.creation import DESCRIBED, looks_raw, says_nothing
 from outcrop.arrays.creation import open as open_array
 from outcrop.arrays.stored import StoreSource
 from outcrop.checks import Order, check_dtype, check_order, check_shape
@@ -25,8 +24,6 @@ from outcrop.cli.values import parse_extents
 from outcrop.errors import InvalidArgumentError, OutcropError
 
 __all__ = ["PLACE", "Description", "Place", "page_option", "store_of"]
-
-_DESCRIBED = re.compile(r"(?P<path>.+?):(?P<description>\s*\w+\s*=.*)", re.DOTALL)
 
 _TAKEN = {"tiff": "the first page is taken"} | dict.fromkeys(
     ("pgm", "ppm", "pam"), "the first one is taken"
@@ -108,7 +105,7 @@ class _PlaceType(click.ParamType[Place]):
             self.fail("an empty path is no array", param, ctx)
         if value == "-":
             self.fail("'-': arrays are files, not streams; ./- is a file of this name", param, ctx)
-        match = _DESCRIBED.fullmatch(value)
+        match = DESCRIBED.fullmatch(value)
         # A file may be called anything.
         if match is None or os.path.lexists(value):
             return Place(value)

@@ -23,7 +23,7 @@ from outcrop.expressions.kernels.floating_errors import FloatingErrors
 from outcrop.expressions.lower.lower import Lowered, Order, orders
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
-from outcrop.expressions.rewrite.products import by_blocks
+from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.stencils import settled
 from outcrop.expressions.singular import naming_the_first
@@ -40,6 +40,9 @@ Progress = Callable[[int, int], None]
 _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
+
+_FAR_LESS = 1.25
+"""How many times as much is moved otherwise, where products are computed in another way."""
 
 
 class Planned:
@@ -64,12 +67,22 @@ class Planned:
     def facts(self) -> dict[str, Any]:
         return self._plan.facts | {"others": self._others}
 
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes read and written."""
+        return int(self.facts["bytes_read"] + self.facts["bytes_written"])
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything is computed in more than one step."""
+        return bool(self._lowered.tiling.cuts)
+
     def or_rather(self, other: "Planned") -> "Planned":
         """Another plan for the same, if that is better; remembers that there was one."""
         better, worse = (other, self) if other._plan.is_better_than(self._plan) else (self, other)
         facts = worse.facts
-        moved = facts["bytes_read"] + facts["bytes_written"]
-        better._others += [*worse._others, (facts["remark"], moved, facts["seconds"])]
+        told = facts["remark"], worse.bytes_moved, facts["seconds"]
+        better._others += [*worse._others, told]
         return better
 
     def passes(self) -> list[dict[str, Any]]:
@@ -160,9 +173,36 @@ def _uncollected() -> Iterator[None]:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = by_blocks(rewritten(settled([node for node, _ in wanted])))
+    roots = rewritten(settled([node for node, _ in wanted]))
+    targets = [target for _, target in wanted]
+    chosen = preferred(roots)
+    best: Planned | None = None
     error: BudgetError | None = None
-    for given, grouping, way in _candidates(roots, [target for _, target in wanted]):
+    for choice in (chosen, *others(roots, chosen)):
+        if best is not None and not best.is_cut:
+            # In one step each, there is nothing to choose.
+            break
+        try:
+            found = _plan_of(by_blocks(roots, choice), targets)
+        except BudgetError as caught:
+            forget_frames(caught)
+            error = caught if error is None else min(caught, error, key=_needed)
+            continue
+        if best is None or found.bytes_moved * _FAR_LESS < best.bytes_moved:
+            best = found
+    if best is not None:
+        return best
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
+
+
+def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
+    """The plan for nodes as they are."""
+    error: BudgetError | None = None
+    for given, grouping, way in _candidates(roots, targets):
         try:
             found = _best(given, grouping)
             if found.facts["bytes_read"] <= way.most:

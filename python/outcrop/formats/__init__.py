@@ -2,6 +2,7 @@
 
 - `zarr`, `npy` and `raw` belong to the compiled core.
 - `pnm`: PGM, PPM and PAM. `tiff`: TIFF and BigTIFF. Each is a `FileFormat`.
+- A TIFF file is read by `tiff_pages`, within the bounds of `tiff_directories`.
 """
 
 import os

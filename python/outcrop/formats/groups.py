@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outcrop import _native
 from outcrop.errors import InvalidArgumentError, StorageError
 from outcrop.process.files import open_file
 
 __all__ = ["Group", "group_around", "version_in"]
 
-_MOST = 256 << 20
+_MOST = 64 << 20
 """The most bytes of metadata that are read; consolidated metadata may have many."""
+
+_MOST_OF_MEMBER = 64 << 10
+"""The most bytes of a member that is looked into. Python takes many times as many."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Group:
 def group_around(path: str) -> Group | None:
     """The group that holds what is, or will be, at a path; None where that is in no group."""
     parent = Path(os.path.realpath(path)).parent
-    if _read(parent / "zarr.json").get("node_type") == "group":
+    if _read(parent / "zarr.json", "node_type").get("node_type") == "group":
         return Group(parent, 3)
     return Group(parent, 2) if (parent / ".zgroup").is_file() else None
 
@@ -69,24 +73,30 @@ def version_in(group: Group | None, path: str, wanted: int | None) -> int:
 
 
 def _dimensions(array: Path) -> Iterator[tuple[str, int]]:
-    meta = _read(array / "zarr.json")
+    meta = _read(array / "zarr.json", "shape", "dimension_names")
     names = meta.get("dimension_names")
     if not meta:
-        meta = _read(array / ".zarray")
-        names = _read(array / ".zattrs").get("_ARRAY_DIMENSIONS") if meta else None
+        meta = _read(array / ".zarray", "shape")
+        key = "_ARRAY_DIMENSIONS"
+        names = _read(array / ".zattrs", key).get(key) if meta else None
     shape = meta.get("shape")
     if isinstance(names, list) and isinstance(shape, list):
         pairs = zip(names, shape, strict=False)
         yield from ((n, s) for n, s in pairs if isinstance(n, str) and isinstance(s, int))
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Metadata; nothing where there is none, or none that can be made sense of."""
+def _read(path: Path, *names: str) -> dict[str, Any]:
+    """Members of metadata; nothing where there are none, or none that can be made sense of."""
     try:
         # A named pipe would be waited for, and anything may stand in a group.
         with open_file(str(path)) as file:
             text = file.read(_MOST + 1)
-        meta = json.loads(text) if len(text) <= _MOST else {}
+        # The others stay text: of a group they may be millions.
+        found = _native.json_members(text, names) if len(text) <= _MOST else []
+        return {
+            name: json.loads(member)
+            for name, member in zip(names, found, strict=False)
+            if member is not None and len(member) <= _MOST_OF_MEMBER
+        }
     except (OSError, StorageError, ValueError, RecursionError):
         return {}
-    return meta if isinstance(meta, dict) else {}

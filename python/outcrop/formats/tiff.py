@@ -1,38 +1,30 @@
 """TIFF and BigTIFF without compression.
 
-The package ``tifffile`` reads and writes the metadata; elements are moved by the compiled core.
+Metadata is written by the package ``tifffile``; elements are moved by the compiled core.
 Strips that follow one another in the file are one row-major block, which is read and written where
 it lies. Tiles and scattered strips are chunks of the file, and are only read.
 """
 
 import json
-import logging
 import os
-import struct
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from outcrop import _native
-from outcrop.checks import check_dtype
-from outcrop.errors import (
-    ArrayNotFoundError,
-    CorruptArrayError,
-    InvalidArgumentError,
-    OutcropError,
-    StorageError,
-    StoragePermissionError,
-    UnsupportedError,
-)
+from outcrop.errors import InvalidArgumentError, OutcropError, UnsupportedError
 from outcrop.formats.base import FileFormat
-from outcrop.process.files import open_file
-
-if TYPE_CHECKING:
-    import tifffile
+from outcrop.formats.tiff_directories import MOST_PIECES, MOST_TEXT, TEXTS
+from outcrop.formats.tiff_pages import (
+    LAYOUTS,
+    ORIENTATION,
+    UNITS,
+    beside_page,
+    read_page,
+    tifffile_for,
+)
 
 __all__ = ["TIFF"]
 
@@ -51,26 +43,10 @@ _CLASSIC_BYTES = 2**32 - 2**25
 _COLORS = {"minisblack": 1, "miniswhite": 1, "rgb": 3, "separated": 4, "cielab": 3}
 """Photometric interpretations that are written, and how many samples they give meaning to."""
 
+_SOFTWARE = "Outcrop"
 _EXTRASAMPLES = ("unspecified", "assocalpha", "unassalpha")
-_UNITS = ("none", "inch", "centimeter")
-_LAYOUTS = ("contig", "separate")
-_ORIENTATION = 274
-"""The tag."""
 
-_TEXTS = {
-    "description": 270,
-    "documentname": 269,
-    "pagename": 285,
-    "make": 271,
-    "model": 272,
-    "datetime": 306,
-    "artist": 315,
-    "hostcomputer": 316,
-    "copyright": 33432,
-}
-"""Tags that hold what a person or a camera has to say about a picture."""
-
-_LASTING = ("orientation", *_TEXTS)
+_LASTING = ("orientation", *TEXTS)
 """Attributes that hold for whatever part of an image."""
 
 
@@ -82,7 +58,7 @@ class _Tiff(FileFormat):
         return start[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
     def open(self, path: str, mode: str, page: int) -> _native.Store:
-        found = _read(path, page)
+        found = read_page(path, page)
         attributes = json.dumps(found.attributes)
         dtype = found.dtype.str
         if found.is_linear:
@@ -117,7 +93,7 @@ class _Tiff(FileFormat):
         overwrite: bool,
     ) -> _native.Store:
         image = _image(path, shape, dtype, attributes)
-        offset, preamble, trailer = image.metadata(_package(path))
+        offset, preamble, trailer = image.metadata(tifffile_for(path))
         return _native.create_file(
             path,
             "tiff",
@@ -138,7 +114,7 @@ class _Tiff(FileFormat):
         dtype: np.dtype[Any],
         attributes: Mapping[str, Any],
     ) -> int:
-        return _image(path, shape, dtype, attributes).metadata(_package(path))[0]
+        return _image(path, shape, dtype, attributes).metadata(tifffile_for(path))[0]
 
     def carried(
         self,
@@ -171,229 +147,13 @@ class _Tiff(FileFormat):
         return kept
 
     def beside(self, path: str, page: int, nbytes: int) -> str | None:
-        package = _package(path)
-        with _quiet(), package.TiffFile(path) as file:
-            others = len(file.pages) - 1
-            subfiles = sum(len(found.subifds or ()) for found in [file.pages[page]])
+        others, subfiles = beside_page(path, page)
         kinds = ((others, "other page"), (subfiles, "sub-image"))
         found = [f"{count} {word}{'s' * (count > 1)}" for count, word in kinds if count > 0]
         return " and ".join(found) or None
 
 
 TIFF = _Tiff()
-
-
-def _package(path: str) -> Any:
-    try:
-        import tifffile
-    except ImportError:
-        raise UnsupportedError(
-            f"{path}: TIFF needs the package tifffile; 'pip install tifffile' brings it"
-        ) from None
-    return tifffile
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what the package logs to itself on this thread: what matters is raised as well."""
-    thread, log = threading.get_ident(), logging.getLogger("tifffile")
-
-    def is_of_others(record: logging.LogRecord) -> bool:
-        return record.thread != thread
-
-    log.addFilter(is_of_others)
-    try:
-        yield
-    finally:
-        log.removeFilter(is_of_others)
-
-
-# -- reading -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Found:
-    """An image in a file: where its elements are, and what."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    chunk: tuple[int, ...]
-    offsets: np.ndarray[tuple[int], np.dtype[np.uint64]]
-    is_linear: bool
-    is_padded: bool
-    pieces: str
-    attributes: dict[str, Any]
-
-
-def _read(path: str, page: int) -> _Found:
-    package = _package(path)
-    if os.path.exists(path) and not os.path.isfile(path):
-        # A named pipe would be waited for: says what it is.
-        open_file(path).close()
-    try:
-        with _quiet(), package.TiffFile(path) as file:
-            if not len(file.pages):
-                raise CorruptArrayError(f"{path}: there is no page where the header says")
-            try:
-                found = file.pages[page]
-            except IndexError:
-                raise InvalidArgumentError(
-                    f"{path}: there is no page {page}; the file has {len(file.pages)}"
-                ) from None
-            return _Page(path, found, file.byteorder).examined()
-    except OutcropError:
-        raise
-    except FileNotFoundError as error:
-        raise ArrayNotFoundError(f"{path}: there is no array here", errno=error.errno) from None
-    except PermissionError as error:
-        text = f"{path}: cannot open: {error.strerror}"
-        raise StoragePermissionError(text, errno=error.errno) from None
-    except OSError as error:
-        raise StorageError(f"{path}: cannot read: {error}", errno=error.errno) from None
-    except struct.error:
-        raise CorruptArrayError(f"{path}: is no sound TIFF file: ends in its metadata") from None
-    except Exception as error:
-        # Damaged metadata makes the package raise almost anything.
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise CorruptArrayError(f"{path}: is no sound TIFF file: {text}") from None
-
-
-class _Page:
-    """A page as `tifffile` has parsed it."""
-
-    def __init__(self, path: str, page: "tifffile.TiffPage", byteorder: str) -> None:
-        self.path = path
-        self.page = page
-        self.byteorder = byteorder
-
-    def refuse(self, found: str, remedy: str) -> NoReturn:
-        raise UnsupportedError(f"{self.path}: {found}, which is not supported; {remedy}")
-
-    def broken(self, what: str) -> NoReturn:
-        raise CorruptArrayError(f"{self.path}: {what}")
-
-    def examined(self) -> _Found:
-        """Where the elements are, if they can be read where they are."""
-        dtype = self.dtype()
-        self.check_plain()
-        page = self.page
-        height, width, samples = page.imagelength, page.imagewidth, page.samplesperpixel
-        if min(height, width, samples) < 1:
-            self.broken(f"an image of {height} x {width} pixels of {samples} samples has none")
-        is_planar = samples > 1 and page.planarconfig == 2
-        rows, columns = height, width
-        if page.is_tiled:
-            rows, columns = page.tilelength, page.tilewidth
-        else:
-            rows = min(page.rowsperstrip, height)
-        if min(rows, columns) < 1:
-            self.broken(f"tiles or strips of {rows} x {columns} pixels hold none")
-        pieces = "tiles" if page.is_tiled else "strips"
-        planes = samples if is_planar else 1
-        down, across = -(-height // rows), -(-width // columns)
-        count = planes * down * across
-        if min(len(page.dataoffsets), len(page.databytecounts)) < count:
-            known = min(len(page.dataoffsets), len(page.databytecounts))
-            self.broken(f"says where {known} {pieces} are; the image has {count}")
-        offsets = np.array(page.dataoffsets[:count], np.uint64)
-        stored = np.array(page.databytecounts[:count], np.uint64)
-        row_bytes = columns * (1 if is_planar else samples) * dtype.itemsize
-        whole = np.full((planes, down, across), rows * row_bytes, np.uint64)
-        if not page.is_tiled:
-            whole[:, -1] = (height - (down - 1) * rows) * row_bytes
-        needed = whole.ravel()
-        # A piece without bytes is one of a sparse file: zeros.
-        offsets[stored == 0] = 0
-        short = (stored < needed) & (offsets > 0)
-        if short.any():
-            at = int(short.argmax())
-            self.broken(f"{pieces[:-1]} {at} has {stored[at]} bytes, {needed[at]} are needed")
-        follows = bool((offsets > 0).all() and (offsets[1:] == (offsets + needed)[:-1]).all())
-        # What tiles have below the image must not come between two planes.
-        seamless = not page.is_tiled or planes == 1 or height % rows == 0
-        shape: tuple[int, ...]
-        chunk: tuple[int, ...]
-        if is_planar:
-            shape, chunk = (samples, height, width), (1, rows, columns)
-        elif samples > 1:
-            shape, chunk = (height, width, samples), (rows, columns, samples)
-        else:
-            shape, chunk = (height, width), (rows, columns)
-        return _Found(
-            shape=shape,
-            dtype=dtype,
-            chunk=chunk,
-            offsets=offsets,
-            is_linear=follows and seamless and columns == width,
-            is_padded=page.is_tiled,
-            pieces=pieces,
-            attributes=self.attributes(is_planar),
-        )
-
-    def dtype(self) -> np.dtype[Any]:
-        bits, kind = self.page.bitspersample, self.page.sampleformat
-        if not isinstance(bits, int) or isinstance(kind, tuple):
-            self.refuse(f"has samples of several kinds ({bits} bits)", "one page for each would be")
-        convert = "a program such as ImageMagick can convert it (convert IN -depth 16 OUT)"
-        if bits % 8:
-            self.refuse(f"packs samples of {bits} bits", convert)
-        dtype = self.page.dtype
-        if dtype is None or dtype.kind not in "uifc":
-            self.refuse(f"has samples of format {_name(kind)} with {bits} bits", convert)
-        try:
-            return check_dtype(dtype.newbyteorder(cast(Any, self.byteorder)), swapped=True)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{self.path}: {error}") from None
-
-    def check_plain(self) -> None:
-        """Refuse samples that are not stored as they are."""
-        page = self.page
-        if page.compression != 1:
-            self.refuse(
-                f"is compressed ({_name(page.compression)})",
-                "'tiffcp -c none IN OUT' (or 'vips copy IN OUT') makes a file that is not",
-            )
-        if page.photometric == 3:
-            self.refuse("holds indices of a palette", "'convert IN -type TrueColor OUT' makes RGB")
-        if page.photometric == 6 and tuple(page.tags.valueof(530, (2, 2))) != (1, 1):
-            self.refuse("has subsampled YCbCr colors", "'tiff2rgba IN OUT' makes RGB")
-        if page.predictor != 1:
-            self.refuse("has a predictor", "'tiffcp -c none IN OUT' makes a file that has not")
-        if page.fillorder != 1:
-            self.refuse("has bytes with reversed bits", "'tiffcp -f msb2lsb IN OUT' turns them")
-        if page.imagedepth != 1 or page.tags.valueof(32998, 1) != 1:
-            self.refuse("holds volumes", "one page for each slice would be")
-
-    def attributes(self, is_planar: bool) -> dict[str, Any]:
-        page = self.page
-        found: dict[str, Any] = {"photometric": _name(page.photometric)}
-        if page.samplesperpixel > 1:
-            found["planarconfig"] = _LAYOUTS[is_planar]
-        if page.extrasamples:
-            found["extrasamples"] = [_name(sample) for sample in page.extrasamples]
-        resolution = [page.tags.valueof(code) for code in (282, 283)]
-        unit = page.tags.valueof(296, 2)
-        if all(isinstance(pair, tuple) and len(pair) == 2 and pair[1] for pair in resolution):
-            values = [pair[0] / pair[1] for pair in resolution]
-            if min(values) > 0 and (unit != 1 or values != [1, 1]) and unit in (1, 2, 3):
-                found["resolution"] = values
-                found["resolutionunit"] = _UNITS[unit - 1]
-        orientation = page.tags.valueof(_ORIENTATION, 1)
-        if orientation in range(2, 9):
-            found["orientation"] = int(orientation)
-        for key, code in _TEXTS.items():
-            text = page.tags.valueof(code)
-            if isinstance(text, str) and text.strip():
-                found[key] = text
-        if page.is_shaped or page.is_ome or page.is_imagej:
-            # It says how elements lie in this very file.
-            found.pop("description", None)
-        return found
-
-
-def _name(value: Any) -> str:
-    """The name of a constant of TIFF's, or its number."""
-    return str(getattr(value, "name", value)).lower()
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -430,7 +190,7 @@ class _Image:
                 raise InvalidArgumentError(
                     f"{path}: TIFF has no attribute {key!r}; it has {', '.join(_ATTRIBUTES)}"
                 )
-        is_planar = _choice(attributes, "planarconfig", _LAYOUTS, path) == "separate"
+        is_planar = _choice(attributes, "planarconfig", LAYOUTS, path) == "separate"
         samples, (height, width) = 1, shape[:2] if len(shape) == 2 else (0, 0)
         if len(shape) == 3:
             samples, height, width = shape if is_planar else (shape[2], *shape[:2])
@@ -455,7 +215,7 @@ class _Image:
             )
         checked: dict[str, Any] = {"photometric": photometric}
         if samples > 1:
-            checked["planarconfig"] = _LAYOUTS[is_planar]
+            checked["planarconfig"] = LAYOUTS[is_planar]
         alpha = "unassalpha" if photometric == "rgb" and extra == 1 else "unspecified"
         extrasamples = attributes.get("extrasamples", [alpha] * extra)
         if (
@@ -468,7 +228,7 @@ class _Image:
             )
         if extra:
             checked["extrasamples"] = list(extrasamples)
-        unit = _choice(attributes, "resolutionunit", _UNITS, path) or "inch"
+        unit = _choice(attributes, "resolutionunit", UNITS, path) or "inch"
         if "resolution" in attributes:
             checked["resolution"] = _resolution(attributes["resolution"], path)
             checked["resolutionunit"] = unit
@@ -477,9 +237,14 @@ class _Image:
             raise InvalidArgumentError(f"{path}: orientation is 1 to 8, got {orientation!r}")
         if orientation != 1:
             checked["orientation"] = orientation
-        for key in _TEXTS:
+        for key in TEXTS:
             if key in attributes:
                 checked[key] = _text(attributes[key], key, path)
+        nbytes = sum(len(checked.get(key, "").encode()) + 1 for key in TEXTS) + len(_SOFTWARE) + 1
+        if nbytes > MOST_TEXT:
+            raise InvalidArgumentError(
+                f"{path}: texts of {nbytes} bytes are more than the {MOST_TEXT} that are read again"
+            )
         return cls(shape, dtype, checked)
 
     def metadata(self, package: Any) -> tuple[int, bytes, bytes]:
@@ -488,8 +253,11 @@ class _Image:
         nbytes = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
         is_planar = given.get("planarconfig") == "separate"
         height = self.shape[1] if is_planar else self.shape[0]
-        row_bytes = nbytes // height // (self.shape[0] if is_planar else 1)
-        rows = max(1, _STRIP_BYTES // row_bytes, -(-height // _MOST_STRIPS))
+        planes = self.shape[0] if is_planar else 1
+        row_bytes = nbytes // height // planes
+        # As many as are read again.
+        strips = min(_MOST_STRIPS, MOST_PIECES // planes)
+        rows = max(1, _STRIP_BYTES // row_bytes, -(-height // strips))
         file = _Metadata()
         options: dict[str, Any] = {}
         if "resolution" in given:
@@ -497,8 +265,8 @@ class _Image:
             options["resolutionunit"] = given["resolutionunit"]
         tags: list[tuple[int, int, int, Any, bool]] = []
         if "orientation" in given:
-            tags.append((_ORIENTATION, 3, 1, given["orientation"], True))
-        for key, code in _TEXTS.items():
+            tags.append((ORIENTATION, 3, 1, given["orientation"], True))
+        for key, code in TEXTS.items():
             if key in given:
                 text = given[key].encode() + b"\0"
                 tags.append((code, 2, len(text), text, True))
@@ -515,7 +283,7 @@ class _Image:
                 photometric=given["photometric"],
                 planarconfig=given.get("planarconfig"),
                 rowsperstrip=min(rows, height),
-                software="Outcrop",
+                software=_SOFTWARE,
                 metadata=None,
                 align=_ALIGNMENT,
                 returnoffset=True,

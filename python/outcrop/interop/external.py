@@ -135,6 +135,7 @@ class ExternalSource(StoreSource):
         self.path = None
         self.format = None
         self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
+        self.writable_instead = Source.writable_instead
 
     @classmethod
     def of(cls, given: Any) -> "ExternalSource":

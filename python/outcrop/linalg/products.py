@@ -20,10 +20,12 @@ from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.graph.subscripts import letters, parsed
 from outcrop.expressions.rewrite.point_pushdown import on_diagonal
-from outcrop.expressions.rewrite.products import SHORT
 from outcrop.expressions.rewrite.view_pushdown import viewed
 
 __all__ = ["einsum", "outer", "tensordot", "vecdot"]
+
+_LONG = 2048
+"""Products in a stack, all of whose extents are longer, are products of matrices one by one."""
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Array:
@@ -154,7 +156,7 @@ def _pair(one: tuple[Node, str], other: tuple[Node, str], kept: set[str]) -> tup
         result = "".join((*batch, *rows, *cols))
         if batch and len(summed) == len(rows) == len(cols) == 1:
             extents = dict(zip(left + right, a.shape + b.shape, strict=True))
-            if min(extents[c] for c in (*rows, *cols, *summed)) > SHORT:
+            if min(extents[c] for c in (*rows, *cols, *summed)) > _LONG:
                 first = _ordered(a, left, (*batch, *rows, *summed))
                 second = _ordered(b, right, (*batch, *summed, *cols))
                 return _one_by_one(first, second), result

@@ -8,13 +8,30 @@ from typing import BinaryIO, cast
 
 from outcrop.errors import StorageError
 
-__all__ = ["open_file", "replace_file"]
+__all__ = ["check_file", "open_file", "replace_file"]
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISDIR, "a directory"),
 )
+
+
+def check_file(path: str) -> None:
+    """Refuse what is there and is no file; nothing is opened.
+
+    Raises
+    ------
+    StorageError
+        As for `open_file`.
+    """
+    try:
+        kind = os.stat(path).st_mode
+    except OSError:
+        # Opening it will say why.
+        return
+    if not stat.S_ISREG(kind):
+        raise _no_file(path, _name_of(kind))
 
 
 def open_file(path: str) -> BinaryIO:
@@ -54,11 +71,14 @@ def _opened(path: str, mode: str) -> BinaryIO:
         kind = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(kind):
             os.close(descriptor)
-            found = next((name for matches, name in _KINDS if matches(kind)), "a device")
-            raise _no_file(path, found)
+            raise _no_file(path, _name_of(kind))
         return descriptor
 
     return cast(BinaryIO, open(path, mode, opener=opener))
+
+
+def _name_of(kind: int) -> str:
+    return next((name for matches, name in _KINDS if matches(kind)), "a device")
 
 
 def _no_file(path: str, kind: str) -> StorageError:

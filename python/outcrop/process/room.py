@@ -54,7 +54,7 @@ def room(nbytes: int, what: str) -> Iterator[None]:
         yield
         return
     ensure_configured()
-    held = _native.Charge(nbytes, what)
+    held = _native.Charge(nbytes, what, True)
     try:
         yield
     finally:
@@ -79,7 +79,7 @@ def charge(result: Any, nbytes: int | None = None, beside: Any = ()) -> None:
         if key in others or size < _SMALL:
             continue
         try:
-            held = _native.Charge(size, "a result in memory")
+            held = _native.Charge(size, "a result in memory", False)
         except BudgetError:
             # It is there, and another thread was quicker.
             continue

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["over"]
+__all__ = ["interrupted", "over"]
 
 
 def _is_command() -> bool:
@@ -36,6 +36,12 @@ def _end(number: int, frame: "FrameType | None") -> None:
     os.write(2, b"outcrop: interrupted\n")
     # Nothing has been begun that would have to be cleaned up.
     os._exit(128 + number)
+
+
+def interrupted() -> None:
+    """End the command, where Ctrl-C came before this was there; elsewhere, it is for the caller."""
+    if _is_command():
+        _end(signal.SIGINT, None)
 
 
 def over() -> None:

@@ -13,12 +13,14 @@
 
 mod resource;
 mod state;
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
 use crate::run_queue::work_for_a_run;
-use crate::runtime::Runtime;
+use crate::runtime::{PATIENCE, Runtime};
 use crate::schedule::{Action, Schedule};
 use crate::scratch::Scratch;
 use crate::watch::Watch;
@@ -74,9 +76,6 @@ const WINDOW: usize = 1024;
 
 /// How often the caller's thread looks around.
 const TICK: Duration = Duration::from_millis(50);
-
-/// How long a run waits for memory that somebody else in the process has.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Performs a task.
 type Perform<'a> = dyn FnMut(Task, &[*mut u8]) -> Result<()> + 'a;
@@ -189,10 +188,15 @@ fn perform(
             let done = state.done;
             let starved = state.starved.is_some();
             drop(state);
-            if starved && let Err(error) = runtime.release_something() {
-                run.fail(error);
+            // Asked first: what they give back from now on is found.
+            let mut more = runtime.others_borrow();
+            if starved {
+                match runtime.release_something() {
+                    Ok(released) => more |= released,
+                    Err(error) => run.fail(error),
+                }
             }
-            run.look_for_memory(&mut run.lock());
+            run.look_for_memory(&mut run.lock(), more);
             if !watch.tick((done / total * 1e9) as u64, 1_000_000_000) {
                 run.fail(Error::Interrupted);
             }
@@ -446,11 +450,12 @@ impl<'a> Run<'a> {
         Some(key)
     }
 
-    /// Where the run waits for memory that others in the process have: again, for a while.
-    fn look_for_memory(&self, state: &mut State) {
+    /// Where the run waits for memory that others in the process have: again, for a while, if there may be more.
+    fn look_for_memory(&self, state: &mut State, more: bool) {
         let Some(since) = state.starved else { return };
         self.issue(state);
-        if state.starved.is_some() && state.nodes.is_empty() && since.elapsed() > PATIENCE {
+        let in_vain = !more || since.elapsed() > PATIENCE;
+        if state.starved.is_some() && state.nodes.is_empty() && in_vain {
             let (used, limit) = (self.runtime.budget().used(), self.runtime.budget().limit());
             let needed = (used + self.crew.room - state.used) as u64;
             let purpose = format!("{}, beside what else is in memory,", self.work.program.name);

@@ -204,8 +204,6 @@ pub struct Program {
     steps: Vec<Step>,
     operands: Vec<Operand>,
     arguments: Vec<u64>,
-    /// Whether it is the one for its job that takes the least memory.
-    pub frugal: bool,
     /// Bytes of memory that each thread's kernels need beside the tiles.
     pub workspace: usize,
     /// Bytes of memory that each thread's kernels take by themselves.

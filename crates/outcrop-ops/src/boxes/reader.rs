@@ -50,6 +50,7 @@ impl Shared {
 
     /// One thread is `patient`: it waits for memory that others have. Without the rest it is only slower.
     fn serve(&self, staging: usize, patient: bool) {
+        let _borrowing = self.runtime.borrow();
         let start = Instant::now();
         while patient && !self.cancel.is_cancelled() && start.elapsed() < PATIENCE {
             let seen = self.runtime.budget().returns();

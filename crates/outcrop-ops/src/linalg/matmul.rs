@@ -81,8 +81,7 @@ fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q)
                     for i in rows.clone() {
                         let program = &*builder.program;
                         let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
-                        let extents =
-                            (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
+                        let extents = (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
                         builder.product(tiles, (k > 0, 1.0), conj, extents);
                     }
                 }

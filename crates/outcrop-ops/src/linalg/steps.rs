@@ -69,7 +69,12 @@ const FACTOR_RATE: f64 = 0.5;
 
 impl<'a> Builder<'a> {
     /// Makes room for the workspace of such steps, and finds out how fast they are.
-    pub(crate) fn on(program: &'a mut Program, dtype: DType, speeds: Speeds, extents: Extents) -> Builder<'a> {
+    pub(crate) fn on(
+        program: &'a mut Program,
+        dtype: DType,
+        speeds: Speeds,
+        extents: Extents,
+    ) -> Builder<'a> {
         let Extents { rows, cols, depth, solves, transposed } = extents;
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         let order = m.max(n).max(k);

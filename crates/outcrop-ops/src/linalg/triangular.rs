@@ -25,11 +25,7 @@ pub struct Triangle {
 ///
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
-pub fn solve_triangular(
-    place: Place<'_>,
-    (x, t, b): (Tiles, Tiles, Tiles),
-    what: Triangle,
-) -> Result<Way> {
+pub fn solve_triangular(place: Place<'_>, (x, t, b): (Tiles, Tiles, Tiles), what: Triangle) -> Result<Way> {
     let Place { runtime, program, speeds, way } = place;
     let x = x.beginning_as(program, b);
     let (side, width) = x.tile(program);
@@ -127,7 +123,13 @@ pub(super) fn solve_steps(
 }
 
 /// `x(i, s) -= t(i, k) x(k, s)`.
-pub(super) fn subtract(builder: &mut Builder<'_>, t: Tiles, conj: bool, x: Tiles, (i, k, s): (u64, u64, u64)) {
+pub(super) fn subtract(
+    builder: &mut Builder<'_>,
+    t: Tiles,
+    conj: bool,
+    x: Tiles,
+    (i, k, s): (u64, u64, u64),
+) {
     let program = &*builder.program;
     let tiles = (x.at(program, i, s), t.at(program, i, k), x.at(program, k, s));
     let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));

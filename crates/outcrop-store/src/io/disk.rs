@@ -307,7 +307,16 @@ pub(super) fn classify_moving(path: &Path, bytes: u64, action: &str, source: io:
             let free = rustix::fs::statvfs(dir).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize));
             Error::NoSpace { path: path.into(), needed: bytes, free, beside: vec![] }
         }
+        Some(libc::EFBIG) => Error::io(path, format!("{action}{}", longest_file()), source),
         _ => Error::io(path, action, source),
+    }
+}
+
+/// How long a file of this process may become, where that is limited.
+fn longest_file() -> String {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(bytes) => format!(" of a file, which may have {bytes} bytes (ulimit -f)"),
+        None => String::new(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! - `meta`: `zarr.json` and `.zarray`.
 //! - `alone`: `zarrs` on threads of ours.
 //! - `codecs`: from a chunk's bytes to its elements and back. `shards`: files that hold many chunks.
+//!   `indexes`: of shards, from plans to loads.
 //! - `load`, `save`: between such files and canvases. `memory`: what that takes.
 //!
 //! The tile of such an array is the chunk, and of a sharded array the shard: what is one file is
@@ -21,6 +22,7 @@
 mod alone;
 mod bounded;
 mod codecs;
+mod indexes;
 mod load;
 mod memory;
 mod meta;
@@ -41,6 +43,7 @@ use crate::io::disk::{Disk, DiskDir, parent_of};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, TileGrid, Tuple};
 use codecs::{Codecs, Element, Kind};
+use indexes::Indexes;
 use load::{Piece, Trouble};
 use memory::blocks;
 use meta::{Files, Meta, New};
@@ -79,6 +82,7 @@ pub struct ForeignArray {
     decided: Option<Decided>,
     /// Chunks whose last writing was cut short; until they are written again there is no commit.
     torn: Mutex<HashSet<u64>>,
+    indexes: Indexes,
     state: Mutex<State>,
 }
 
@@ -94,7 +98,7 @@ impl ForeignArray {
     pub fn open(disk: &Arc<Disk>, path: &Path, dir: DiskDir, writable: bool) -> Result<ForeignArray> {
         let writer = if writable { Some(Writer::enter(disk, &dir, path)?) } else { None };
         let meta = meta::read(disk, path, &dir)?;
-        let found = Found::look(disk, &dir, &meta.grid)?;
+        let found = Found::look(disk, &dir, &meta.grid, false)?;
         let decided = if writable {
             let key = |position| meta.keys.encode(&meta.grid.coords(position)).as_str().to_string();
             found.settle(disk, &dir, &key)?;
@@ -190,6 +194,7 @@ impl ForeignArray {
             dir,
             decided: None,
             torn: Mutex::default(),
+            indexes: Indexes::default(),
             state: Mutex::new(state),
         }
     }

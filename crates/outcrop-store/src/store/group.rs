@@ -11,7 +11,7 @@
 
 use super::claim::{holder, try_lock};
 use crate::error::{Error, Result};
-use crate::format::zarr::consolidated::{Entry, removed, renewed, renewed_v2};
+use crate::format::zarr::consolidated::{Entry, is_consolidated, removed, renewed, renewed_v2};
 use crate::format::zarr::{METADATA_FILE, V2_ATTRIBUTES_FILE, V2_METADATA_FILE};
 use crate::io::disk::{Disk, parent_of};
 use rustix::fs::{Access, Mode, OFlags};
@@ -32,8 +32,9 @@ const GROUP_V2: &str = ".zgroup";
 /// How long another writer is waited for, which has a group for a moment only.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The most bytes of consolidated metadata that are read.
-const MOST: u64 = 256 << 20;
+/// The most bytes of metadata, of all groups above an array together, that are renewed. Besides them there is what is
+/// made of one of them, so that memory holds twice as much for a moment.
+const MOST: u64 = 64 << 20;
 
 /// A group above an array that has consolidated metadata, or what a run that was killed has left of it.
 struct Group {
@@ -47,10 +48,14 @@ struct Group {
 }
 
 /// What is at a path, if it is a file: consolidated metadata that is a link is nobody's to renew.
-fn content(path: &Path) -> Result<Option<Vec<u8>>> {
+///
+/// # Errors
+/// [`Error::Unsupported`] for more than `most` bytes: left as it is, it could describe what is not there. The operating
+/// system's.
+fn content(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     let fail = |e| Error::io(path, "read the file", e);
     match path.symlink_metadata() {
-        Ok(found) if found.is_file() && found.len() <= MOST => {}
+        Ok(found) if found.is_file() => {}
         _ => return Ok(None),
     }
     // What stands there may be something else by now, which would be waited for.
@@ -59,12 +64,23 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>> {
         Err(rustix::io::Errno::LOOP) => return Ok(None),
         opened => File::from(opened.map_err(|e| fail(e.into()))?),
     };
-    if !file.metadata().map_err(fail)?.is_file() {
+    let found = file.metadata().map_err(fail)?;
+    if !found.is_file() {
         return Ok(None);
     }
-    let mut text = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut text).map_err(fail)?;
-    Ok((text.len() as u64 <= MOST).then_some(text))
+    let mut text = Vec::with_capacity(found.len().min(most) as usize);
+    (&file).take(most).read_to_end(&mut text).map_err(fail)?;
+    if (&file).read(&mut [0]).map_err(fail)? > 0 {
+        return Err(Error::unsupported(
+            path,
+            format!(
+                "the metadata of groups that would have to be renewed has more than {} MiB; save the array outside \
+                 of the group, or remove the consolidated metadata first",
+                MOST >> 20
+            ),
+        ));
+    }
+    Ok(Some(text))
 }
 
 /// The groups above an array that stands, or will, at `target`, the outermost first.
@@ -77,15 +93,20 @@ fn groups_above(target: &Path) -> Result<Vec<Group>> {
         Err(e) => return Err(Error::io(parent, "find the directory", e)),
     };
     let mut key = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut found = Vec::new();
+    let (mut found, mut room) = (Vec::new(), MOST);
     for dir in real.ancestors() {
         let (v3, v2) = (dir.join(METADATA_FILE), dir.join(CONSOLIDATED_V2));
         let is_group = v3.is_file() || dir.join(GROUP_V2).is_file() || v2.is_file();
         if !is_group {
             break;
         }
-        let v3 = content(&v3)?.filter(|json| removed(json).is_some());
-        let v2 = content(&v2)?;
+        let mut read = |path: &Path| -> Result<Option<Vec<u8>>> {
+            let text =
+                content(path, room)?.filter(|text| path.ends_with(CONSOLIDATED_V2) || is_consolidated(text));
+            room -= text.as_ref().map_or(0, |text| text.len() as u64);
+            Ok(text)
+        };
+        let (v3, v2) = (read(&v3)?, read(&v2)?);
         let is_left = || [METADATA_FILE, CONSOLIDATED_V2].iter().any(|name| left_behind(dir, name).exists());
         if v3.is_some() || v2.is_some() || is_left() {
             found.push(Group { dir: dir.into(), key: key.clone(), v3, v2 });
@@ -191,13 +212,13 @@ impl Renewal {
         }
         let mut array = Vec::new();
         for name in [METADATA_FILE, V2_METADATA_FILE, V2_ATTRIBUTES_FILE] {
-            match content(&target.join(name)) {
+            match content(&target.join(name), MOST) {
                 Ok(Some(json)) => array.push((name, json)),
                 Ok(None) => {}
                 Err(_) => return,
             }
         }
-        for group in &groups {
+        for group in groups {
             put_back(&self.disk, &group.dir, &group.renewed(&array));
         }
     }

@@ -9,7 +9,9 @@ use super::tiled::TiledArray;
 use super::update::is_missing;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::zarr::{self, ArrayMeta, Labels, METADATA_FILE, Parsed, V2_METADATA_FILE};
+use crate::format::zarr::{
+    self, ArrayMeta, Labels, METADATA_FILE, Parsed, V2_ATTRIBUTES_FILE, V2_METADATA_FILE,
+};
 use crate::format::{MAX_METADATA_BYTES, npy, pnm};
 use crate::io::disk::{Disk, DiskDir};
 use crate::shape::{Dims, default_tile};
@@ -115,6 +117,16 @@ fn open_in(
     writable: bool,
     accept: bool,
 ) -> Result<Arc<dyn Store>> {
+    for name in [METADATA_FILE, V2_METADATA_FILE, V2_ATTRIBUTES_FILE] {
+        let found = disk.look_beneath(&dir, name).ok().flatten();
+        let bytes = found.map_or(0, |found| found.st_size);
+        if bytes > MAX_METADATA_BYTES as i64 {
+            // Sound, for all that is known.
+            let most = MAX_METADATA_BYTES >> 20;
+            let what = format!("{name} has {bytes} bytes, and no more than {most} MiB of metadata are read");
+            return Err(Error::unsupported(path, what));
+        }
+    }
     match disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64) {
         Ok(json) => {
             return match zarr::parse(&json).map_err(|e| e.at(path))? {

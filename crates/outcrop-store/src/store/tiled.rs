@@ -107,7 +107,7 @@ impl TiledArray {
                 parse(path, &disk.read_small_beneath(&dir, METADATA_FILE, MAX_METADATA_BYTES as u64)?)?;
             let grid = TileGrid::new(&meta.shape, &meta.tile)?;
             let key = |position| meta.tile_key(&grid.coords(position));
-            Found::look(disk, &dir, &grid)?.settle(disk, &dir, &key)?;
+            Found::look(disk, &dir, &grid, meta.ours.is_some())?.settle(disk, &dir, &key)?;
         }
         let (meta, index, decided) = read_metadata(disk, path, &dir, accept)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
@@ -319,12 +319,30 @@ impl TiledArray {
 
     /// Whether another process has committed changes since the array was opened.
     fn is_changed(&self) -> bool {
+        if !matches!(*lock(&self.state), State::Reading) {
+            return false;
+        }
+        let decided = self.decided.as_ref();
+        // First, since a change that has been carried out when the index is read is one that the index tells.
+        if update::is_under_way(&self.disk, &self.dir, &self.grid, decided) {
+            return true;
+        }
         let limit = TileIndex::file_size(&self.grid).unwrap_or(0);
-        let now = self.disk.read_small_beneath(&self.dir, INDEX_FILE, limit).ok();
-        let now = now.and_then(|bytes| index::stamp(&bytes));
-        matches!(*lock(&self.state), State::Reading)
-            && now.is_some()
-            && (now != self.meta.ours.map(|o| o.index_crc32c) || update::is_under_way(&self.disk, &self.dir))
+        let now = match decided {
+            // That was known, and makes the index what it was when the array was opened.
+            Some(decided) => decided.read(&self.disk, &self.dir, INDEX_FILE, limit),
+            None => self.disk.read_small_beneath(&self.dir, INDEX_FILE, limit),
+        };
+        let now = now.ok().and_then(|bytes| index::stamp(&bytes));
+        let then = match (&self.meta.ours, &self.index) {
+            (Some(ours), _) => Some(ours.index_crc32c),
+            // Another program has made `zarr.json` anew, and left what belonged to it.
+            (None, Some(index)) => {
+                index::stamp(&index.read().unwrap_or_else(PoisonError::into_inner).encode())
+            }
+            (None, None) => None,
+        };
+        now.is_some() && now != then
     }
 
     fn replaced(&self) -> Error {
@@ -554,7 +572,8 @@ fn read_metadata(
     loop {
         let mut meta = parse(path, &disk.read_small_beneath(dir, METADATA_FILE, limit)?)?;
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
-        let decided = Found::look(disk, dir, &grid)?.for_reading(path, meta.ours.is_some())?;
+        let indexed = meta.ours.is_some();
+        let decided = Found::look(disk, dir, &grid, indexed)?.for_reading(path, indexed)?;
         let read = |name: &str, limit: u64| match &decided {
             Some(decided) => decided.read(disk, dir, name, limit),
             None => disk.read_small_beneath(dir, name, limit),
@@ -764,7 +783,9 @@ impl Store for TiledArray {
             State::Updating(..) => None,
             _ => Some(Writer::enter(&self.disk, &self.dir, &self.info.path)?),
         };
-        Found::look(&self.disk, &self.dir, &self.grid)?.settle(&self.disk, &self.dir, &|i| self.key_at(i))?;
+        let indexed = self.meta.ours.is_some();
+        let found = Found::look(&self.disk, &self.dir, &self.grid, indexed)?;
+        found.settle(&self.disk, &self.dir, &|i| self.key_at(i))?;
         let mut update = Update::begin(&self.disk, &self.dir)?;
         let (bytes, json) = self.encode_metadata();
         let files = vec![(INDEX_FILE, bytes.unwrap_or_default()), (METADATA_FILE, json)];

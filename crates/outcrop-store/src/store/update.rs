@@ -18,7 +18,8 @@
 //! first and in the array second, it is found.
 //!
 //! An update is ours where its directory is one, belongs to whoever owns the array or to this user, and
-//! its record is whole and fits the array. What is not ours is never carried out and never removed. An
+//! its record is whole and fits the array: of one with an index it lists the index and the metadata, too,
+//! which every change of tiles changes. What is not ours is never carried out and never removed. An
 //! array with an index is read as it lies then, since the index tells its tiles from others; of one
 //! without, nobody could say which tiles are old and which new, and it is refused.
 
@@ -86,11 +87,11 @@ pub(super) struct Decided {
 }
 
 impl Found {
-    /// Looks for an update of the array in a directory, which is cut like this.
+    /// Looks for an update of the array in a directory, which is cut like this, and has an index or not.
     ///
     /// # Errors
     /// The operating system's.
-    pub(super) fn look(disk: &Disk, array: &DiskDir, grid: &TileGrid) -> Result<Found> {
+    pub(super) fn look(disk: &Disk, array: &DiskDir, grid: &TileGrid, indexed: bool) -> Result<Found> {
         let Some(found) = disk.look_beneath(array, DIRECTORY)? else { return Ok(Found::Nothing) };
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
             return Ok(Found::NotOurs("it is no directory".into()));
@@ -115,6 +116,10 @@ impl Found {
             Err(other) => return Err(other),
         };
         Ok(match UpdateRecord::decode(&bytes, grid) {
+            // Tiles that the index does not know would be taken for damaged ones.
+            Ok(record) if indexed && !(record.index && record.metadata) => {
+                Found::NotOurs(format!("its record leaves out {INDEX_FILE} or {METADATA_FILE}"))
+            }
             Ok(record) => Found::Decided(Decided { dir, record }),
             Err(error) => Found::NotOurs(error.to_string()),
         })
@@ -280,9 +285,11 @@ pub(super) fn stamp_of_tiles(
     Ok((seen.finish(), newest))
 }
 
-/// Whether a decided change of the array is being carried out.
-pub(super) fn is_under_way(disk: &Disk, array: &DiskDir) -> bool {
-    disk.look_beneath(array, &format!("{DIRECTORY}/{DECISION}")).is_ok_and(|found| found.is_some())
+/// Whether a change of an array with an index is being carried out that was decided after the array was opened, when
+/// `known` was. What is no change of this array never is.
+pub(super) fn is_under_way(disk: &Disk, array: &DiskDir, grid: &TileGrid, known: Option<&Decided>) -> bool {
+    is_news(disk, array, known).unwrap_or(false)
+        && Found::look(disk, array, grid, true).is_ok_and(|found| matches!(found, Found::Decided(_)))
 }
 
 /// Whether an error says that nothing has the name.

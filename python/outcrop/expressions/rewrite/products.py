@@ -3,38 +3,188 @@
 A sum of products of elements can be computed in the pass that computes its factors, cell by cell:
 that reads a long factor once, and keeps nothing of what the factors are made of. Large results
 need far less reading where a block of them stays in memory and slices of the factors stream past.
+
+What either moves is estimated from the budget, extents and layouts; where the other way turns out
+to move far less when it is planned, that is taken. Measured speeds do not decide: with them, the
+same product would have other last bits another time.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from outcrop import _native
+from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
-from outcrop.expressions.graph.nodes import Contract, Node, ancestors
+from outcrop.expressions.graph.nodes import Contract, Leaf, Node, Reduce, ancestors
+from outcrop.process.config import memory_budget
 
-__all__ = ["SHORT", "by_blocks"]
+__all__ = ["by_blocks", "others", "preferred"]
 
-SHORT = 2048
-"""A product all of whose extents are longer is computed by blocks, whatever its factors are."""
+_PART = 0.75
+"""The part of the budget that holds what is used again and again."""
 
-_NARROW = 16
-"""Columns, or rows, of a product that is made in one pass over the longer factor. (Measured, 3000 x
-3000 by columns: a program of square blocks reads 14 times what there is with 2 MiB, 7 times with
-16 MiB. One pass reads 1.0 times for 1 and 4 columns, 2.4 for 16, and 17 for 64 with 2 MiB.)"""
+_CELL = 12
+"""What part of the budget a tile of a pass has, at most."""
+
+_MOST = 8 << 20
+"""Bytes of such a tile, at most."""
+
+_BLOCK = 4096
+"""Bytes of a block of the disk."""
+
+_TRIED = 4
+"""Products for which the other way is planned, too, at most."""
+
+_ALIKE = 1.1
+"""Estimates that differ by less say nothing."""
 
 
-def by_blocks(roots: Sequence[Node]) -> list[Node]:
-    """The roots, with products by blocks where these are better."""
+@dataclass(frozen=True)
+class _Factor:
+    """A factor of a product, in bytes.
+
+    Attributes
+    ----------
+    size : int
+        All of it.
+    below : float
+        What is read to compute it once.
+    own : float
+        What is read to go through its tiles once more.
+    kept : float
+        What is moved so that it has tiles.
+    """
+
+    size: int
+    below: float
+    own: float
+    kept: float
+
+
+def by_blocks(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[Node]:
+    """The roots, with those products by blocks, by their ids, that are chosen to be."""
     made: dict[int, Node] = {}
     for node in ancestors(roots):
         now = node.with_operands([made[id(o)] for o in node.operands])
-        if isinstance(now, Contract) and _is_better_by_blocks(now):
+        if isinstance(now, Contract) and chosen.get(id(node)):
             now = BlockProduct.made_of(now) or now
         made[id(node)] = now
     return [made[id(root)] for root in roots]
 
 
-def _is_better_by_blocks(product: Contract) -> bool:
-    if product.ndim != 2 or min(product.shape) <= _NARROW:
-        return False
-    # What is in tiles, or will be in any case.
-    is_there = all(isinstance(o, MatrixOperation) or straight(o) for o in product.operands)
-    return is_there or min(product.extents.values()) > SHORT
+def preferred(roots: Sequence[Node]) -> dict[int, bool]:
+    """Of products that may be computed by blocks, by their ids, whether that is thought better."""
+    found: dict[int, bool] = {}
+    made: dict[int, Node] = {}
+    for node in ancestors(roots):
+        now = node.with_operands([made[id(o)] for o in node.operands])
+        if isinstance(now, Contract):
+            blocks = BlockProduct.made_of(now)
+            if blocks is not None:
+                found[id(node)] = _moves_less_by_blocks(now)
+                now = blocks if found[id(node)] else now
+        made[id(node)] = now
+    return found
+
+
+def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, bool]]:
+    """Other choices to look at: one way for all, or the other way for one of the largest."""
+    products = [node for node in ancestors(roots) if id(node) in chosen]
+    products.sort(key=lambda node: -node.nbytes)
+    found = [dict.fromkeys(chosen, way) for way in (True, False)]
+    found += [{**chosen, id(node): not chosen[id(node)]} for node in products[:_TRIED]]
+    return [choice for i, choice in enumerate(found) if choice not in (chosen, *found[:i])]
+
+
+def _moves_less_by_blocks(product: Contract) -> bool:
+    budget = memory_budget()
+    one, other = (_factor(operand, budget) for operand in product.operands)
+    cells = _by_cells(product, (one, other), budget)
+    blocks = _by_blocks(product, (one, other), budget)
+    if product.is_symmetric and product.nbytes <= _cell(budget):
+        # In one tile, half of it is not computed at all.
+        return blocks * _ALIKE < cells
+    return blocks < cells * _ALIKE
+
+
+def _cell(budget: int) -> float:
+    """Bytes of a tile of a pass."""
+    return max(min(budget / _CELL, _MOST), 1)
+
+
+def _factor(node: Node, budget: int) -> _Factor:
+    below = _read_below(node)
+    if isinstance(node, MatrixOperation):
+        return _Factor(node.nbytes, below, below, 0)
+    found = straight(node)
+    if found is not None:
+        if not isinstance(found.leaf.source, StoreSource):
+            return _Factor(node.nbytes, 0, 0, 0)
+        return _Factor(node.nbytes, below, below * _stretch(found.leaf), 0)
+    # It is kept, as far as memory does not hold it on disk.
+    beyond = max(node.nbytes - _PART / 2 * budget, 0)
+    return _Factor(node.nbytes, below, beyond, below + beyond)
+
+
+def _read_below(node: Node) -> int:
+    """Bytes that are read to compute a node once."""
+    total = 0
+    stack, seen = [node], set()
+    while stack:
+        at = stack.pop()
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        if isinstance(at, Leaf):
+            total += at.nbytes if isinstance(at.source, StoreSource) else 0
+        elif isinstance(at, MatrixOperation | Reduce | Contract):
+            # It is there when the pass begins.
+            total += at.nbytes
+        else:
+            stack += at.operands
+    return total
+
+
+def _stretch(leaf: Leaf) -> float:
+    """How many times a file's blocks are read where it is read in squares."""
+    if leaf.source.layout == "tiled":
+        return 1.0
+    run = _native.square_side(leaf.dtype.itemsize, None) * leaf.dtype.itemsize
+    return (run + _BLOCK) / run
+
+
+def _by_cells(product: Contract, factors: tuple[_Factor, _Factor], budget: int) -> float:
+    """Bytes moved in one pass: the longer factor comes once, and what fits into memory as well."""
+    long, short = sorted(factors, key=lambda factor: -factor.size)
+    cells = max(math.ceil(long.size / _cell(budget)), 1)
+    is_square = product.operands[0] is product.operands[1]
+    held = _PART * budget
+    # By rows of the longer factor, the other one is there, or comes again for each of them. Where
+    # both are one, it is kept twice, since it is cut in two ways.
+    again = 2 * short.size if is_square else short.below
+    beyond = max((short.size if is_square else again) - held, 0)
+    by_rows = long.below + again + beyond * (cells - 1)
+    # By what is summed over, the result is there, or comes again and goes.
+    beyond = max(2 * product.nbytes - held, 0)
+    by_depth = long.below + (0 if is_square else short.below) + 2 * beyond * cells
+    return min(by_rows, by_depth) + product.nbytes
+
+
+def _by_blocks(product: Contract, factors: tuple[_Factor, _Factor], budget: int) -> float:
+    """Bytes moved by the best shape of blocks."""
+    (m, n), (one, other) = product.shape, factors
+    if product.result[0] not in product.labels[0]:
+        one, other = other, one
+    room = max(_PART * budget / product.dtype.itemsize, 1)
+    best, rows = math.inf, m
+    while True:
+        columns = min(n, max(int(room / rows), 1))
+        again = one.own * (math.ceil(n / columns) - 1) + other.own * (math.ceil(m / rows) - 1)
+        best = min(best, again)
+        if rows == 1:
+            break
+        rows = -(-rows // 2)
+    # A factor that is both is made once.
+    once = (one,) if product.operands[0] is product.operands[1] else (one, other)
+    return sum(f.kept + f.own for f in once) + best + product.nbytes

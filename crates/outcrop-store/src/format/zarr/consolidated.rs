@@ -3,7 +3,11 @@
 //! Version 2 has them in a file `.zmetadata`, version 3 in the member `consolidated_metadata` of the group's
 //! `zarr.json`. Texts are spliced, never written anew from what was parsed: whatever else there is stays as it is,
 //! byte for byte, such as numbers of any precision, and the bare words `NaN` and `Infinity` that Python writes.
+//!
+//! A text may be large. Its members are gone through and not listed, since a list of short ones would take many times
+//! as much memory: besides the text that is given, there is only the one that is made of it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// The member of a group's `zarr.json`.
@@ -14,16 +18,19 @@ pub type Entry<'a> = (String, Option<&'a [u8]>);
 
 /// Whether a `zarr.json` is that of a group.
 pub fn is_group(json: &[u8]) -> bool {
-    let found = members(json, 0).unwrap_or_default().into_iter().find(|m| m.key == "node_type");
+    let found = member(json, 0, "node_type").flatten();
     found.is_some_and(|member| &json[member.value] == b"\"group\"")
+}
+
+/// Whether a group's `zarr.json` has consolidated metadata.
+pub fn is_consolidated(group_json: &[u8]) -> bool {
+    consolidated(group_json).is_some()
 }
 
 /// A group's `zarr.json` without consolidated metadata; `None` where it has none.
 pub fn removed(group_json: &[u8]) -> Option<Vec<u8>> {
-    let members = members(group_json, 0)?;
-    let member = members.iter().find(|m| m.key == MEMBER)?;
-    // Null, where a group says that it has none.
-    (group_json[member.value.start] == b'{').then(|| without(group_json, &members, member))
+    let range = consolidated(group_json)?.with_comma();
+    Some([&group_json[..range.start], &group_json[range.end..]].concat())
 }
 
 /// A group's `zarr.json` with entries of its consolidated metadata renewed; `None` where it has none, or lacks one of
@@ -37,61 +44,71 @@ pub fn renewed_v2(zmetadata: &[u8], entries: &[Entry], groups: &[String]) -> Opt
     renewed_in(zmetadata, &["metadata"], entries, groups)
 }
 
+/// The text of a member of a JSON object, where there is one of this name.
+pub fn member_text<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    Some(&json[member(json, 0, name)??.value])
+}
+
 /// A member of an object, as places in a text.
 struct Member {
-    key: String,
     /// From the quote before the key on.
     start: usize,
     value: Range<usize>,
+    /// The end of the member before it.
+    before: Option<usize>,
+    /// The start of the one behind it.
+    behind: Option<usize>,
+}
+
+impl Member {
+    /// The member, and the comma that sets it apart.
+    fn with_comma(&self) -> Range<usize> {
+        match (self.before, self.behind) {
+            (_, Some(behind)) => self.start..behind,
+            (Some(before), None) => before..self.value.end,
+            (None, None) => self.start..self.value.end,
+        }
+    }
+}
+
+fn consolidated(group_json: &[u8]) -> Option<Member> {
+    let found = member(group_json, 0, MEMBER)??;
+    // Null, where a group says that it has none.
+    (group_json[found.value.start] == b'{').then_some(found)
 }
 
 fn renewed_in(text: &[u8], path: &[&str], entries: &[Entry], groups: &[String]) -> Option<Vec<u8>> {
-    let mut text = text.to_vec();
     let place = |text: &[u8]| -> Option<usize> {
-        path.iter().try_fold(0, |at, name| {
-            Some(members(text, at)?.into_iter().find(|m| m.key == *name)?.value.start)
-        })
+        path.iter().try_fold(0, |at, name| Some(member(text, at, name)??.value.start))
     };
-    let known = members(&text, place(&text)?)?;
-    if !groups.iter().all(|group| known.iter().any(|m| m.key == *group)) {
-        return None;
+    let at = place(text)?;
+    for group in groups {
+        member(text, at, group)??;
     }
+    let mut text = text.to_vec();
     for (key, json) in entries {
-        let at = place(&text)?;
-        let members = members(&text, at)?;
-        let found = members.iter().find(|m| m.key == *key);
-        text = match (found, json) {
-            (None, None) => text,
-            (Some(member), None) => without(&text, &members, member),
-            (Some(member), Some(json)) => spliced(&text, member.value.clone(), json.trim_ascii()),
+        // Nothing in front of it has changed.
+        match (member(&text, at, key)?, json) {
+            (None, None) => {}
+            (Some(member), None) => drop(text.drain(member.with_comma())),
+            (Some(member), Some(json)) => splice(&mut text, member.value, json.trim_ascii()),
             (None, Some(json)) => {
                 let open = skip_blank(&text, at) + 1;
                 let mut member = serde_json::to_vec(key).expect("a string is JSON");
                 member.extend_from_slice(b": ");
                 member.extend_from_slice(json.trim_ascii());
-                if !members.is_empty() {
+                if text.get(skip_blank(&text, open)) != Some(&b'}') {
                     member.extend_from_slice(b", ");
                 }
-                spliced(&text, open..open, &member)
+                splice(&mut text, open..open, &member);
             }
-        };
+        }
     }
     Some(text)
 }
 
-fn spliced(text: &[u8], range: Range<usize>, with: &[u8]) -> Vec<u8> {
-    [&text[..range.start], with, &text[range.end..]].concat()
-}
-
-/// The text without a member, and without the comma that set it apart.
-fn without(text: &[u8], members: &[Member], member: &Member) -> Vec<u8> {
-    let at = members.iter().position(|m| m.start == member.start).expect("one of them");
-    let range = match (members.get(at + 1), at) {
-        (Some(next), _) => member.start..next.start,
-        (None, 0) => member.start..member.value.end,
-        (None, _) => members[at - 1].value.end..member.value.end,
-    };
-    spliced(text, range, b"")
+fn splice(text: &mut Vec<u8>, range: Range<usize>, with: &[u8]) {
+    text.splice(range, with.iter().copied());
 }
 
 fn skip_blank(text: &[u8], mut at: usize) -> usize {
@@ -101,35 +118,50 @@ fn skip_blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The members of the object that begins at a place; `None` where there is no object.
-fn members(text: &[u8], at: usize) -> Option<Vec<Member>> {
+/// The first member of this name in the object that begins at a place, or that there is none; `None` where there is
+/// no object.
+fn member(text: &[u8], at: usize, name: &str) -> Option<Option<Member>> {
     let mut at = skip_blank(text, at);
     if text.get(at) != Some(&b'{') {
         return None;
     }
-    let mut members = Vec::new();
+    let (mut found, mut before): (Option<Member>, _) = (None, None);
     loop {
         at = skip_blank(text, at + 1);
-        if text.get(at) == Some(&b'}') && members.is_empty() {
-            return Some(members);
+        if text.get(at) == Some(&b'}') && before.is_none() {
+            return Some(None);
         }
         let start = at;
         let end = string_end(text, start)?;
-        let key = serde_json::from_slice(&text[start..end]).ok()?;
+        let is_it = key(&text[start..end])? == name;
         at = skip_blank(text, end);
         if text.get(at) != Some(&b':') {
             return None;
         }
         let value = skip_blank(text, at + 1);
         let end = value_end(text, value)?;
-        members.push(Member { key, start, value: value..end });
+        match &mut found {
+            Some(found) => found.behind = found.behind.or(Some(start)),
+            None if is_it => found = Some(Member { start, value: value..end, before, behind: None }),
+            None => {}
+        }
+        before = Some(end);
         at = skip_blank(text, end);
         match text.get(at)? {
             b',' => {}
-            b'}' => return Some(members),
+            b'}' => return Some(found),
             _ => return None,
         }
     }
+}
+
+/// What a string says, with its quotes.
+fn key(quoted: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = &quoted[1..quoted.len() - 1];
+    if inner.iter().any(|&byte| byte == b'\\' || byte < b' ') {
+        return serde_json::from_slice(quoted).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inner).ok().map(Cow::Borrowed)
 }
 
 /// Behind the string that begins at a place.
@@ -203,6 +235,16 @@ mod tests {
             wanted.as_object_mut().unwrap().remove("consolidated_metadata");
             assert_eq!(parsed(&removed(text.as_bytes()).unwrap()), wanted);
         }
+    }
+
+    #[test]
+    fn members_are_found_by_name() {
+        let text = br#" {"a\u0062" : [1, {"x": 2}], "x": 3 , "c": "}" } "#;
+        let found = |name| member_text(text, name).map(|found| std::str::from_utf8(found).unwrap());
+        assert_eq!(found("ab"), Some(r#"[1, {"x": 2}]"#));
+        assert_eq!((found("x"), found("c"), found("d")), (Some("3"), Some("\"}\""), None));
+        assert!(is_consolidated(br#"{"consolidated_metadata": {}}"#));
+        assert!(!is_consolidated(br#"{"consolidated_metadata": null}"#));
     }
 
     #[test]

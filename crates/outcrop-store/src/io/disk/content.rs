@@ -69,6 +69,30 @@ impl Disk {
         unsafe { queue.run(transfers, request, tuning.depth, cancel) }.map_err(|e| e.at(file.path()))
     }
 
+    /// Reads whole blocks of a file, of which it must have at least `need` bytes, and counts nothing: whoever uses what
+    /// was read does.
+    ///
+    /// # Errors
+    /// The operating system's; `UnexpectedEof` where the file is too short.
+    pub fn read_uncounted(&self, file: &DiskFile, offset: u64, memory: &mut [u8], need: usize) -> Result<()> {
+        let mut done = 0;
+        let read = patiently(|| {
+            while done < need {
+                // Direct I/O goes on at a whole block.
+                done -= done % file.block();
+                self.checkpoint(Operation::Read)?;
+                let moved = rustix::io::pread(file, &mut memory[done..], offset + done as u64)?;
+                if moved == 0 || moved < file.block() && done + moved < need {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                done += moved;
+            }
+            Ok(())
+        });
+        let len = memory.len();
+        read.map_err(|e| classify(file.path(), &format!("read {len} bytes at offset {offset}"), e))
+    }
+
     /// Reads the first `len` bytes of a file, or as many as it has, through the page cache.
     ///
     /// # Errors

@@ -167,6 +167,8 @@ impl Disk {
         match rustix::fs::accessat(&dir.fd, below, access, AtFlags::EACCESS) {
             // Of a kernel that does not know, it is found out later.
             Ok(()) | Err(Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            // Joined to the directory, `.` would be a part of its name.
+            Err(e) if below == Path::new(".") => Err(classify(&dir.path, action, e.into())),
             Err(e) => Err(classify(&dir.path.join(below), action, e.into())),
         }
     }
@@ -230,7 +232,7 @@ impl Disk {
     /// [`Error::NoSpace`], or the operating system's.
     pub fn create_unnamed(&self, dir: &Path, len: u64) -> Result<Option<DiskFile>> {
         self.checkpoint(Operation::Create).map_err(|e| classify(dir, "make a file", e))?;
-        let file = match self.open_at(None, dir, dir.into(), OFlags::RDWR | OFlags::TMPFILE) {
+        let mut file = match self.open_at(None, dir, dir.into(), OFlags::RDWR | OFlags::TMPFILE) {
             Err(Error::Io { source, .. })
                 if matches!(source.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) =>
             {
@@ -238,6 +240,8 @@ impl Disk {
             }
             other => other?,
         };
+        // What goes wrong with it from here on is not the directory's fault.
+        file.path = dir.join("(scratch file without a name)");
         self.allocate(&file, len)?;
         Ok(Some(file))
     }

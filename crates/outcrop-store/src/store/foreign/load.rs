@@ -2,13 +2,14 @@
 
 use super::bounded;
 use super::codecs::Kind;
-use super::memory::{Place, blocks, read_range};
+use super::indexes::FileState;
+use super::memory::{Place, blocks, read_range, truncated};
 use super::shards::{Extent, Index, Shards, extents, sort};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
 use crate::frame::{Budget, Charge, FRAME_ALIGN, charged};
+use crate::io::Access;
 use crate::io::disk::{DiskFile, LINK, is_link};
-use crate::io::{Access, Cancel};
 use crate::shape::{ArrayBox, Dims, Tuple};
 use crate::store::Mover;
 use crate::store::canvas::Strides;
@@ -138,19 +139,29 @@ impl ForeignArray {
         common: &ArrayBox,
         sink: &mut Sink,
     ) -> Result<(), Trouble> {
-        let len = file.len()?;
-        let (disk, cancel) = (mover.disk, mover.cancel.clone());
+        let state = FileState::of(file)?;
+        let (disk, cancel, len) = (mover.disk, mover.cancel.clone(), state.len);
         let range = shards.index_range(len)?;
-        let (start, end) = blocks(range.0, range.1);
+        let whole = shards.is_read_whole(len, common == chunk).then_some((0, len));
+        let (start, end) = whole.map_or(blocks(range.0, range.1), |(from, to)| blocks(from, to));
         let place = Place::new(mover, (end - start) as usize)?;
-        let room = place.make_room(mover, shards.index_heap())?;
-        // SAFETY: the memory is ours and has room for those blocks.
-        let index = unsafe {
-            let at = read_range(disk, &mut mover.queue, &cancel, file, range, place.start)?;
-            shards.decode_index(std::slice::from_raw_parts(place.start.add(at), shards.index_bytes))?
+        let decoding = if whole.is_some() { shards.inner.decode_heap() } else { 0 };
+        let room = place.make_room(mover, shards.index_heap().saturating_add(decoding))?;
+        let known = if whole.is_some() { None } else { self.indexes.take(self.position_of(chunk), &state) };
+        let index = match known {
+            Some(index) => {
+                // When it was read it was nobody's.
+                disk.counters().add_read_elsewhere(end - start);
+                index
+            }
+            // SAFETY: the memory is ours and has room for those blocks.
+            None => unsafe {
+                let at =
+                    read_range(disk, &mut mover.queue, &cancel, file, whole.unwrap_or(range), place.start)?;
+                let at = if whole.is_some() { range.0 as usize } else { at };
+                shards.decode_index(std::slice::from_raw_parts(place.start.add(at), shards.index_bytes))?
+            },
         };
-        // The numbers have room as long as they are there.
-        drop(place);
         let wanted = self.in_shard(chunk, common);
         let mut positions = Vec::with_capacity(shards.grid.tiles_of(&wanted).count());
         for coords in shards.grid.tiles_of(&wanted) {
@@ -173,6 +184,13 @@ impl ForeignArray {
             }
         }
         sort(&mut positions, &index);
+        if whole.is_some() {
+            // SAFETY: that many bytes were read.
+            let bytes = unsafe { std::slice::from_raw_parts(place.start, len as usize) };
+            return self.visit_inner(shards, (bytes, 0), (&index, &positions), (chunk, common), sink);
+        }
+        // The numbers have room as long as they are there.
+        drop(place);
         for extent in extents(positions.iter().map(|&position| index.at(position))) {
             cancel.check()?;
             let found = (&index, &positions[extent.chunks.clone()], room.as_ref());
@@ -189,7 +207,7 @@ impl ForeignArray {
         shards: &Shards,
         extent: &Extent,
         (index, positions, of_index): (&Index, &[u64], Option<&Charge>),
-        (chunk, common): (&ArrayBox, &ArrayBox),
+        boxes: (&ArrayBox, &ArrayBox),
         sink: &mut Sink,
     ) -> Result<(), Trouble> {
         let (disk, cancel) = (mover.disk, mover.cancel.clone());
@@ -200,16 +218,27 @@ impl ForeignArray {
         let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
         let heap = shards.inner.decode_heap().saturating_add(shards.index_heap());
         let _room = memory.make_more_room(mover, heap, of_index)?;
+        let len = (extent.to - extent.from) as usize;
+        // SAFETY: these bytes were read.
+        let bytes = unsafe { std::slice::from_raw_parts(memory.start.add(at), len) };
+        self.visit_inner(shards, (bytes, extent.from), (index, positions), boxes, sink)
+    }
+
+    /// Decodes inner chunks that lie in some bytes of a shard, the first of which is at an offset.
+    fn visit_inner(
+        &self,
+        shards: &Shards,
+        (bytes, offset): (&[u8], u64),
+        (index, positions): (&Index, &[u64]),
+        (chunk, common): (&ArrayBox, &ArrayBox),
+        sink: &mut Sink,
+    ) -> Result<(), Trouble> {
         let strides = self.inner_strides(shards);
         for &position in positions {
             let (place, coords) = (index.at(position), shards.grid.coords(position));
-            let (from, bytes) = (place.from - extent.from, place.to - place.from);
-            // SAFETY: these bytes were read.
-            let encoded =
-                unsafe { std::slice::from_raw_parts(memory.start.add(at + from as usize), bytes as usize) };
             let elements = shards
                 .inner
-                .decode(encoded)
+                .decode(&bytes[(place.from - offset) as usize..(place.to - offset) as usize])
                 .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&coords)))?;
             let inner = self.inner_box(shards, chunk, &coords);
             let part = inner.intersect(common).expect("an inner chunk of the box");
@@ -219,7 +248,7 @@ impl ForeignArray {
         Ok(())
     }
 
-    /// Bytes that loading a part of a shard reads: those of its index, and of the inner chunks.
+    /// Bytes that loading a part of a shard reads: all of them, or those of its index, and of the inner chunks.
     pub(super) fn shard_bytes(
         &self,
         shards: &Shards,
@@ -229,31 +258,46 @@ impl ForeignArray {
         let chunk = self.grid.tile_box(coords);
         let Some(common) = chunk.intersect(region) else { return Ok(0) };
         let Some(file) = self.open_chunk(coords)? else { return Ok(0) };
-        let len = file.len()?;
+        let state = FileState::of(&file)?;
+        let len = state.len;
         let range = shards.index_range(len)?;
         let read = |from: u64, to: u64| {
             let (start, end) = blocks(from, to);
             end - start
         };
         // Planning has no mover, and no budget: the index is small, or all of the file is counted.
-        if shards.index_bytes > MOST_PLANNED {
+        if shards.is_read_whole(len, common == chunk) || shards.index_bytes > MOST_PLANNED {
             return Ok(read(0, len));
         }
-        let memory =
-            Budget::new(usize::MAX).frame(shards.index_bytes + 2 * FRAME_ALIGN, "the index of a shard")?;
-        let mut queue = self.disk.queue()?;
-        // SAFETY: the memory has room for the blocks around the index, and is used by nobody else.
-        let index = unsafe {
-            let at = read_range(&self.disk, &mut queue, &Cancel::default(), &file, range, memory.as_ptr())?;
-            shards.decode_index(&memory.bytes()[at..at + shards.index_bytes])?
+        let of_wanted = |index: &Index| -> Result<u64, Trouble> {
+            let mut positions = Vec::new();
+            for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
+                positions.extend(shards.position(index, &coords, len)?);
+            }
+            sort(&mut positions, index);
+            let extents = extents(positions.iter().map(|&position| index.at(position)));
+            Ok(read(range.0, range.1) + extents.map(|e| read(e.from, e.to)).sum::<u64>())
         };
-        let mut positions = Vec::new();
-        for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
-            positions.extend(shards.position(&index, &coords, len)?);
+        let position = self.grid.linear_index(coords);
+        if let Some(bytes) = self.indexes.with(position, &state, of_wanted) {
+            return bytes;
         }
-        sort(&mut positions, &index);
-        let extents = extents(positions.iter().map(|&position| index.at(position)));
-        Ok(read(range.0, range.1) + extents.map(|e| read(e.from, e.to)).sum::<u64>())
+        let mut memory =
+            Budget::new(usize::MAX).frame(shards.index_bytes + 2 * FRAME_ALIGN, "the index of a shard")?;
+        let (start, end) = blocks(range.0, range.1);
+        let (place, need) = (&mut memory.bytes_mut()[..(end - start) as usize], (range.1 - start) as usize);
+        self.disk.read_uncounted(&file, start, place, need).map_err(truncated)?;
+        file.drop_cache();
+        let index = shards.decode_index(&place[(range.0 - start) as usize..need])?;
+        let bytes = of_wanted(&index)?;
+        self.indexes.keep(position, state, index);
+        Ok(bytes)
+    }
+
+    /// The position of a chunk among all, from its box.
+    fn position_of(&self, chunk: &ArrayBox) -> u64 {
+        let coords: Dims = chunk.start.iter().zip(&self.grid.tile).map(|(at, tile)| at / tile).collect();
+        self.grid.linear_index(&coords)
     }
 
     /// A box of the array in the coordinates of a shard: along its encoded axes, from its first

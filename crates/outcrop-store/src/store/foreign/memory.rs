@@ -75,12 +75,17 @@ pub(super) unsafe fn read_range(
         // SAFETY: the caller's promise; the file is open until the transfer returns.
         let result =
             unsafe { disk.transfer(queue, file, &mut std::iter::once(transfer), Direction::Read, cancel) };
-        match result {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
-                return Err(Trouble::Damaged("was truncated while it was read".into()));
-            }
-            other => other?,
-        }
+        result.map_err(truncated)?;
     }
     Ok((from - start) as usize)
+}
+
+/// What is wrong with a file that could not be read.
+pub(super) fn truncated(error: Error) -> Trouble {
+    match error {
+        Error::Io { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof => {
+            Trouble::Damaged("was truncated while it was read".into())
+        }
+        other => other.into(),
+    }
 }

@@ -73,6 +73,17 @@ impl Index {
         u64::from_ne_bytes(self.0[8 * at..8 * at + 8].try_into().expect("eight bytes"))
     }
 
+    /// Of inner chunks that are all empty.
+    #[cfg(test)]
+    pub(super) fn zeros(count: usize) -> Index {
+        Index(vec![0; ENTRY * count])
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// Where the inner chunk at a position lies, of which that is known to be possible.
     pub(super) fn at(&self, position: u64) -> Place {
         let (from, bytes) = (self.number(2 * position as usize), self.number(2 * position as usize + 1));
@@ -149,15 +160,23 @@ impl Shards {
         inner.saturating_add(self.index_bytes)
     }
 
-    /// The most bytes of an extent, with the blocks at its ends.
+    /// The most bytes of an extent, which may be the whole shard, with the blocks at its ends.
     pub(super) fn most_extent(&self) -> usize {
         let inner = self.inner.most_encoded();
         (self.grid.tiles() as usize)
             .saturating_mul(inner)
+            .saturating_add(self.index_bytes)
             .min(EXTENT as usize)
             .max(inner)
             .max(self.index_bytes)
             .saturating_add(2 * 4096)
+    }
+
+    /// Whether a shard of this many bytes is read with one request, from which both its index and its inner chunks are
+    /// taken: where it is no longer than what is read rather than skipped, and where all of it is wanted. What is read
+    /// is known then without the index.
+    pub(super) fn is_read_whole(&self, len: u64, all: bool) -> bool {
+        len <= (self.most_extent() - 2 * 4096) as u64 && (all || len <= GAP)
     }
 
     /// The most heap memory that an index takes: while it is decoded, the numbers and a copy of them; and then the
