@@ -100,7 +100,8 @@ class Desk:
             try:
                 plan = oc.plan(x, path)
             except oc.UnsupportedError as error:
-                assert "conjugated" in str(error)
+                # What has no elements is there.
+                assert "conjugated" in str(error) or x.size == 0
         saved = x.save(path, **options)
         run = oc.last_run()
         assert run is not None
