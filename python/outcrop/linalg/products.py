@@ -14,10 +14,10 @@ from outcrop.arrays.registry import implements
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.build.arrays import array_of, node_of, product
+from outcrop.expressions.build.places import on_diagonal
 from outcrop.expressions.build.reductions import axes_of, cast
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce
-from outcrop.expressions.graph.points import on_diagonal
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.graph.subscripts import letters, parsed
 from outcrop.expressions.rewrite.products import SHORT

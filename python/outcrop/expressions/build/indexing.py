@@ -20,9 +20,9 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.expressions.build.arrays import array_of, node_of
+from outcrop.expressions.build.places import picked
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.nodes import Map
-from outcrop.expressions.graph.points import picked
 from outcrop.expressions.rewrite.reshape_pushdown import reshaped
 from outcrop.expressions.rewrite.take_pushdown import taken
 from outcrop.process.config import memory_budget, piece_limit
