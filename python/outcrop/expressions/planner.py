@@ -41,6 +41,9 @@ _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
 
+_LESS = 1.05
+"""How many times as much is moved otherwise, where stored tiles are used as a whole."""
+
 _FAR_LESS = 1.25
 """How many times as much is moved otherwise, where products are computed in another way."""
 
@@ -73,9 +76,14 @@ class Planned:
         return int(self.facts["bytes_read"] + self.facts["bytes_written"])
 
     @property
-    def is_cut(self) -> bool:
-        """Whether anything is computed in more than one step."""
-        return bool(self._lowered.tiling.cuts)
+    def cuts(self) -> Mapping[int, int]:
+        """Into which extents lines are cut."""
+        return self._lowered.tiling.cuts
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether more is read than all inputs once."""
+        return bool(self.facts["bytes_read"] > 1.01 * _least(self.facts))
 
     def or_rather(self, other: "Planned") -> "Planned":
         """Another plan for the same, if that is better; remembers that there was one."""
@@ -179,7 +187,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     best: Planned | None = None
     error: BudgetError | None = None
     for choice in (chosen, *others(roots, chosen)):
-        if best is not None and not best.is_cut:
+        if best is not None and not best.cuts:
             # In one step each, there is nothing to choose.
             break
         try:
@@ -206,7 +214,7 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
         try:
             found = _best(given, grouping)
             if found.facts["bytes_read"] <= way.most:
-                return found
+                return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
         except BudgetError as caught:
             forget_frames(caught)
@@ -220,6 +228,25 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
         raise error
     finally:
         del error
+
+
+def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
+    """The plan; or that by whole stored tiles, where it reads less: they may be large."""
+    if not found.reads_again:
+        return found
+    given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
+    tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
+    nodes = _with_siblings(ancestors(way.roots))
+    limit = sizes(memory_budget())[0]
+    own, grouping = _grouped(given, nodes, tiles, way.short, limit, whole_tiles=True)
+    if grouping.tiling.cuts == found.cuts:
+        return found
+    try:
+        other = _best(own, grouping)
+    except BudgetError as error:
+        forget_frames(error)
+        return found
+    return other if other.bytes_moved * _LESS < found.bytes_moved else found
 
 
 def _candidates(
@@ -314,14 +341,18 @@ def _needed(error: BudgetError) -> int:
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:
     """Whether other orders are worth looking at."""
-    inputs = (a for a in facts["arrays"] if a["role"] == "input")
-    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
     moved = facts["bytes_read"] + facts["bytes_written"]
     return (
-        bool(facts["bytes_read"] > 1.01 * least)
+        bool(facts["bytes_read"] > 1.01 * _least(facts))
         and facts["io_seconds"] > facts["compute_seconds"]
         and moved > _WORTHWHILE * facts["steps"]
     )
+
+
+def _least(facts: Mapping[str, Any]) -> int:
+    """Bytes of all inputs."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    return sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:
@@ -349,10 +380,12 @@ def _grouped(
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
     short: Sequence[tuple[Node, int, int]],
     limit: tuple[int, int],
+    *,
+    whole_tiles: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, short)
+        tiling = cut(nodes, tiles, *limit, short, whole_tiles=whole_tiles)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

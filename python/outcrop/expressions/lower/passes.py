@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -68,6 +68,7 @@ class Pass:
         self._group, self._tape, self._storage = group, tape, storage
         self._tiling, self._steps = grouping.tiling, steps
         self._lines, self._backwards = lines, backwards
+        self._scans = any(isinstance(node, Scan) for node in group.computed)
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
@@ -117,12 +118,29 @@ class Pass:
         lines = self._lines
         counts = [self._tiling.count(line) for line in lines]
         each = [range(n)[:: -1 if self._backwards else 1] for n in counts]
-        for cell in itertools.product(*each):
+        cells = self._in_pairs(each) or itertools.product(*each)
+        for cell in cells:
             at = dict(zip(lines, cell, strict=True))
             self._cell(at)
             for root in self._group.roots:
                 if total := self._sums.get(id(root)):
                     total.take(self._coords(root, at), total.part(at))
+
+    def _in_pairs(self, each: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]] | None:
+        """The cells, each after the one that lies across: they take the same tiles, transposed."""
+        if len(each) != 2 or each[0] != each[1] or self._scans:
+            return None
+        known: dict[int, tuple[int, ...]] = {}
+        for node in self._group.inputs:
+            stored, own = self._storage.of(node), self._tiling.axes.of(node)
+            cut = tuple(line for line in own if line in self._lines)
+            if stored is not None and known.setdefault(stored.number, cut) == cut[::-1] != cut:
+                break
+        else:
+            return None
+        order = each[0]
+        pairs = (((i, j), (j, i)) for a, i in enumerate(order) for j in order[a:])
+        return (cell for one, other in pairs for cell in ((one,) if one == other else (one, other)))
 
     def _cell(self, at: dict[int, int]) -> None:
         tape, tiling, storage = self._tape, self._tiling, self._storage

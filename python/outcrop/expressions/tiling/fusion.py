@@ -7,6 +7,7 @@ it belongs to a later *stage*. An operation of linear algebra has a pass of its 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -88,6 +89,10 @@ class Grouping:
                 self._kept.add(id(node))
         self._stage = self._stages()
         self.groups = self._grouped()
+        while again := self._computed_again():
+            self._kept |= again
+            self._stage = self._stages()
+            self.groups = self._grouped()
 
     def is_output(self, node: Node) -> bool:
         """Whether it is stored."""
@@ -204,8 +209,20 @@ class Grouping:
             self.is_output(node)
             or bool(self.sums(node))
             or any(self._from_tiles(node, consumer) for consumer in consumers)
-            or (len(consumers) > 1 and not self._is_cheap(node))
         )
+
+    def _computed_again(self) -> set[int]:
+        """What several groups compute, and is rather kept than computed again."""
+        counts = Counter(id(node) for group in self.groups for node in group.computed)
+        return {
+            id(node)
+            for node in self.nodes
+            if counts[id(node)] > 1
+            and not self.is_kept(node)
+            and not isinstance(node, Leaf)
+            and node.size
+            and not self._is_cheap(node)
+        }
 
     def _is_cheap(self, node: Node) -> bool:
         """Whether it is rather computed again than kept."""

@@ -1,7 +1,7 @@
 """Into which tiles the arrays of an expression are cut."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
@@ -47,6 +47,8 @@ def cut(
     nbytes: int,
     wide: int,
     short: Sequence[tuple[Node, int, int]] = (),
+    *,
+    whole_tiles: bool = False,
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -64,6 +66,8 @@ def cut(
         pass; where a product is whole, its factors are read once.
     short : sequence of tuple, optional
         Nodes, an axis of each, and how many indices their tiles have along it, at most.
+    whole_tiles : bool, optional
+        Whether what is stored in tiles is cut into whole ones, however large they are.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -148,7 +152,7 @@ def cut(
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
-            chosen = _which(node, lines, tiling, natural, fixed)
+            chosen = _which(node, lines, tiling, natural, natural if whole_tiles else fixed)
             if chosen is None:
                 break
             line = chosen
@@ -169,6 +173,9 @@ def cut(
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
+    _square_tiled(
+        tiling, [leaf for leaf in stored if leaf.source.layout == "tiled"], natural, fixed
+    )
     for alike in axes.classes():
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
@@ -215,12 +222,32 @@ def _square(
             cuts.update(before)
 
 
+def _square_tiled(
+    tiling: Tiling, leaves: Sequence[Leaf], natural: dict[int, int], fixed: set[int]
+) -> None:
+    """Cut tiles of an array and of its transpose alike: each is loaded once for both, then."""
+    own: dict[int, tuple[int, ...]] = {}
+    for leaf in leaves:
+        lines = tiling.axes.of(leaf)
+        known = own.setdefault(id(leaf.source), lines)
+        if len(lines) != 2 or known != lines[::-1] or known == lines:
+            continue
+        unit = natural.get(lines[0], 1)
+        if unit != natural.get(lines[1], 1) or fixed.intersection(lines):
+            continue
+        if any(line not in tiling.cuts for line in lines):
+            continue
+        side = math.isqrt(math.prod(tiling.extent(line) for line in lines))
+        if side >= unit:
+            tiling.cuts.update(dict.fromkeys(lines, side // unit * unit))
+
+
 def _which(
     node: Node,
     lines: Sequence[int],
     tiling: Tiling,
     natural: dict[int, int],
-    fixed: set[int],
+    fixed: Container[int],
 ) -> int | None:
     """The line to be cut (further), None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
