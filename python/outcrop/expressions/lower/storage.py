@@ -212,7 +212,7 @@ class Storage:
         Of a matrix and its transpose, that is the place in what is stored.
         """
         cuts, extent = self._tiling.cuts, self._tiling.extent
-        lines, others = self._source_lines(leaf), self._source_lines(host)
+        lines, others = self._tiling.source_lines(leaf), self._tiling.source_lines(host)
         for axis, (own, whole) in enumerate(
             zip(leaf.view.selectors, host.view.selectors, strict=True)
         ):
@@ -229,14 +229,6 @@ class Storage:
             ):
                 return False
         return True
-
-    def _source_lines(self, leaf: Leaf) -> list[int | None]:
-        """The line along each axis of the source of a view; None where that has one index."""
-        found: list[int | None] = [None] * len(leaf.view.selectors)
-        for axis, line in zip(leaf.view.axes, self._tiling.axes.of(leaf), strict=True):
-            if not isinstance(axis, NewAxis):
-                found[axis] = line
-        return found
 
     def _load(self, operation: MatrixOperation) -> None:
         """Declare what an operation of linear algebra loads as it is, or converted."""
