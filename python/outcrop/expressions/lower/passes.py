@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.tape import Tape
 from outcrop.expressions.lower.gather_sources import Ranges, gathered
@@ -130,10 +130,12 @@ class Pass:
         """The cells, each after the one that lies across: they take the same tiles, transposed."""
         if len(each) != 2 or each[0] != each[1] or self._scans:
             return None
-        known: dict[int, tuple[int, ...]] = {}
+        known: dict[int, list[int | None]] = {}
         for node in self._group.inputs:
-            stored, own = self._storage.of(node), self._tiling.axes.of(node)
-            cut = tuple(line for line in own if line in self._lines)
+            if not isinstance(node, Leaf):
+                continue
+            stored = self._storage.of(node)
+            cut = [line for line in self._tiling.source_lines(node) if line in self._lines]
             if stored is not None and known.setdefault(stored.number, cut) == cut[::-1] != cut:
                 break
         else:

@@ -173,9 +173,8 @@ def cut(
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
-    _square_tiled(
-        tiling, [leaf for leaf in stored if leaf.source.layout == "tiled"], natural, fixed
-    )
+    in_tiles = [leaf for leaf in stored if leaf.source.layout == "tiled"]
+    _square_tiled(tiling, in_tiles, natural, fixed)
     for alike in axes.classes():
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
@@ -226,9 +225,9 @@ def _square_tiled(
     tiling: Tiling, leaves: Sequence[Leaf], natural: dict[int, int], fixed: set[int]
 ) -> None:
     """Cut tiles of an array and of its transpose alike: each is loaded once for both, then."""
-    own: dict[int, tuple[int, ...]] = {}
+    own: dict[int, list[int]] = {}
     for leaf in leaves:
-        lines = tiling.axes.of(leaf)
+        lines = [line for line in tiling.source_lines(leaf) if line is not None]
         known = own.setdefault(id(leaf.source), lines)
         if len(lines) != 2 or known != lines[::-1] or known == lines:
             continue
