@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import storable
+from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias, Gather, Take
@@ -27,6 +28,7 @@ from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.stencils import settled
 from outcrop.expressions.singular import naming_the_first
+from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.tile_sizes import cut, sizes
 from outcrop.process.config import memory_budget
@@ -81,9 +83,18 @@ class Planned:
         return self._lowered.tiling.cuts
 
     @property
-    def reads_again(self) -> bool:
-        """Whether more is read than all inputs once."""
-        return bool(self.facts["bytes_read"] > 1.01 * _least(self.facts))
+    def cuts_tiles(self) -> bool:
+        """Whether parts of stored tiles are read, each of which takes the whole tile."""
+        return any(
+            isinstance(node, Leaf)
+            and isinstance(node.source, StoreSource)
+            and node.source.layout == "tiled"
+            and any(
+                n < min(whole(node, axis), node.shape[axis])
+                for axis, n in enumerate(self._lowered.tiling.tile(node))
+            )
+            for node in self._lowered.nodes
+        )
 
     def or_rather(self, other: "Planned") -> "Planned":
         """Another plan for the same, if that is better; remembers that there was one."""
@@ -232,7 +243,7 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
 
 def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
     """The plan; or that by whole stored tiles, where it reads less: they may be large."""
-    if not found.reads_again:
+    if not found.cuts_tiles:
         return found
     given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
     tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
@@ -246,7 +257,9 @@ def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> P
     except BudgetError as error:
         forget_frames(error)
         return found
-    return other if other.bytes_moved * _LESS < found.bytes_moved else found
+    # What is read of compressed tiles is little, and decoding it is much.
+    reads_less = other.facts["bytes_read"] * _LESS < found.facts["bytes_read"]
+    return other if reads_less and other.bytes_moved <= found.bytes_moved else found
 
 
 def _candidates(
@@ -341,18 +354,14 @@ def _needed(error: BudgetError) -> int:
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:
     """Whether other orders are worth looking at."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
     moved = facts["bytes_read"] + facts["bytes_written"]
     return (
-        bool(facts["bytes_read"] > 1.01 * _least(facts))
+        bool(facts["bytes_read"] > 1.01 * least)
         and facts["io_seconds"] > facts["compute_seconds"]
         and moved > _WORTHWHILE * facts["steps"]
     )
-
-
-def _least(facts: Mapping[str, Any]) -> int:
-    """Bytes of all inputs."""
-    inputs = (a for a in facts["arrays"] if a["role"] == "input")
-    return sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:

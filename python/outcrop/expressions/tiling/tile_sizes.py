@@ -173,8 +173,7 @@ def cut(
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
-    in_tiles = [leaf for leaf in stored if leaf.source.layout == "tiled"]
-    _square_tiled(tiling, in_tiles, natural, fixed)
+    _square_pairs(tiling, stored, natural, fixed)
     for alike in axes.classes():
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
@@ -221,7 +220,7 @@ def _square(
             cuts.update(before)
 
 
-def _square_tiled(
+def _square_pairs(
     tiling: Tiling, leaves: Sequence[Leaf], natural: dict[int, int], fixed: set[int]
 ) -> None:
     """Cut tiles of an array and of its transpose alike: each is loaded once for both, then."""
@@ -234,11 +233,15 @@ def _square_tiled(
         unit = natural.get(lines[0], 1)
         if unit != natural.get(lines[1], 1) or fixed.intersection(lines):
             continue
-        if any(line not in tiling.cuts for line in lines):
+        if all(line not in tiling.cuts for line in lines):
             continue
         side = math.isqrt(math.prod(tiling.extent(line) for line in lines))
-        if side >= unit:
-            tiling.cuts.update(dict.fromkeys(lines, side // unit * unit))
+        if side < unit:
+            continue
+        # As even as so many tiles can be: what the last ones have beyond the array is stored, too.
+        longest = max(tiling.axes.extents[line] for line in lines)
+        even = -(-longest // -(-longest // (side // unit * unit)))
+        tiling.cuts.update(dict.fromkeys(lines, -(-even // unit) * unit))
 
 
 def _which(
