@@ -22,7 +22,7 @@ help:
 	@echo 'make learn   learns from 330,000 flights, a table of 3.6 GiB, in 512 MiB, in two minutes'
 	@echo 'make tour    makes, moves and checks a matrix sixteen times the size of the budget'
 	@echo 'make test    all tests'
-	@echo 'make lint    formatting, lints and types'
+	@echo 'make lint    formatting, lints, types and layers'
 	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
 	@echo 'make docs    API documentation in docs/_build'
 	@echo 'make build   the package in .venv, nothing else'
@@ -62,6 +62,7 @@ lint: build
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: build $(VENV)/.docs
 	rm -rf docs/_build

@@ -44,9 +44,6 @@ from outcrop.array_api import (
     numpy_functions as _numpy_functions,  # noqa: F401
 )
 from outcrop.array_api import (
-    numpy_products as _numpy_products,  # noqa: F401
-)
-from outcrop.array_api import (
     numpy_statistics as _numpy_statistics,  # noqa: F401
 )
 from outcrop.array_api import (
@@ -93,13 +90,16 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.expressions.build.saving import save
+from outcrop.interop import external as _external  # noqa: F401
 from outcrop.linalg import matmul
+from outcrop.linalg import numpy_products as _numpy_products  # noqa: F401
 from outcrop.linalg import products as _products
 from outcrop.linalg.products import *  # noqa: F403
+from outcrop.planning import plan
 from outcrop.process import allocator as _allocator  # noqa: F401
 from outcrop.process.config import Config, config
 from outcrop.process.device import doctor
-from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, plan
+from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan
 from outcrop.program.report import Run, last_run
 from outcrop.reorganize.turning import flip, permute_dims, rotate, transpose
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import check_shape
 from outcrop.arrays.source import Source, default_tile
 from outcrop.arrays.views import View
+from outcrop.checks import check_shape
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["Generator", "default_rng"]

@@ -257,7 +257,7 @@ BOUNDED = (
     NAMES
     + """
 import ctypes, gc, json, sys, warnings
-from outcrop.arrays import dispatch as protocol
+from outcrop.array_api import dispatch as protocol
 warnings.simplefilter("ignore")
 oc.config(memory=2 << 30, scratch=".")
 bounds, kept = dict(protocol.BOUNDS), []

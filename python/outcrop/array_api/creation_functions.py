@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import ShapeLike, check_dtype, check_shape
 from outcrop.arrays.creation import fromfunction
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import View
+from outcrop.checks import ShapeLike, check_dtype, check_shape
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [

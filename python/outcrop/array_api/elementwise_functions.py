@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from outcrop.array_api.dispatch import ufunc
 from outcrop.arrays.array import Array
-from outcrop.arrays.dispatch import ufunc
 
 __all__ = [
     "abs",

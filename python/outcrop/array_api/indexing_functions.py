@@ -12,7 +12,7 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.indexing import places_of, wrapped
 from outcrop.expressions.build.reductions import axes_of, one_axis
-from outcrop.expressions.graph.points import on_diagonal
+from outcrop.expressions.rewrite.point_pushdown import on_diagonal
 from outcrop.expressions.rewrite.take_pushdown import taken
 
 __all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]

@@ -11,9 +11,9 @@ from outcrop.array_api import (
     non_ufunc_functions,
     set_functions,
 )
+from outcrop.array_api.dispatch import placed
 from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
-from outcrop.arrays.dispatch import placed
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import check_out, placed_in

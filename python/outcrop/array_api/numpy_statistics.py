@@ -7,9 +7,9 @@ import numpy as np
 
 from outcrop.array_api import searching_functions
 from outcrop.array_api import statistical_functions as own
+from outcrop.array_api.dispatch import delivered
 from outcrop.array_api.manipulation_functions import reshape
 from outcrop.arrays.array import Array
-from outcrop.arrays.dispatch import delivered
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 

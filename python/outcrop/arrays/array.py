@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from outcrop.arrays import hooks
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
-from outcrop.arrays.checks import ShapeLike, StrPath
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.pieces import converted_itemsize, with_length
@@ -21,6 +21,7 @@ from outcrop.arrays.saving import save
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
 from outcrop.arrays.views import NewAxis, View, is_array
+from outcrop.checks import ShapeLike, StrPath
 from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
@@ -288,10 +289,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> "Array":
         if _names_elements(key):
-            # Imported late: expressions are arrays themselves.
-            from outcrop.expressions.build import indexing
-
-            return indexing.selected(self, key)
+            return hooks.selected(self, key)
         return Array(self._source, self._view.index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -305,13 +303,11 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         such as ``.npy``, have no old state.)
         """
         if _names_elements(key):
-            from outcrop.expressions.build import indexing
-
             for used in (key, value) if not isinstance(key, tuple) else (*key, value):
                 if isinstance(used, Array):
                     used._source.check_open()
             with self._source.changing(whole=False):
-                indexing.assign(self, key, value)
+                hooks.assigned(self, key, value)
             return
         view = self._view.index(key)
         if isinstance(value, Array):
@@ -669,10 +665,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         >>> B.compute()
         array([1, 2, 3])
         """
-        # Imported late: expressions are arrays themselves.
-        from outcrop.arrays import dispatch as protocol
-
-        return protocol.copied(self)
+        return hooks.copied(self)
 
     __copy__ = copy
 
@@ -690,17 +683,12 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # Imported late: expressions are arrays themselves.
-        from outcrop.arrays import dispatch as protocol
-
-        return protocol.ufunc(ufunc, method, inputs, kwargs)
+        return hooks.ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        from outcrop.arrays import dispatch as protocol
-
-        return protocol.function(function, args, kwargs)
+        return hooks.function(function, args, kwargs)
 
     def astype(self, dtype: DTypeLike, *, casting: str = "unsafe", copy: bool = True) -> "Array":
         """The array with its elements converted, as `numpy.ndarray.astype` converts them.
@@ -708,9 +696,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         Nothing is computed before it is asked for. Where the elements have that type already, the
         array is copied as by `copy`; without `copy`, it is the array itself.
         """
-        from outcrop.arrays import dispatch as protocol
-
-        return protocol.astype(self, dtype, casting, copy=copy)
+        return hooks.astype(self, dtype, casting, copy=copy)
 
     def __eq__(self, other: object) -> Any:
         """Compare elements; with what is no number, such as None, none are equal."""
@@ -720,9 +706,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return super().__ne__(other) if _is_comparable(other) else self._all(True)
 
     def _all(self, value: bool) -> "Array":
-        from outcrop.array_api.creation_functions import full
-
-        return full(self.shape, value)
+        made: Array = np.full_like(self, value, np.bool_)  # type: ignore[assignment]
+        return made
 
     def __contains__(self, value: object) -> bool:
         """Whether an element is equal: computes."""

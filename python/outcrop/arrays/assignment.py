@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop.arrays import hooks
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.pieces import Piece, pieces
 from outcrop.arrays.source import Source
@@ -53,7 +54,7 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
         return
     if _overlap(target, view, source, source_view):
         if value.nbytes > piece_limit():
-            assign_array(target, view, _copied(value))
+            assign_array(target, view, hooks.materialized(value))
             return
         assign_value(target, view, source.read(source_view))
         return
@@ -66,15 +67,6 @@ def assign_array(target: Source, view: View, value: "Array") -> None:
         _cut(target, view, value.itemsize), source.read_many(parts()), strict=True
     ):
         target.write(piece, block)
-
-
-def _copied(value: "Array") -> "Array":
-    """The same elements in memory or in the scratch directory."""
-    # Imported late: expressions are arrays themselves.
-    from outcrop.arrays.array import Array
-    from outcrop.expressions.build.arrays import ExpressionSource, node_of
-
-    return Array(ExpressionSource(node_of(value)).materialized())
 
 
 def _overlap(target: Source, view: View, source: Source, source_view: View) -> bool:

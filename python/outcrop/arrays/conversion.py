@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.source import FunctionSource, Source
 from outcrop.arrays.views import View
 from outcrop.errors import BudgetError, UnsupportedError
-from outcrop.interop.external import ExternalSource, is_external
 from outcrop.process.config import ensure_configured
 from outcrop.process.sizes import format_bytes
 
@@ -49,8 +49,9 @@ def lazy_source(x: Any) -> Source | None:
 
     That is an array of another library, or a long `range`.
     """
-    if is_external(x):
-        return ExternalSource.of(x)
+    external = hooks.external_source(x)
+    if external is not None:
+        return external
     if isinstance(x, range) and len(x) * 8 > _SMALL:
         ends, limits = (x[0], x[-1]), np.iinfo(np.int64)
         if limits.min <= min(ends) and max(ends) <= limits.max:

@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import (
+from outcrop.arrays.conversion import lazy_source, unmasked
+from outcrop.arrays.saving import create_store
+from outcrop.arrays.source import FunctionSource, MemorySource
+from outcrop.arrays.stamps import stamp_at
+from outcrop.arrays.stored import StoreSource
+from outcrop.checks import (
     ShapeLike,
     StrPath,
     check_dtype,
@@ -20,11 +25,6 @@ from outcrop.arrays.checks import (
     check_path,
     check_shape,
 )
-from outcrop.arrays.conversion import lazy_source, unmasked
-from outcrop.arrays.saving import create_store
-from outcrop.arrays.source import FunctionSource, MemorySource
-from outcrop.arrays.stamps import stamp_at
-from outcrop.arrays.stored import StoreSource
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,

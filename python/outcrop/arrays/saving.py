@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from outcrop import _native
-from outcrop.arrays.checks import (
+from outcrop.arrays.beside import check_replaced
+from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
+from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
+from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.checks import (
     ShapeLike,
     StrPath,
     check_dtype,
@@ -21,11 +27,6 @@ from outcrop.arrays.checks import (
     check_path,
     check_tile,
 )
-from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
-from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
-from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
-from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
 from outcrop.errors import (
     ArrayNotFoundError,
     BudgetError,
@@ -33,7 +34,6 @@ from outcrop.errors import (
     StorageError,
 )
 from outcrop.formats import family_of, format_for, turned_orientation
-from outcrop.formats.beside import check_replaced
 from outcrop.formats.codecs import Codecs, expand_codecs
 from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
@@ -156,7 +156,12 @@ def carried(source: Source, view: View, format: str) -> Labels:
     """
     attributes = source.attributes
     # How to show pixels that lie otherwise now.
-    if (orientation := turned_orientation(attributes, view)) is not None:
+    axes = [
+        (axis if isinstance(axis, int) else None, view.span(i).step)
+        for i, axis in enumerate(view.axes)
+    ]
+    orientation = turned_orientation(attributes, len(view.source_shape), axes)
+    if orientation is not None:
         attributes["orientation"] = orientation
     elif not view.is_box:
         attributes.pop("orientation", None)
@@ -170,8 +175,8 @@ def carried(source: Source, view: View, format: str) -> Labels:
         labels = Labels(attributes, names, source.fill_value)
         plain = labels.fills_with_zeros and source.zarr_format == 3
         return replace(labels, fill_value=None) if plain else labels
-    axes = view.turn and view.turn[0]
-    return Labels(family.carried(format, view.shape, source.dtype, attributes, axes=axes))
+    order = view.turn and view.turn[0]
+    return Labels(family.carried(format, view.shape, source.dtype, attributes, axes=order))
 
 
 def sketch(

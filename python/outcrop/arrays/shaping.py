@@ -1,6 +1,11 @@
 """Those methods of arrays that arrange and select elements."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from outcrop.arrays import hooks
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
@@ -8,20 +13,19 @@ if TYPE_CHECKING:
 __all__ = ["Shaping"]
 
 
+def _by(which: Callable[..., Any], *args: Any, **options: Any) -> "Array":
+    """What a function of NumPy's gives of arrays."""
+    return cast("Array", hooks.function(which, args, options))
+
+
 class Shaping:
     """NumPy's methods of these names, for an `outcrop.Array`."""
 
     __slots__ = ()
 
-    # Imported late everywhere: expressions are arrays themselves.
-
     def reshape(self, *shape: Any, order: str = "C") -> "Array":
         """See `outcrop.reshape`; the shape may be one sequence, or several integers."""
-        from outcrop.array_api import manipulation_functions
-
-        return manipulation_functions.reshape(
-            self, shape[0] if len(shape) == 1 else shape, order=order
-        )
+        return _by(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def ravel(self, order: str = "C") -> "Array":
         """Give the elements in one row: ``reshape(-1, order=order)``."""
@@ -33,30 +37,20 @@ class Shaping:
 
     def swapaxes(self, axis1: int, axis2: int) -> "Array":
         """See `numpy.swapaxes`: a view."""
-        from outcrop.array_api import manipulation_functions
-
-        return manipulation_functions.swapaxes(self, axis1, axis2)
+        return _by(np.swapaxes, self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> "Array":
         """See `outcrop.repeat`."""
-        from outcrop.array_api import manipulation_functions
-
-        return manipulation_functions.repeat(self, repeats, axis=axis)
+        return _by(np.repeat, self, repeats, axis=axis)
 
     def take(self, indices: Any, axis: int | None = None) -> "Array":
         """See `outcrop.take`."""
-        from outcrop.array_api import indexing_functions
-
-        return indexing_functions.take(self, indices, axis=axis)
+        return _by(np.take, self, indices, axis=axis)
 
     def compress(self, condition: Any, axis: int | None = None) -> "Array":
         """See `outcrop.compress`."""
-        from outcrop.array_api import indexing_functions
-
-        return indexing_functions.compress(condition, self, axis=axis)
+        return _by(np.compress, condition, self, axis=axis)
 
     def nonzero(self) -> "tuple[Array, ...]":
         """See `outcrop.nonzero`."""
-        from outcrop.array_api import indexing_functions
-
-        return indexing_functions.nonzero(self)
+        return cast("tuple[Array, ...]", hooks.function(np.nonzero, (self,), {}))

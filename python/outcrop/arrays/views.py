@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.arrays.checks import MAX_NDIM
+from outcrop.checks import MAX_NDIM
 from outcrop.errors import (
     AxisError,
     BoxIndexError,

@@ -10,8 +10,8 @@ import click
 
 from outcrop import linalg
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import check_tile
 from outcrop.arrays.computed import ComputedPlan, ComputedSource
+from outcrop.checks import check_tile
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
@@ -19,8 +19,8 @@ from outcrop.cli.targets import check_zarr_only, target_format, undescribed, wri
 from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
+from outcrop.planning import plan as planning
 from outcrop.program.plan import Plan
-from outcrop.program.plan import plan as planning
 from outcrop.program.report import last_run
 
 __all__ = ["cholesky", "matmul", "plan", "solve"]

@@ -14,14 +14,14 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import Order, check_dtype, check_order, check_shape
+from outcrop.arrays.beside import beside
 from outcrop.arrays.creation import DESCRIBED, looks_raw, says_nothing
 from outcrop.arrays.creation import open as open_array
 from outcrop.arrays.stored import StoreSource
+from outcrop.checks import Order, check_dtype, check_order, check_shape
 from outcrop.cli.session import warn
 from outcrop.cli.values import parse_extents
 from outcrop.errors import InvalidArgumentError, OutcropError
-from outcrop.formats.beside import beside
 
 __all__ = ["PLACE", "Description", "Place", "page_option", "store_of"]
 

@@ -22,7 +22,8 @@ from outcrop.cli.targets import (
 from outcrop.cli.values import CODECS, TILE
 from outcrop.errors import BoxIndexError, InvalidArgumentError
 from outcrop.formats import FORMATS
-from outcrop.program.plan import MovementPlan, plan
+from outcrop.planning import plan
+from outcrop.program.plan import MovementPlan
 from outcrop.reorganize import turning
 
 __all__ = ["flip", "permute", "rotate", "transpose"]

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import Order
+from outcrop.arrays.beside import check_replaced
+from outcrop.checks import Order
 from outcrop.cli.encoding import is_array
 from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS, format_of, other_suffix
-from outcrop.formats.beside import check_replaced
 from outcrop.process.sizes import format_bytes
 
 __all__ = [

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from outcrop.errors import SingularMatrixError, forget_frames
 from outcrop.expressions.graph.matrices import SolveTriangular, straight
 from outcrop.expressions.graph.nodes import Node
-from outcrop.expressions.graph.points import on_diagonal
+from outcrop.expressions.rewrite.point_pushdown import on_diagonal
 
 __all__ = ["naming_the_first"]
 

@@ -1,12 +1,10 @@
 """Rows and columns of pictures, and which way round they are shown."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from outcrop.arrays.views import View
 
 __all__ = ["picture_axes", "turned_orientation"]
 
@@ -31,30 +29,33 @@ def picture_axes(attributes: Mapping[str, Any], ndim: int) -> tuple[int, int]:
     return (1, 2) if ndim == 3 and attributes.get("planarconfig") == "separate" else (0, 1)
 
 
-def turned_orientation(attributes: Mapping[str, Any], view: View) -> int | None:
+def turned_orientation(
+    attributes: Mapping[str, Any], ndim: int, axes: Sequence[tuple[int | None, int]]
+) -> int | None:
     """The orientation that makes a view of a picture look as the picture does, turned alike.
 
     None where the picture has none, or a view of it is no picture of as many rows and columns.
+    For each axis of the view, `axes` says which one of the picture's it is, None for a new one,
+    and the step along it; the picture itself has `ndim` of them.
     """
     orientation = attributes.get("orientation")
     if type(orientation) is not int or orientation not in _SHOWN:
         return None
-    ndim = len(view.source_shape)
     stored = picture_axes(attributes, ndim)
-    if ndim not in (2, 3) or not all(axis in view.axes for axis in stored):
+    own = [axis for axis, _ in axes]
+    if ndim not in (2, 3) or not all(axis in own for axis in stored):
         return None
-    rows, columns = (view.axes.index(axis) for axis in stored)
+    rows, columns = (own.index(axis) for axis in stored)
     if sorted((rows, columns)) not in ([0, 1], sorted(stored)):
         return None
 
+    def sign(axis: int) -> int:
+        return -1 if axes[axis][1] < 0 else 1
+
     def turn(picture: NDArray[Any]) -> NDArray[Any]:
-        picture = picture[:: _step(view, rows), :: _step(view, columns)]
+        picture = picture[:: sign(rows), :: sign(columns)]
         return picture.T if rows > columns else picture
 
     wanted = turn(_SHOWN[orientation](_CORNERS))
     stored_so = turn(_CORNERS)
     return next(n for n, shown in _SHOWN.items() if np.array_equal(shown(stored_so), wanted))
-
-
-def _step(view: View, axis: int) -> int:
-    return -1 if view.span(axis).step < 0 else 1

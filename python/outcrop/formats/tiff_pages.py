@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
-from outcrop.arrays.checks import check_dtype
+from outcrop.checks import check_dtype
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,

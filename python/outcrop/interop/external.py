@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.checks import check_dtype, check_shape
+from outcrop.arrays import hooks
 from outcrop.arrays.pieces import pieces
 from outcrop.arrays.source import Source, fitting_tile
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
+from outcrop.checks import check_dtype, check_shape
 from outcrop.errors import InvalidArgumentError, OutcropError, StorageError
 from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import room
 
-__all__ = ["ExternalSource", "is_external"]
+__all__ = ["ExternalSource", "external_source", "is_external"]
 
 _SMALL = 1 << 20
 """Bytes below which tiles are taken together: each is asked for in Python."""
@@ -55,6 +56,12 @@ def is_external(x: Any) -> bool:
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     described = isinstance(shape, tuple) and isinstance(dtype, np.dtype)
     return described and hasattr(x, "ndim") and not hasattr(x, "__array_interface__")
+
+
+@hooks.external_source.fill
+def external_source(x: Any) -> Source | None:
+    """What reads an array of another library a tile at a time; None for anything else."""
+    return ExternalSource.of(x) if is_external(x) else None
 
 
 class _Reader:

@@ -2,10 +2,11 @@
 
 Functions here check their arguments and give lazy arrays: nothing is computed until the result is
 saved (`Array.save`), computed in memory (`Array.compute`) or used as the operand of something that
-is. `outcrop.plan` says beforehand what that will cost. A result that is an operand, or of which a
-part is read, is computed once; it is kept as long as it is referred to, except for an operand that
-memory does not hold, which goes when the operation ends. It means its own operands as they were
-when it was made, as every expression does (see `outcrop.Array`).
+is. `outcrop.plan` says beforehand what that will cost. Results are expressions, and planned with
+all that they are operands of, in one run; what several results have in common is computed once
+where they are saved together (`outcrop.save`). A result of which a part is read is computed whole,
+and kept as long as it is referred to. It means its own operands as they were when it was made, as
+every expression does (see `outcrop.Array`).
 
 Element types are float32, float64, complex64 and complex128; integers count as float64.
 

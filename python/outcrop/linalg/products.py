@@ -17,9 +17,9 @@ from outcrop.expressions.build.arrays import array_of, node_of, product
 from outcrop.expressions.build.reductions import axes_of, cast
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce
-from outcrop.expressions.graph.points import on_diagonal
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.graph.subscripts import letters, parsed
+from outcrop.expressions.rewrite.point_pushdown import on_diagonal
 from outcrop.expressions.rewrite.view_pushdown import viewed
 
 __all__ = ["einsum", "outer", "tensordot", "vecdot"]

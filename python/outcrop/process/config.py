@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
 from outcrop import _native
-from outcrop.arrays.checks import StrPath, check_path
+from outcrop.checks import StrPath, check_path
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 from outcrop.process.sizes import format_bytes, parse_bytes
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outcrop import _native
-from outcrop.arrays.checks import StrPath, check_path
+from outcrop.checks import StrPath, check_path
 from outcrop.process.config import ensure_configured
 
 __all__ = ["doctor"]

@@ -2,43 +2,24 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from outcrop import _native
-from outcrop.arrays.array import Array
-from outcrop.arrays.checks import ShapeLike, StrPath, check_order, check_path
-from outcrop.arrays.computed import ComputedSource
-from outcrop.arrays.route import Route
-from outcrop.arrays.saving import planned_move, planned_save
-from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
-from outcrop.errors import (
-    InvalidArgumentError,
-    InvalidTypeError,
-    StorageError,
-    StoragePermissionError,
-    UnsupportedError,
-)
-from outcrop.expressions.build.arrays import ExpressionSource, node_of
-from outcrop.expressions.build.saving import planned
-from outcrop.expressions.planner import Planned
-from outcrop.formats import format_for
-from outcrop.formats.codecs import Codecs
+from outcrop.checks import StrPath, check_path
+from outcrop.errors import StorageError, StoragePermissionError, UnsupportedError
 from outcrop.process.files import replace_file
 from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item, drawn
-from outcrop.reorganize.bridge import bridge_sketch
 
-__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "plan"]
+__all__ = ["ExpressionPlan", "MovementPlan", "Plan"]
 
 
 class Plan:
     """A computation's schedule: what it moves is exact, how long it takes is predicted.
 
-    Made by `plan`, for the memory budget and the tiles in memory at that moment. Computing moves
-    these bytes, no others, as long as neither changes.
+    Made by `outcrop.plan`, for the memory budget and the tiles in memory at that moment. Computing
+    moves these bytes, no others, as long as neither changes.
 
     Attributes
     ----------
@@ -198,10 +179,24 @@ def _made(array: Mapping[str, Any]) -> int:
     return {"input": 0, "output": 2}.get(array["role"], 1)
 
 
+class Passes(Protocol):
+    """What is known of an expression that is planned."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything there is to say about it."""
+
+    def passes(self) -> list[dict[str, Any]]:
+        """What each pass reads, computes and keeps."""
+
+    def picture(self) -> str:
+        """What is made of what, as SVG."""
+
+
 class ExpressionPlan(Plan):
     """The plan of an array expression.
 
-    Made by `plan`.
+    Made by `outcrop.plan`.
 
     Examples
     --------
@@ -212,7 +207,7 @@ class ExpressionPlan(Plan):
     expression: ...
     """
 
-    def __init__(self, planned: Planned, facts: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, planned: Passes, facts: Mapping[str, Any] | None = None) -> None:
         super().__init__(planned.facts if facts is None else facts)
         self._planned = planned
 
@@ -254,7 +249,7 @@ class ExpressionPlan(Plan):
 class MovementPlan(Plan):
     """What copying, transposing, rotating or flipping an array will cost.
 
-    Made by `plan` for arrays that are only moved. `flops` and `compute_seconds` are 0, and
+    Made by `outcrop.plan` for arrays that are only moved. `flops` and `compute_seconds` are 0, and
     `lower_bound` is one pass over the array.
 
     Attributes
@@ -325,177 +320,6 @@ class MovementPlan(Plan):
         for remark, seconds in facts["others"]:
             lines.append(f"  instead of {remark}: {_seconds(seconds)}")
         return "\n".join(lines)
-
-
-def plan(
-    x: Array | Mapping[StrPath, Array],
-    target: StrPath | None = None,
-    /,
-    *,
-    tile: ShapeLike | None = None,
-    format: str | None = None,
-    order: str = "C",
-    target_order: str = "C",
-    overwrite: bool = False,
-    codecs: Codecs | None = None,
-    zarr_format: int | None = None,
-    attributes: Mapping[str, Any] | None = None,
-    dimension_names: Sequence[str | None] | None = None,
-    fill_value: Any = None,
-    via: StrPath | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Plan:
-    """Plan what `Array.save` would run, or `save` of several arrays.
-
-    `Array.compute` may move other bytes: its result is in memory, and not written in tiles.
-
-    Parameters
-    ----------
-    x : Array, or a mapping from paths to arrays
-        An array that is not computed yet, such as ``A @ B``; or one that is on disk, or a view of
-        it such as ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they
-        would be saved, are expressions that are computed together.
-    target : str or os.PathLike, optional
-        Where it would be saved. Default: a new Zarr array in the current directory. A result whose
-        tiles would be many small pieces of its file is computed to tiles first, and moved; both
-        are planned.
-    tile, codecs, zarr_format, attributes, dimension_names, fill_value
-        As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned. How
-        long what is compressed will be is not known: the plan is an upper bound then, and says so.
-    order, target_order
-        The new file's order, as `Array.save` calls it and as `transpose` does.
-    overwrite, progress
-        What `Array.save` and `transpose` take besides; it makes no difference to a plan.
-    format, via
-        As for `transpose`. With `via`, the copy on the other disk, which is not there yet, is
-        planned to lie as `x` does.
-
-    Returns
-    -------
-    Plan
-        What it will cost. Nothing is made, and nothing moves.
-
-    Raises
-    ------
-    BudgetError
-        The memory budget is too small; says which would do.
-    InvalidArgumentError
-        The target cannot have such tiles, such an order, or such a format; `via` is no directory.
-    UnsupportedError
-        There is nothing to compute, or it takes several operations; or elements are left out by
-        steps or by indices, which is not planned.
-
-    Examples
-    --------
-    >>> A = oc.create("A.zarr", (1000, 1000), tile=250)
-    >>> print(oc.plan(oc.linalg.cholesky(A)).explain())
-    cholesky: ...
-    >>> oc.plan(A.T, "A.npy")
-    <outcrop.Plan transpose: reads ..., writes 7.6 MiB, ... of memory, about ...>
-    >>> p = oc.plan({"mean.npy": A.mean(axis=0), "largest.npy": A.max(axis=0)})
-    >>> p.bytes_read < 1.01 * A.nbytes
-    True
-    """
-    # One that is asked for by either name.
-    new_order = max(check_order(order), check_order(target_order))
-    if isinstance(x, Mapping):
-        if not x:
-            raise UnsupportedError("there is nothing to compute")
-        labels = (attributes, dimension_names, fill_value)
-        given = (target, tile, format, codecs, zarr_format, via, *labels)
-        if any(option is not None for option in given) or new_order != "C":
-            raise InvalidArgumentError(
-                "of several arrays, the paths say where they are saved; there are no other options"
-            )
-        return ExpressionPlan(*planned(x))
-    if not isinstance(x, Array):
-        raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
-    source = x._source
-    source.check_open()
-    options: dict[str, Any] = {
-        "tile": tile,
-        "format": format,
-        "order": new_order,
-        "codecs": codecs,
-        "zarr_format": zarr_format,
-        "attributes": attributes,
-        "dimension_names": dimension_names,
-        "fill_value": fill_value,
-    }
-    if isinstance(source, StoreSource):
-        return _movement(source, x, target, options, via)
-    if isinstance(source.base, ComputedSource) and source.base.result is None:
-        own = source if isinstance(source, ExpressionSource) and x._view.is_whole else None
-        found = _computed(own or ExpressionSource(node_of(x)), target, options, via)
-        return ExpressionPlan(found.plan.planned, found.facts)
-    raise UnsupportedError(
-        "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
-        f"this one is {source.describe('')}"
-    )
-
-
-def _computed(
-    source: ComputedSource, target: StrPath | None, options: dict[str, Any], via: StrPath | None
-) -> Route:
-    if via is not None:
-        raise InvalidArgumentError("via= is for what is on disk; this is computed")
-    path = "planned.zarr" if target is None else check_path(target)
-    return planned_save(source, path, **options)
-
-
-def _movement(
-    source: StoreSource,
-    x: Array,
-    target: StrPath | None,
-    options: dict[str, Any],
-    via: StrPath | None,
-) -> MovementPlan:
-    view = x._view
-    if view.turn is None:
-        raise UnsupportedError(
-            f"{source.describe(str(view))} leaves out elements or axes, and such copies are not "
-            "planned in this version"
-        )
-    path = "planned.zarr" if target is None else check_path(target)
-    format = format_for(path, options["format"])
-    if options["order"] != "C" and format not in ("npy", "raw"):
-        raise InvalidArgumentError(f"order='F' is for npy and raw files, not for {format}")
-    near, seen, bridge = source.store, view, None
-    if via is not None:
-        near, seen = bridge_sketch(source, view, via), view.of_box()
-    facts, store = planned_move(source, view, near, seen, path, options)
-    if via is not None:
-        bridge = _native.plan_copy(source.store, *view.box, None, near)
-        for key in ("bytes_read", "bytes_written", "seconds"):
-            facts[key] += bridge[key]
-        facts["peak_bytes"] = max(facts["peak_bytes"], bridge["peak_bytes"])
-        facts["measured"] = facts["measured"] and bridge["measured"]
-    facts |= {
-        "exact": store.format != "zarr-foreign",
-        "operation": "copy" if view.is_box else "transpose",
-        "movement": _movement_name(view),
-        "nbytes": x.nbytes,
-        "dtype": x.dtype,
-        "ends": ((Path(source.path or "").name, source.shape), (Path(path).name, x.shape)),
-        "bridge": bridge,
-        "via": None if via is None else check_path(via),
-    }
-    return MovementPlan(facts)
-
-
-def _movement_name(view: View) -> str:
-    """What a person calls a movement."""
-    if view.is_box:
-        return "copy"
-    assert view.turn is not None
-    axes, backwards = view.turn
-    moved = [axis for axis, own in enumerate(axes) if axis != own]
-    if not moved:
-        return "flip"
-    # A quarter turn reverses one of the two axes that it exchanges.
-    reversed_ones = [axis for axis, is_reversed in enumerate(backwards) if is_reversed]
-    quarter = len(moved) == 2 and len(reversed_ones) == 1 and reversed_ones[0] in moved
-    return "rotate" if quarter else "transpose"
 
 
 def _counted(names: Sequence[str]) -> str:

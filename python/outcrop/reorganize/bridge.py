@@ -8,11 +8,11 @@ from typing import Any
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import StrPath, check_path
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.saving import create_store, sketch
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
+from outcrop.checks import StrPath, check_path
 from outcrop.errors import InvalidArgumentError
 from outcrop.formats.labels import Labels
 

@@ -10,14 +10,14 @@ from numpy.typing import DTypeLike
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import ShapeLike, StrPath, check_path
+from outcrop.arrays.beside import check_replaced
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.creation import open
 from outcrop.arrays.saving import carried, create_store, naming_tiles, part_of
 from outcrop.arrays.stored import StoreSource
+from outcrop.checks import ShapeLike, StrPath, check_path
 from outcrop.errors import AxisError, InvalidArgumentError, InvalidTypeError
 from outcrop.formats import format_for, picture_axes
-from outcrop.formats.beside import check_replaced
 from outcrop.formats.codecs import Codecs
 from outcrop.formats.labels import Labels, labels_of_new
 from outcrop.reorganize.bridge import bridge_sketch, bridged

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import check_dtype
 from outcrop.arrays.computed import ComputedSource, Progress, Target
 from outcrop.arrays.conversion import elements_of, lazy_source, unmasked
 from outcrop.arrays.source import ConjugateSource, MemorySource, Source
 from outcrop.arrays.views import NewAxis, View
+from outcrop.checks import check_dtype
 from outcrop.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -186,6 +187,12 @@ def array_of(node: Node) -> Array:
         )
     source = ExpressionSource(node)
     return Array(source, View.whole(node.shape))
+
+
+@hooks.materialized.fill
+def materialized(array: Array) -> Array:
+    """The same elements, in memory or in the scratch directory."""
+    return Array(ExpressionSource(node_of(array)).materialized())
 
 
 def argument(x: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import elements_of
@@ -22,7 +23,7 @@ from outcrop.errors import (
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.nodes import Map
-from outcrop.expressions.graph.points import picked
+from outcrop.expressions.rewrite.point_pushdown import picked
 from outcrop.expressions.rewrite.reshape_pushdown import reshaped
 from outcrop.expressions.rewrite.take_pushdown import taken
 from outcrop.process.config import memory_budget, piece_limit
@@ -56,6 +57,7 @@ class _Choice:
     comes_first: bool
 
 
+@hooks.selected.fill
 def selected(array: Array, key: Any) -> Array:
     """The elements that a key with arrays names."""
     items = list(key) if isinstance(key, tuple) else [key]
@@ -283,6 +285,7 @@ def _is_integer(item: Any) -> bool:
 # -- assignment ------------------------------------------------------------------------------------
 
 
+@hooks.assigned.fill
 def assign(array: Array, key: Any, value: Any) -> None:
     """Set the elements that a key with an array names."""
     target = array._source

@@ -8,7 +8,6 @@ from typing import Any
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.checks import StrPath, check_path
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.route import (
     composed,
@@ -20,6 +19,7 @@ from outcrop.arrays.route import (
 )
 from outcrop.arrays.saving import carried, create_store, move, part_of, reopened, sketch
 from outcrop.arrays.views import View
+from outcrop.checks import StrPath, check_path
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
 from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.graph.nodes import Node

@@ -13,7 +13,7 @@ from outcrop import _native
 from outcrop.arrays.source import dtype_name, filler
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.reductions import is_reorderable
-from outcrop.expressions.lower.gather_sources import Gathered, Ranges
+from outcrop.expressions.kernels.gathered import Gathered, Ranges
 
 __all__ = ["ALIGNMENT", "Instruction", "Moment", "Product", "Value", "completion", "instruction"]
 

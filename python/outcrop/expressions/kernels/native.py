@@ -18,7 +18,7 @@ from outcrop.expressions.graph.functions import LEAVING_GAPS, Apply, Copy
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.kernels.instructions import Product
-from outcrop.expressions.lower.storage import Look
+from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.axes import Tiling
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.kernels import native
+from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.instructions import (
     ALIGNMENT,
     Instruction,
@@ -22,7 +23,6 @@ from outcrop.expressions.kernels.instructions import (
     completion,
     instruction,
 )
-from outcrop.expressions.lower.gather_sources import Gathered, Ranges
 from outcrop.expressions.tiling.axes import Tiling
 
 __all__ = ["Tape", "pattern"]

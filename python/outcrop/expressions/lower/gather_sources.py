@@ -1,9 +1,8 @@
 """Where the elements of a gathering node come from: which tiles, and what is copied from them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -11,32 +10,12 @@ from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.gathers import Copy, Gather, Share
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
-from outcrop.expressions.lower.storage import Look, Storage
+from outcrop.expressions.kernels.gathered import Gathered, Ranges
+from outcrop.expressions.kernels.tile_view import Look
+from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.tiling.axes import Tiling
 
-__all__ = ["Gathered", "Ranges", "gathered"]
-
-Ranges: TypeAlias = dict[int, tuple[int, int]]
-"""The first index of each cut line, and the one after the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """Elements that a node takes from one place.
-
-    Attributes
-    ----------
-    node : Gather
-        The node.
-    tile : int or None
-        The tile that they are in; None for what is in memory, or computed by a function.
-    copy : callable
-        What copies them to the node's own tile from that one, or whatever it is given.
-    """
-
-    node: Gather
-    tile: int | None
-    copy: Copy
+__all__ = ["gathered"]
 
 
 def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> Iterator[Gathered]:

@@ -11,8 +11,10 @@ from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.kernels import native
+from outcrop.expressions.kernels.gathered import Ranges
 from outcrop.expressions.kernels.tape import Tape
-from outcrop.expressions.lower.gather_sources import Ranges, gathered
+from outcrop.expressions.kernels.tile_view import Look
+from outcrop.expressions.lower.gather_sources import gathered
 from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
@@ -23,7 +25,7 @@ from outcrop.expressions.lower.steps import (
     arguments,
     operand,
 )
-from outcrop.expressions.lower.storage import Look, Storage
+from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.lower.tree_reduction import Sum
 from outcrop.expressions.tiling.fusion import Group, Grouping
 

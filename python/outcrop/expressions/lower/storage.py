@@ -1,7 +1,7 @@
 """The arrays of a program: which tiles hold which elements of which nodes, and how they look."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,30 +14,11 @@ from outcrop.arrays.views import NewAxis, Span
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
+from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.halos import Overlap, in_source, overlaps
 
-__all__ = ["Look", "Storage", "Stored", "Wanted", "look_at_result"]
-
-
-@dataclass(frozen=True)
-class Look:
-    """How the memory of a tile shows elements of a node.
-
-    Attributes
-    ----------
-    show : callable
-        What shows an array as another one.
-    axes : tuple of tuple or None
-        Of each axis, which one of the tile it is, None for a new one, the step along it, and the
-        first index. None where that does not say it all.
-    """
-
-    show: Callable[[NDArray[Any]], NDArray[Any]]
-    axes: tuple[tuple[int | None, int, int], ...] | None
-
-    def __call__(self, tile: NDArray[Any]) -> NDArray[Any]:
-        return self.show(tile)
+__all__ = ["Storage", "Stored", "Wanted", "look_at_result"]
 
 
 @dataclass(frozen=True)

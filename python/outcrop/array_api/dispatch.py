@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import bytes_to_convert, lazy_source
 from outcrop.arrays.creation import asarray
@@ -33,6 +34,7 @@ __all__ = ["astype", "delivered", "function", "in_memory", "placed", "ufunc"]
 # -- ufuncs and their methods ----------------------------------------------------------------------
 
 
+@hooks.ufunc.fill
 def ufunc(which: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What a ufunc, or a method of it, gives for arrays."""
     return _METHODS[method](which, *inputs, **kwargs)
@@ -121,6 +123,7 @@ def placed(result: Any, out: Any, casting: Any) -> Any:
     return placed_in([out], [result], casting)[0]
 
 
+@hooks.astype.fill
 def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True) -> Array:
     """With elements of another type, or of the same."""
     try:
@@ -137,6 +140,7 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
     return array_of(cast(node_of(array), np.dtype(dtype)))
 
 
+@hooks.copied.fill
 def copied(array: Array) -> Array:
     """A copy, as an expression where the elements are not in memory."""
     source = array._source
@@ -148,6 +152,7 @@ def copied(array: Array) -> Array:
 # -- NumPy's functions -----------------------------------------------------------------------------
 
 
+@hooks.function.fill
 def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What a function of NumPy's gives: our own of that name, or NumPy's on what fits in memory."""
     own = implementation(which)

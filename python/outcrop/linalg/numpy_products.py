@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from outcrop.array_api import manipulation_functions
+from outcrop.array_api.dispatch import in_memory, placed
 from outcrop.array_api.families import array_like
 from outcrop.array_api.numpy_functions import only_defaults, ravel
 from outcrop.arrays.array import Array
-from outcrop.arrays.dispatch import in_memory, placed
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import placed_in

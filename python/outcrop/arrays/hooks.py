@@ -1,0 +1,109 @@
+"""What an array does by way of what is built on arrays: called here, and defined there.
+
+An `Array` has operators, and its elements are selected by other arrays; both give expressions, and
+expressions are arrays themselves. So the packages above fill these in, each beside the definition
+(``@hooks.selected.fill``), and nothing here imports them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from outcrop.arrays.source import Source
+
+if TYPE_CHECKING:
+    from outcrop.arrays.array import Array
+
+__all__ = [
+    "assigned",
+    "astype",
+    "copied",
+    "external_source",
+    "function",
+    "materialized",
+    "selected",
+    "ufunc",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class _Hook(Generic[_P, _R]):
+    """A function that is described here, and defined above.
+
+    Parameters
+    ----------
+    description : callable
+        Its name, parameters and documentation; it is never called.
+    """
+
+    def __init__(self, description: Callable[_P, _R]) -> None:
+        self.__doc__, self._name = description.__doc__, description.__name__
+        self._own: Callable[_P, _R] | None = None
+
+    def fill(self, own: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Register the definition, and leave it as it is."""
+        if self._own is not None:
+            raise RuntimeError(f"{self._name} is defined twice")
+        self._own = own
+        return own
+
+    def __call__(self, *args: _P.args, **options: _P.kwargs) -> _R:
+        assert self._own is not None, "importing outcrop fills all of them"
+        return self._own(*args, **options)
+
+
+# -- NumPy's protocols -----------------------------------------------------------------------------
+
+
+@_Hook
+def ufunc(which: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a ufunc, or a method of it, gives for arrays."""
+
+
+@_Hook
+def function(which: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy's gives: our own of that name, or NumPy's on what fits in memory."""
+
+
+@_Hook
+def astype(
+    array: "Array", dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True
+) -> "Array":
+    """With elements of another type, or of the same."""
+    raise NotImplementedError
+
+
+@_Hook
+def copied(array: "Array") -> "Array":
+    """A copy, as an expression where the elements are not in memory."""
+    raise NotImplementedError
+
+
+# -- elements --------------------------------------------------------------------------------------
+
+
+@_Hook
+def selected(array: "Array", key: Any) -> "Array":
+    """The elements that a key with arrays names."""
+    raise NotImplementedError
+
+
+@_Hook
+def assigned(array: "Array", key: Any, value: Any) -> None:
+    """Set the elements that a key with arrays names."""
+
+
+@_Hook
+def materialized(array: "Array") -> "Array":
+    """The same elements, in memory or in the scratch directory."""
+    raise NotImplementedError
+
+
+@_Hook
+def external_source(x: Any) -> Source | None:
+    """What reads an array of another library a tile at a time; None for anything else."""
+    raise NotImplementedError
