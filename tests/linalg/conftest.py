@@ -100,7 +100,8 @@ class Desk:
             try:
                 plan = oc.plan(x, path)
             except oc.UnsupportedError as error:
-                assert "conjugated" in str(error)
+                # Sums of nothing are there.
+                assert "conjugated" in str(error) or "this one is in memory" in str(error)
         saved = x.save(path, **options)
         run = oc.last_run()
         assert run is not None

@@ -151,6 +151,11 @@ class Select(_Views):
         node.shape, node.dtype = view.shape, operand.dtype
         return only((cls, id(operand), view), node)
 
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The view, as of each of several operands."""
+        return (self.view,)
+
     def _views_of(self) -> frozenset[tuple[int, View]] | None:
         return frozenset([(id(self.operands[0]), self.view)])
 

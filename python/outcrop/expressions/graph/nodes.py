@@ -20,6 +20,7 @@ from outcrop.expressions.graph.functions import Function, Scalar
 from outcrop.expressions.graph.reductions import Reduction
 
 __all__ = [
+    "Below",
     "Contract",
     "Leaf",
     "Map",
@@ -42,6 +43,11 @@ _MANY = 32
 
 _T = TypeVar("_T", bound="Node")
 _W = TypeVar("_W", bound=Hashable)
+
+Below: TypeAlias = tuple[Sequence[tuple["Node", _W]], Callable[[Sequence["Node"]], "Node"]]
+"""What is wished of which operands, none where it goes no further down; and what makes a node of
+what has been made of those."""
+
 _known: "weakref.WeakValueDictionary[tuple[Any, ...], Node]" = weakref.WeakValueDictionary()
 
 
@@ -180,9 +186,13 @@ class Map(Node):
     arguments: tuple["Node | Scalar", ...]
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
+        return self.applied(operands, self.shape)
+
+    def applied(self, operands: Sequence[Node], shape: Shape) -> "Map":
+        """The same function of other operands, as many: an operand that is two arguments is two."""
         given = iter(operands)
         arguments = [next(given) if isinstance(a, Node) else a for a in self.arguments]
-        return Map.of(self.function, arguments, self.dtype, self.shape)
+        return Map.of(self.function, arguments, self.dtype, shape)
 
     @classmethod
     def of(
@@ -349,30 +359,21 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-def remade(
-    node: Node,
-    wish: _W,
-    wishes: Callable[[Node, _W], list[tuple[Node, _W]]],
-    made: Callable[[Node, _W, list[Node]], Node],
-) -> Node:
-    """What is wished of a node, made of what that wishes of its operands.
-
-    `wishes` says what is wished of which operands, none where it goes no further down; `made` makes
-    it of what has been made of those.
-    """
+def remade(node: Node, wish: _W, below: Callable[[Node, _W], Below[_W]]) -> Node:
+    """What is wished of a node, made of what that wishes of its operands."""
     # Depth first, without recursion: what is asked of operands comes before their consumers.
     found: dict[tuple[int, _W], Node] = {}
-    stack = [(node, wish)]
+    stack: list[tuple[Node, _W, Below[_W] | None]] = [(node, wish, None)]
     while stack:
-        at, own = stack[-1]
+        at, own, known = stack.pop()
         if (id(at), own) in found:
-            stack.pop()
             continue
-        below = wishes(at, own)
-        missing = [(o, w) for o, w in below if (id(o), w) not in found]
+        wishes, make = known or below(at, own)
+        missing: list[tuple[Node, _W, Below[_W] | None]] = [
+            (o, w, None) for o, w in wishes if (id(o), w) not in found
+        ]
         if missing:
-            stack += missing
-            continue
-        stack.pop()
-        found[id(at), own] = made(at, own, [found[id(o), w] for o, w in below])
+            stack += [(at, own, (wishes, make)), *missing]
+        else:
+            found[id(at), own] = make([found[id(o), w] for o, w in wishes])
     return found[id(node), wish]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outcrop.expressions.graph.gathers import Box, Gather, Share, by_tile
 from outcrop.expressions.graph.nodes import Node, Shape, only
 
-__all__ = ["Places", "Points"]
+__all__ = ["Integers", "Places", "Points"]
 
 Integers = NDArray[np.int64]
 

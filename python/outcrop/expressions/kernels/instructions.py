@@ -11,11 +11,23 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import dtype_name, filler
+from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import is_reorderable
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 
-__all__ = ["ALIGNMENT", "Instruction", "Moment", "Product", "Value", "completion", "instruction"]
+__all__ = [
+    "ALIGNMENT",
+    "Instruction",
+    "Moment",
+    "Product",
+    "Setting",
+    "Value",
+    "completion",
+    "instruction",
+]
 
 Array = NDArray[Any]
 
@@ -217,17 +229,11 @@ def _as_matrix(array: Array, labels: str, rows: Sequence[str], cols: Sequence[st
     return turned.reshape(m, math.prod(turned.shape[len(rows) :]))
 
 
-def instruction(
-    value: Value,
-    values: Mapping[int, Value],
-    carry: int | None,
-    line: int | None,
-    first_index: Callable[[int], int],
-    rooms: tuple[int, slice],
-) -> Instruction:
-    """What computes a node.
+@dataclass(slots=True)
+class Setting:
+    """Where in a tape a node is computed.
 
-    Parameters
+    Attributes
     ----------
     value : Value
         The node's.
@@ -239,29 +245,28 @@ def instruction(
         That along which strips are cut.
     first_index : callable
         The first index of the tile in which an index along this line is.
-    rooms : tuple
+    parts, product : int, slice
         Where the workspace has room for parts of sums, and for products.
     """
-    node = value.node
-    match node:
-        case Map():
-            return _map(node, value, values)
-        case Contract():
-            return _contract(node, value, values, rooms[1])
-        case Reduce():
-            return _reduce(node, value, values, rooms[0])
-        case Scan():
-            return _scan(node, value, values, carry, line, first_index)
-        case Leaf():
-            return _leaf(node, value)
-        case _:
-            return _gather(node, value)
+
+    value: Value
+    values: Mapping[int, Value]
+    carry: int | None
+    line: int | None
+    first_index: Callable[[int], int]
+    parts: int
+    product: slice
 
 
-def _map(node: Map, value: Value, values: Mapping[int, Value]) -> Instruction:
-    into, place = node.function.into, value.place
+instruction: Phase[[Setting], Instruction] = Phase("what computes a node")
+
+
+@instruction.of(Map)
+def _map(node: Map, own: Setting) -> Instruction:
+    into, place = node.function.into, own.value.place
     arguments = [
-        (True, values[id(a)].place) if isinstance(a, Node) else (False, a) for a in node.arguments
+        (True, own.values[id(a)].place) if isinstance(a, Node) else (False, a)
+        for a in node.arguments
     ]
 
     def do(at: Moment) -> None:
@@ -271,12 +276,11 @@ def _map(node: Map, value: Value, values: Mapping[int, Value]) -> Instruction:
     return do
 
 
-def _contract(
-    node: Contract, value: Value, values: Mapping[int, Value], room: slice
-) -> Instruction:
-    multiply, place = Product.of(node).multiply, value.place
-    one, other = (values[id(o)].place for o in node.operands)
-    accumulates = value.along is None
+@instruction.of(Contract)
+def _contract(node: Contract, own: Setting) -> Instruction:
+    multiply, place, room = Product.of(node).multiply, own.value.place, own.product
+    one, other = (own.values[id(o)].place for o in node.operands)
+    accumulates = own.value.along is None
 
     def do(at: Moment) -> None:
         now, more = at.now, accumulates and at.before > 0
@@ -285,21 +289,12 @@ def _contract(
     return do
 
 
-def completion(value: Value) -> Instruction | None:
-    """What is done when a node has been computed, from all strips; None for nothing."""
-    if not isinstance(value.node, Contract):
-        return None
-    product, place = Product.of(value.node), value.place
-    if not product.is_symmetric:
-        return None
-    return lambda at: product.complete(at.now[place])
-
-
-def _reduce(node: Reduce, value: Value, values: Mapping[int, Value], room: int) -> Instruction:
+@instruction.of(Reduce)
+def _reduce(node: Reduce, own: Setting) -> Instruction:
     (operand,) = node.operands
-    source, axes, reduction = values[id(operand)], node.axes, node.reduction
-    places = [values[id(n)].place for n in node.family()]
-    accumulates = value.along is None
+    source, axes, reduction = own.values[id(operand)], node.axes, node.reduction
+    places = [own.values[id(n)].place for n in node.family()]
+    accumulates, room = own.value.along is None, own.parts
 
     def do(at: Moment) -> None:
         now = at.now
@@ -309,9 +304,9 @@ def _reduce(node: Reduce, value: Value, values: Mapping[int, Value], room: int) 
             reduction.start(block, axes, start, outs)
             return
         parts, offset = [], room
-        for own in outs:
-            parts.append(np.ndarray(own.shape, own.dtype, at.workspace, offset))
-            offset += -(-own.nbytes // ALIGNMENT) * ALIGNMENT
+        for out in outs:
+            parts.append(np.ndarray(out.shape, out.dtype, at.workspace, offset))
+            offset += -(-out.nbytes // ALIGNMENT) * ALIGNMENT
         reduction.start(block, axes, start, parts)
         others = math.prod(block.shape[a] for a in axes) // max(at.here, 1)
         reduction.merge(outs, parts, (at.before * others, at.here * others))
@@ -319,19 +314,12 @@ def _reduce(node: Reduce, value: Value, values: Mapping[int, Value], room: int) 
     return do
 
 
-def _scan(
-    node: Scan,
-    value: Value,
-    values: Mapping[int, Value],
-    carry: int | None,
-    line: int | None,
-    first_index: Callable[[int], int],
-) -> Instruction:
+@instruction.of(Scan)
+def _scan(node: Scan, own: Setting) -> Instruction:
     (operand,) = node.operands
-    source, place, axis, ufunc = values[id(operand)].place, value.place, node.axis, node.ufunc
-    along = value.along
-    scanned = value.lines[axis]
-
+    source, place = own.values[id(operand)].place, own.value.place
+    axis, ufunc, along, scanned = node.axis, node.ufunc, own.value.along, own.value.lines[node.axis]
+    carry, line, first_index = own.carry, own.line, own.first_index
     dtype, reorderable = node.dtype, is_reorderable(node.ufunc, node.dtype)
 
     def do(at: Moment) -> None:
@@ -362,8 +350,9 @@ def _scan(
     return do
 
 
-def _leaf(node: Leaf, value: Value) -> Instruction:
-    fill, place = filler(node.source, node.view), value.place
+@instruction.of(Leaf)
+def _leaf(node: Leaf, own: Setting) -> Instruction:
+    fill, value, place = filler(node.source, node.view), own.value, own.value.place
 
     def do(at: Moment) -> None:
         out, start = at.now[place], _start(value, at.ranges)
@@ -377,8 +366,15 @@ def _leaf(node: Leaf, value: Value) -> Instruction:
     return do
 
 
-def _gather(node: Node, value: Value) -> Instruction:
-    place = value.place
+@instruction.of(MatrixOperation)
+def _nothing(node: MatrixOperation, own: Setting) -> Instruction:
+    # It has steps of its own, but for an empty one.
+    return lambda at: None
+
+
+@instruction.of(Gather)
+def _gather(node: Gather, own: Setting) -> Instruction:
+    place = own.value.place
 
     def do(at: Moment) -> None:
         out = at.now[place]
@@ -387,6 +383,16 @@ def _gather(node: Node, value: Value) -> Instruction:
                 piece.copy(out, tile)
 
     return do
+
+
+def completion(value: Value) -> Instruction | None:
+    """What is done when a node has been computed, from all strips; None for nothing."""
+    if not isinstance(value.node, Contract):
+        return None
+    product, place = Product.of(value.node), value.place
+    if not product.is_symmetric:
+        return None
+    return lambda at: product.complete(at.now[place])
 
 
 def _start(value: Value, ranges: Ranges) -> tuple[int, ...]:

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays.source import MemorySource, Source, dtype_name
 from outcrop.expressions.graph.functions import LEAVING_GAPS, Apply, Copy
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce
+from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import MatrixOperation
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.kernels.instructions import Product
 from outcrop.expressions.kernels.tile_view import Look
@@ -51,19 +54,38 @@ def can_compute(node: Node) -> bool:
     """Whether instructions of the compiled core's compute a node from its operands."""
     if not all(n.size and n.dtype in _TYPES for n in (node, *node.operands)):
         return False
-    match node:
-        case Map(function=Copy()):
-            return [o.dtype for o in node.operands] == [node.dtype]
-        case Map():
-            return _loop(node) is not None
-        case Contract():
-            return Product.of(node).matrices is not None
-        case Reduce():
-            return _reducing_loop(node) is not None
-        case Leaf():
-            return _is_aligned(node.source)
-        case _:
-            return False
+    return _is_native[type(node)](node)
+
+
+_is_native: Phase[[], bool] = Phase("whether the compiled core computes a node")
+
+
+@_is_native.of(Map)
+def _is_ufunc(node: Map) -> bool:
+    if isinstance(node.function, Copy):
+        return [o.dtype for o in node.operands] == [node.dtype]
+    return _loop(node) is not None
+
+
+@_is_native.of(Contract)
+def _is_of_matrices(node: Contract) -> bool:
+    return Product.of(node).matrices is not None
+
+
+@_is_native.of(Reduce)
+def _is_by_ufunc(node: Reduce) -> bool:
+    return _reducing_loop(node) is not None
+
+
+@_is_native.of(Leaf)
+def _is_borrowed(node: Leaf) -> bool:
+    return _is_aligned(node.source)
+
+
+@_is_native.of(Scan, Gather, MatrixOperation)
+def _is_never(node: Node) -> bool:
+    # Operations of linear algebra have steps of their own.
+    return False
 
 
 def _is_aligned(source: Source) -> bool:

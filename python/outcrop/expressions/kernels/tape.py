@@ -1,7 +1,7 @@
 """What a step does: the nodes of a group, one after the other, on strips that stay in the cache."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from outcrop import _native
 from outcrop.arrays.source import MemorySource, dtype_name
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.instructions import (
@@ -19,6 +21,7 @@ from outcrop.expressions.kernels.instructions import (
     Instruction,
     Moment,
     Product,
+    Setting,
     Value,
     completion,
     instruction,
@@ -147,7 +150,8 @@ class Tape:
             extent = self.tiling.extent(self.line) if self.line is not None else 1
             return index // extent * extent
 
-        return instruction(self.values[id(node)], self.values, carry, self.line, first, rooms)
+        own = Setting(self.values[id(node)], self.values, carry, self.line, first, *rooms)
+        return instruction[type(node)](node, own)
 
     def _is_sibling(self, node: Node) -> bool:
         """Whether it is computed together with another one."""
@@ -374,29 +378,9 @@ def pattern(
     found: list[Hashable] = [tuple(cut), len(inputs), len(outputs)]
     found += [(node.dtype, tiling.axes.of(node)) for node in inputs]
     for node in computed:
-        match node:
-            case Map():
-                # Of numbers, zeros have a sign, and are equal.
-                own: Hashable = (
-                    node.function,
-                    tuple(
-                        [
-                            places[id(a)] if isinstance(a, Node) else (type(a), repr(a))
-                            for a in node.arguments
-                        ]
-                    ),
-                )
-            case Contract():
-                one, other = node.operands
-                own = (node.labels, node.result, places[id(one)], places[id(other)])
-            case Reduce():
-                family = tuple([places[id(n)] for n in node.family()])
-                own = (node.reduction, node.axes, places[id(node.operands[0])], family)
-            case Leaf() if _is_in_memory(node):
-                # It is there for as long as a tape that has it.
-                own = id(node)
-            case _:
-                return None
+        own = _meaning[type(node)](node, places)
+        if own is None:
+            return None
         found.append((places[id(node)], node.dtype, tiling.axes.of(node), own))
     try:
         hash(key := tuple(found))
@@ -404,6 +388,43 @@ def pattern(
         # A function that cannot be hashed.
         return None
     return key
+
+
+_meaning: Phase[[Mapping[int, int]], Hashable | None] = Phase(
+    "what a node does with values at these places; None where it names what is its own"
+)
+
+
+@_meaning.of(Map)
+def _of_map(node: Map, places: Mapping[int, int]) -> Hashable:
+    # Of numbers, zeros have a sign, and are equal.
+    arguments = [
+        places[id(a)] if isinstance(a, Node) else (type(a), repr(a)) for a in node.arguments
+    ]
+    return node.function, tuple(arguments)
+
+
+@_meaning.of(Contract)
+def _of_product(node: Contract, places: Mapping[int, int]) -> Hashable:
+    one, other = node.operands
+    return node.labels, node.result, places[id(one)], places[id(other)]
+
+
+@_meaning.of(Reduce)
+def _of_reduction(node: Reduce, places: Mapping[int, int]) -> Hashable:
+    family = tuple([places[id(n)] for n in node.family()])
+    return node.reduction, node.axes, places[id(node.operands[0])], family
+
+
+@_meaning.of(Leaf)
+def _of_leaf(node: Leaf, places: Mapping[int, int]) -> Hashable | None:
+    # What is in memory is there for as long as a tape that has it.
+    return id(node) if _is_in_memory(node) else None
+
+
+@_meaning.of(Scan, Gather, MatrixOperation)
+def _of_none(node: Node, places: Mapping[int, int]) -> None:
+    return None
 
 
 def _is_in_memory(node: Node) -> bool:

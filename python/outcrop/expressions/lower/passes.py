@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Ranges
 from outcrop.expressions.kernels.tape import Tape
@@ -212,21 +214,36 @@ def _cost(nodes: Sequence[Node]) -> tuple[float, float]:
     """Arithmetic operations of nodes as a whole, and the seconds that one thread takes for them."""
     work = seconds = 0.0
     for node in nodes:
-        match node:
-            case Map():
-                kinds = [a.dtype if isinstance(a, Node) else a for a in node.arguments]
-                work += node.size
-                seconds += node.size * seconds_per_element(node.function, node.dtype, kinds)
-            case Contract():
-                pair = 8.0 if node.dtype.kind == "c" else 2.0
-                operations = pair * math.prod(node.extents.values())
-                operations /= 2 if node.is_symmetric else 1
-                work += operations
-                moved = sum(o.nbytes for o in node.operands) + node.nbytes
-                seconds += max(operations / _GIGAFLOPS, moved / 8e9)
-            case Reduce() | Scan():
-                work += node.operands[0].size
-                seconds += node.operands[0].nbytes / 8e9
-            case _:
-                seconds += node.nbytes / 4e9
+        operations, own = _cost_of[type(node)](node)
+        work += operations
+        seconds += own
     return max(work, 1.0), max(seconds, 1e-9)
+
+
+_cost_of: Phase[[], tuple[float, float]] = Phase("how many operations a node takes, and seconds")
+
+
+@_cost_of.of(Map)
+def _of_map(node: Map) -> tuple[float, float]:
+    kinds = [a.dtype if isinstance(a, Node) else a for a in node.arguments]
+    return node.size, node.size * seconds_per_element(node.function, node.dtype, kinds)
+
+
+@_cost_of.of(Contract)
+def _of_product(node: Contract) -> tuple[float, float]:
+    pair = 8.0 if node.dtype.kind == "c" else 2.0
+    operations = pair * math.prod(node.extents.values())
+    operations /= 2 if node.is_symmetric else 1
+    moved = sum(o.nbytes for o in node.operands) + node.nbytes
+    return operations, max(operations / _GIGAFLOPS, moved / 8e9)
+
+
+@_cost_of.of(Reduce, Scan)
+def _of_sum(node: Reduce | Scan) -> tuple[float, float]:
+    return node.operands[0].size, node.operands[0].nbytes / 8e9
+
+
+@_cost_of.of(Leaf, Gather, MatrixOperation)
+def _of_copy(node: Node) -> tuple[float, float]:
+    # Operations of linear algebra that are computed in cells are empty ones.
+    return 0.0, node.nbytes / 4e9

@@ -1,13 +1,10 @@
 """Reshaping: of the operands, as far down as it goes, so that elements move as they are read."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.expressions.graph.nodes import Leaf, Map, Node, Shape, remade
+from outcrop.expressions.graph.nodes import Below, Leaf, Map, Node, Shape, remade
 from outcrop.expressions.graph.reshape import Reshape, folds_of
 from outcrop.expressions.rewrite.view_pushdown import refolded, viewed
 
@@ -16,20 +13,21 @@ __all__ = ["reshaped"]
 
 def reshaped(node: Node, shape: Shape) -> Node:
     """The node of the same elements, in row-major order, in a shape of as many elements."""
-    return remade(node, shape, _wishes, _made)
+    return remade(node, shape, _below)
 
 
-def _wishes(node: Node, shape: Shape) -> list[tuple[Node, Shape]]:
+def _below(node: Node, shape: Shape) -> Below[Shape]:
     """Which shapes of its operands a shape of a node is made of; none where it is moved itself."""
-    if not isinstance(node, Map) or node.shape == shape or not node.size:
-        return []
-    wishes = []
-    for operand in node.operands:
-        own = _broadcast(operand.shape, node.shape, shape)
-        if own is None:
-            return []
-        wishes.append((operand, own))
-    return wishes
+    if node.shape == shape:
+        return (), lambda _: node
+    if node.size and isinstance(node, Map):
+        own = [(o, _broadcast(o.shape, node.shape, shape)) for o in node.operands]
+        wishes = [(operand, wish) for operand, wish in own if wish is not None]
+        if len(wishes) == len(own):
+            return wishes, lambda made: node.applied(made, shape)
+    if node.size and isinstance(node, Reshape) and node.is_whole:
+        return [(node.operands[0], shape)], lambda made: made[0]
+    return (), lambda _: _moved(node, shape)
 
 
 def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
@@ -51,19 +49,10 @@ def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
     return tuple(found)
 
 
-def _made(node: Node, shape: Shape, operands: Sequence[Node]) -> Node:
-    if node.shape == shape:
-        return node
+def _moved(node: Node, shape: Shape) -> Node:
     if not node.size:
         empty = np.empty(shape, node.dtype)
         return Leaf.of(MemorySource(empty, owned=True), View.whole(shape))
-    if isinstance(node, Map) and len(operands) == len(node.operands):
-        # One operand may be an argument twice.
-        given = iter(operands)
-        arguments: list[Any] = [next(given) if isinstance(a, Node) else a for a in node.arguments]
-        return Map.of(node.function, arguments, node.dtype, shape)
-    if isinstance(node, Reshape) and node.is_whole:
-        return reshaped(node.operands[0], shape)
     flat = _in_memory(node, shape)
     if flat is not None:
         return flat

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 
 from outcrop.arrays.views import View, around
 from outcrop.expressions.graph.gathers import Gather, Join, Mosaic, Select
-from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
+from outcrop.expressions.graph.nodes import Below, Leaf, Map, Node, ancestors
 from outcrop.expressions.rewrite.common_views import shared
 from outcrop.expressions.rewrite.view_pushdown import (
+    below,
     composed,
     leaf_of,
-    made_of,
     viewed_later,
-    wishes,
 )
 
 __all__ = ["settled"]
@@ -51,6 +50,7 @@ class _Settling:
         # Of each node, the views, and whether whoever wants one takes it as a view.
         self._wanted: dict[int, dict[View, bool]] = {id(node): {} for node in nodes}
         self._kept: set[int] = set()
+        self._below: dict[tuple[int, View], Below[View]] = {}
         self._made: dict[tuple[int, View], Node] = {}
         for root in roots:
             self._want(root, View.whole(root.shape))
@@ -74,10 +74,12 @@ class _Settling:
         if self._is_kept(node, views):
             self._kept.add(id(node))
         for view in list(views):
-            below = () if id(node) in self._kept else wishes(node, view)
-            for operand, own in below:
-                self._want(operand, own, apart=isinstance(node, Gather))
-            if not below:
+            found = None if id(node) in self._kept else below(node, view)
+            if found is not None and found[0]:
+                self._below[id(node), view] = found
+                for operand, own in found[0]:
+                    self._want(operand, own, apart=isinstance(node, Gather))
+            else:
                 for operand in node.operands:
                     self._want(operand, View.whole(operand.shape))
 
@@ -98,9 +100,9 @@ class _Settling:
             return self._made[id(node.operands[0]), composed(node.view, view)]
         if isinstance(node, Leaf):
             return node if view.is_whole else leaf_of(node.source, composed(node.view, view))
-        below = () if id(node) in self._kept else wishes(node, view)
-        if below:
-            return made_of(node, view, [self._made[id(o), own] for o, own in below])
+        if (id(node), view) in self._below:
+            wishes, make = self._below[id(node), view]
+            return make([self._made[id(o), own] for o, own in wishes])
         whole = node.with_operands([self._whole(operand) for operand in node.operands])
         return viewed_later(whole, view)
 

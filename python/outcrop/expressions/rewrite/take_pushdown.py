@@ -1,17 +1,22 @@
 """Taking what is at indices along an axis: from the operands, as far down as it goes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
-from outcrop.expressions.graph.gathers import Join, Take
+from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.indices import Indices, Listed
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce
+from outcrop.expressions.graph.matrices import MatrixOperation
+from outcrop.expressions.graph.merge_runs import Collect
+from outcrop.expressions.graph.nodes import Below, Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.phases import Phase
+from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.rewrite.view_pushdown import viewed
 
 __all__ = ["taken", "taken_by_rule"]
@@ -52,21 +57,22 @@ def _are_read_apart(node: Node, axis: int) -> bool:
 
 def taken(node: Node, indices: NDArray[np.int64], axis: int) -> Node:
     """What is at non-negative indices along an axis."""
-    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
-    runs: tuple[slice, ...] = ()
-    if len(indices) and (len(breaks) + 1) * _ends(node, axis) <= _FEW:
-        ends = zip([0, *breaks], [*breaks, len(indices)], strict=True)
-        runs = tuple(slice(int(indices[a]), int(indices[a]) + int(b - a)) for a, b in ends)
     # They are the caller's, and may be changed.
-    return _pushed(node, _Runs(Listed(indices.copy()), runs), axis)
+    wanted = _Runs(Listed(indices.copy()))
+    breaks = np.flatnonzero(np.diff(indices) != 1) + 1
+    if len(indices) and (len(breaks) + 1) * _ends(node, axis, wanted) <= _FEW:
+        ends = zip([0, *breaks], [*breaks, len(indices)], strict=True)
+        runs = (slice(int(indices[a]), int(indices[a]) + int(b - a)) for a, b in ends)
+        wanted = _Runs(wanted.indices, tuple(runs))
+    return _pushed(node, axis, wanted)
 
 
 def taken_by_rule(node: Node, indices: Indices, axis: int) -> Node:
     """What is at indices along an axis that follow a rule."""
-    return _pushed(node, _Runs(indices), axis)
+    return _pushed(node, axis, _Runs(indices))
 
 
-def _ends(node: Node, axis: int) -> int:
+def _ends(node: Node, axis: int, wanted: _Runs) -> int:
     """How many nodes it will be pushed down to."""
     stack: list[tuple[Node, int]] = [(node, axis)]
     seen: set[tuple[int, int]] = set()
@@ -76,76 +82,66 @@ def _ends(node: Node, axis: int) -> int:
         if (id(at), along) in seen:
             continue
         seen.add((id(at), along))
-        wishes = _wishes(at, along)
+        wishes, _ = _below[type(at)](at, along, wanted)
         ends += not wishes
         stack += [(operand, own) for operand, own in wishes if own is not None]
     return ends
 
 
-def _pushed(node: Node, wanted: _Runs, axis: int) -> Node:
-    # Depth first, without recursion: what is asked of operands comes before their consumers.
-    made: dict[tuple[int, int], Node] = {}
-    stack = [(node, axis)]
-    while stack:
-        at, along = stack[-1]
-        key = (id(at), along)
-        if key in made:
-            stack.pop()
-            continue
-        wishes = _wishes(at, along)
-        missing = [(o, own) for o, own in wishes if own is not None and (id(o), own) not in made]
-        if missing:
-            stack += missing
-            continue
-        stack.pop()
-        operands = [o if own is None else made[id(o), own] for o, own in wishes]
-        made[key] = _made(at, along, operands, wanted)
-    return made[id(node), axis]
+def _pushed(node: Node, axis: int, wanted: _Runs) -> Node:
+    def below(at: Node, along: int | None) -> _Below:
+        return ((), lambda _: at) if along is None else _below[type(at)](at, along, wanted)
+
+    wish: int | None = axis
+    return remade(node, wish, below)
 
 
-def _wishes(node: Node, axis: int) -> list[tuple[Node, int | None]]:
-    """Along which axis elements are taken from operands; None: along none, the operand as it is."""
-    match node:
-        case Map() | Join() if node.is_stencil:
-            # It is settled later what is made of what is taken of it, as of views.
-            return []
-        case Map():
-            wishes: list[tuple[Node, int | None]] = []
-            for operand in node.operands:
-                own = axis - (node.ndim - operand.ndim)
-                runs = own >= 0 and operand.shape[own] == node.shape[axis]
-                wishes.append((operand, own if runs else None))
-            return wishes
-        case Reduce():
-            kept = [a for a in range(node.operands[0].ndim) if a not in node.axes]
-            return [(node.operands[0], kept[axis])]
-        case Contract():
-            label = node.result[axis]
-            return [
-                (operand, own.index(label) if label in own else None)
-                for operand, own in zip(node.operands, node.labels, strict=True)
-            ]
-        case Join() if node.axis != axis:
-            return [(operand, axis) for operand in node.operands]
-    return []
+_Below: TypeAlias = Below[int | None]
+"""Along which axis elements are taken from operands; None: along none, the operand as it is."""
+
+_below: Phase[[int, _Runs], _Below] = Phase("what is made of elements of a node along an axis")
 
 
-def _made(node: Node, axis: int, operands: Sequence[Node], wanted: _Runs) -> Node:
-    match node:
-        case Map() | Join() if node.is_stencil:
-            return wanted.of(node, axis)
-        case Map():
-            # One operand may be an argument twice.
-            given = iter(operands)
-            arguments: list[Any] = [
-                next(given) if isinstance(a, Node) else a for a in node.arguments
-            ]
-            shape = (*node.shape[:axis], wanted.indices.length, *node.shape[axis + 1 :])
-            return Map.of(node.function, arguments, node.dtype, shape)
-        case Reduce():
-            return Reduce.of(node.reduction, operands[0], node.axes, node.output)
-        case Contract():
-            return Contract.of(operands[0], operands[1], node.labels, node.result)
-        case Join() if node.axis != axis:
-            return Join.of(operands, node.axis)
-    return wanted.of(node, axis)
+@_below.of(Leaf, Scan, Select, Moved, Alias, Mosaic, Take, Points, Collect, Reshape, Refolded)
+@_below.of(MatrixOperation)
+def _here(node: Node, axis: int, wanted: _Runs) -> _Below:
+    return (), lambda _: wanted.of(node, axis)
+
+
+@_below.of(Map)
+def _of_map(node: Map, axis: int, wanted: _Runs) -> _Below:
+    if node.is_stencil:
+        # It is settled later what is made of what is taken of it, as of views.
+        return _here(node, axis, wanted)
+    wishes: list[tuple[Node, int | None]] = []
+    for operand in node.operands:
+        own = axis - (node.ndim - operand.ndim)
+        runs = own >= 0 and operand.shape[own] == node.shape[axis]
+        wishes.append((operand, own if runs else None))
+    shape = (*node.shape[:axis], wanted.indices.length, *node.shape[axis + 1 :])
+    return wishes, lambda made: node.applied(made, shape)
+
+
+@_below.of(Reduce)
+def _of_reduction(node: Reduce, axis: int, wanted: _Runs) -> _Below:
+    (operand,) = node.operands
+    kept = [a for a in range(operand.ndim) if a not in node.axes]
+    wishes = [(operand, kept[axis])]
+    return wishes, lambda made: Reduce.of(node.reduction, made[0], node.axes, node.output)
+
+
+@_below.of(Contract)
+def _of_product(node: Contract, axis: int, wanted: _Runs) -> _Below:
+    label = node.result[axis]
+    wishes = [
+        (operand, own.index(label) if label in own else None)
+        for operand, own in zip(node.operands, node.labels, strict=True)
+    ]
+    return wishes, lambda made: Contract.of(made[0], made[1], node.labels, node.result)
+
+
+@_below.of(Join)
+def _of_join(node: Join, axis: int, wanted: _Runs) -> _Below:
+    if node.axis == axis or node.is_stencil:
+        return _here(node, axis, wanted)
+    return [(operand, axis) for operand in node.operands], lambda made: Join.of(made, node.axis)

@@ -7,19 +7,22 @@ import numpy as np
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import NewAxis, Span, View
-from outcrop.expressions.graph.gathers import Join, Select, Take
-from outcrop.expressions.graph.indices import Indices
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
+from outcrop.expressions.graph.matrices import MatrixOperation
+from outcrop.expressions.graph.merge_runs import Collect
+from outcrop.expressions.graph.nodes import Below, Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.phases import Phase
+from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Fold, Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
 
 __all__ = [
+    "below",
     "composed",
     "leaf_of",
-    "made_of",
     "refolded",
     "viewed",
     "viewed_later",
-    "wishes",
 ]
 
 _FEW = 16
@@ -66,29 +69,14 @@ def pushed(node: Node, view: View) -> Node:
         return Leaf.of(
             MemorySource(np.empty(view.shape, node.dtype), owned=True), View.whole(view.shape)
         )
-    return remade(node, view, wishes, made_of)
+    return remade(node, view, below)
 
 
-def wishes(node: Node, view: View) -> list[tuple[Node, View]]:
+def below(node: Node, view: View) -> Below[View]:
     """Which views of its operands a view of a node is made of; none where it is taken later."""
-    if view.is_whole or _is_of_few_sums(node, view):
-        return []
-    match node:
-        case Map():
-            return [(o, _broadcast(o, node, view)) for o in node.operands]
-        case Reduce():
-            return [(node.operands[0], _unreduced(node, view))]
-        case Scan() if _begins_alike(node, view):
-            return [(node.operands[0], view)]
-        case Contract():
-            return [(o, v) for o, v in zip(node.operands, _factors(node, view)[0], strict=True)]
-        case Join():
-            return _joined(node, view)
-        case Take():
-            return [(node.operands[0], _taken(node, view)[0])]
-        case Reshape():
-            return [(node.operands[0], node.narrowed(composed(node.view, view))[0])]
-    return []
+    if view.is_whole:
+        return (), lambda _: node
+    return _later(node, view) if _is_of_few_sums(node, view) else _below[type(node)](node, view)
 
 
 def _is_of_few_sums(node: Node, view: View) -> bool:
@@ -98,44 +86,6 @@ def _is_of_few_sums(node: Node, view: View) -> bool:
         and view.size == node.size
         and _FEW * node.size <= max(operand.size for operand in node.operands)
     )
-
-
-def made_of(node: Node, view: View, operands: Sequence[Node]) -> Node:
-    """A view of a node, made of those views of its operands."""
-    if view.is_whole:
-        return node
-    if _is_of_few_sums(node, view):
-        return viewed_later(node, view)
-    match node:
-        case Leaf():
-            return leaf_of(node.source, composed(node.view, view))
-        case Map():
-            # One operand may be an argument twice.
-            given = iter(operands)
-            arguments: list[Any] = [
-                next(given) if isinstance(a, Node) else a for a in node.arguments
-            ]
-            return Map.of(node.function, arguments, node.dtype, view.shape)
-        case Reduce():
-            kept = len(view.axes)
-            axes = range(kept, kept + len(node.axes))
-            return Reduce.of(node.reduction, operands[0], axes, node.output)
-        case Scan() if _begins_alike(node, view):
-            return Scan.of(node.ufunc, operands[0], view.axes.index(node.axis), node.dtype)
-        case Contract():
-            _, labels, result = _factors(node, view)
-            return Contract.of(operands[0], operands[1], labels, result)
-        case Join():
-            return _rejoined(node, view, operands)
-        case Take():
-            _, indices, axis = _taken(node, view)
-            return operands[0] if indices is None else Take.of(operands[0], indices, axis)
-        case Reshape():
-            _, folds, rest = node.narrowed(composed(node.view, view))
-            return refolded(operands[0], folds, rest)
-        case Select():
-            return viewed_later(node.operands[0], composed(node.view, view))
-    return viewed_later(node, view)
 
 
 def viewed_later(node: Node, view: View) -> Node:
@@ -175,6 +125,30 @@ def leaf_of(source: Any, view: View) -> Node:
     return Select.of(straight, View.whole(straight.shape).index(key))
 
 
+_below: Phase[[View], Below[View]] = Phase("what a view of a node is made of")
+
+
+@_below.of(Alias, Mosaic, Points, Collect, MatrixOperation)
+def _later(node: Node, view: View) -> Below[View]:
+    return (), lambda _: viewed_later(node, view)
+
+
+@_below.of(Select, Moved)
+def _of_select(node: Select, view: View) -> Below[View]:
+    return (), lambda _: viewed_later(node.operands[0], composed(node.view, view))
+
+
+@_below.of(Leaf)
+def _of_leaf(node: Leaf, view: View) -> Below[View]:
+    return (), lambda _: leaf_of(node.source, composed(node.view, view))
+
+
+@_below.of(Map)
+def _of_map(node: Map, view: View) -> Below[View]:
+    wishes = [(operand, _broadcast(operand, node, view)) for operand in node.operands]
+    return wishes, lambda made: node.applied(made, view.shape)
+
+
 def _broadcast(operand: Node, node: Node, view: View) -> View:
     """The view of an operand that broadcasts to a node, for a view of the node."""
     missing = node.ndim - operand.ndim
@@ -191,25 +165,33 @@ def _broadcast(operand: Node, node: Node, view: View) -> View:
     return View(operand.shape, tuple(selectors), axes)
 
 
-def _unreduced(node: Reduce, view: View) -> View:
-    """The view of what is reduced, with the axes that it is reduced over at the end."""
+@_below.of(Reduce)
+def _of_reduction(node: Reduce, view: View) -> Below[View]:
+    """What is reduced has the axes that it is reduced over at the end."""
     (operand,) = node.operands
     kept = [axis for axis in range(operand.ndim) if axis not in node.axes]
     selectors: list[int | Span] = [Span(0, 1, n) for n in operand.shape]
     for axis, chosen in zip(kept, view.selectors, strict=True):
         selectors[axis] = chosen
     axes = tuple(axis if isinstance(axis, NewAxis) else kept[axis] for axis in view.axes)
-    return View(operand.shape, tuple(selectors), (*axes, *node.axes))
+    own = View(operand.shape, tuple(selectors), (*axes, *node.axes))
+    last = range(len(axes), len(own.axes))
+    return [(operand, own)], lambda made: Reduce.of(node.reduction, made[0], last, node.output)
 
 
-def _begins_alike(node: Scan, view: View) -> bool:
-    """Whether a view takes the first elements along the axis of an accumulation, or all."""
+@_below.of(Scan)
+def _of_scan(node: Scan, view: View) -> Below[View]:
+    """Of a view of the first elements along the axis of an accumulation, or of all."""
     chosen = view.selectors[node.axis]
-    return isinstance(chosen, Span) and (chosen.start, chosen.step) == (0, 1)
+    if not isinstance(chosen, Span) or (chosen.start, chosen.step) != (0, 1):
+        return _later(node, view)
+    axis = view.axes.index(node.axis)
+    wishes = [(node.operands[0], view)]
+    return wishes, lambda made: Scan.of(node.ufunc, made[0], axis, node.dtype)
 
 
-def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], str]:
-    """The views of the factors, and their labels and the result's, for a view of a product."""
+@_below.of(Contract)
+def _of_product(node: Contract, view: View) -> Below[View]:
     chosen = dict(zip(node.result, view.selectors, strict=True))
     unused = (chr(c) for c in range(ord("a"), 0x10000) if chr(c) not in "".join(node.labels))
     result, new = [], []
@@ -218,7 +200,7 @@ def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], s
         result.append(label)
         if isinstance(axis, NewAxis):
             new.append((label, axis))
-    views, labels = [], []
+    wishes, labels = [], []
     for i, (operand, own) in enumerate(zip(node.operands, node.labels, strict=True)):
         selectors = tuple(
             chosen.get(label, Span(0, 1, n)) for label, n in zip(own, operand.shape, strict=True)
@@ -234,13 +216,15 @@ def _factors(node: Contract, view: View) -> tuple[list[View], tuple[str, str], s
             for label, made in new:
                 axes.append(made)
                 kept += label
-        views.append(View(operand.shape, selectors, tuple(axes)))
+        wishes.append((operand, View(operand.shape, selectors, tuple(axes))))
         labels.append(kept)
-    return views, (labels[0], labels[1]), "".join(result)
+    left, right = labels
+    return wishes, lambda made: Contract.of(made[0], made[1], (left, right), "".join(result))
 
 
-def _joined(node: Join, view: View) -> list[tuple[Node, View]]:
-    """The views of those operands that a view of a join has anything of, in their order in it."""
+@_below.of(Join)
+def _of_join(node: Join, view: View) -> Below[View]:
+    """Of those operands that a view of a join has anything of, in their order in it."""
     axis, first = node.axis, 0
     chosen = view.selectors[axis]
     wishes: list[tuple[Node, View]] = []
@@ -258,25 +242,31 @@ def _joined(node: Join, view: View) -> list[tuple[Node, View]]:
             selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
             wishes.append((operand, View(operand.shape, selectors, view.axes)))
         first = end
-    backwards = isinstance(chosen, Span) and chosen.step < 0
-    return wishes[::-1] if backwards else wishes
+    if not isinstance(chosen, Span):
+        return wishes, lambda made: made[0]
+    if chosen.step < 0:
+        wishes.reverse()
+    place = view.axes.index(axis)
+    return wishes, lambda made: made[0] if len(made) == 1 else Join.of(made, place)
 
 
-def _rejoined(node: Join, view: View, operands: Sequence[Node]) -> Node:
-    if len(operands) == 1:
-        return operands[0]
-    return Join.of(operands, view.axes.index(node.axis))
-
-
-def _taken(node: Take, view: View) -> tuple[View, Indices | None, int]:
-    """The view of the operand, the indices, if they are left, and the axis, for a view."""
+@_below.of(Take)
+def _of_take(node: Take, view: View) -> Below[View]:
     (operand,), axis = node.operands, node.axis
     chosen = view.selectors[axis]
     if isinstance(chosen, Span):
         own: int | Span = Span(0, 1, operand.shape[axis])
-        indices, place = node.indices.part(chosen), view.axes.index(axis)
     else:
         own = int(node.indices.between(chosen, chosen + 1)[0])
-        indices, place = None, 0
     selectors = (*view.selectors[:axis], own, *view.selectors[axis + 1 :])
-    return View(operand.shape, selectors, view.axes), indices, place
+    wishes = [(operand, View(operand.shape, selectors, view.axes))]
+    if not isinstance(chosen, Span):
+        return wishes, lambda made: made[0]
+    indices, place = node.indices.part(chosen), view.axes.index(axis)
+    return wishes, lambda made: Take.of(made[0], indices, place)
+
+
+@_below.of(Reshape, Refolded)
+def _of_reshape(node: Reshape, view: View) -> Below[View]:
+    own, folds, rest = node.narrowed(composed(node.view, view))
+    return [(node.operands[0], own)], lambda made: refolded(made[0], folds, rest)

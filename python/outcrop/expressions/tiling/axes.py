@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from outcrop.arrays.views import NewAxis, Span, View
-from outcrop.expressions.graph.gathers import Join, Mosaic, Select, Take
+from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
@@ -81,7 +83,7 @@ class Axes:
         found: list[int] = []
         if not tiling.cuts:
             return found
-        for i, (operand, pairs) in enumerate(_aligned(node)):
+        for i, (operand, pairs) in enumerate(_aligned[type(node)](node)):
             own, others = self.of(operand), self.of(node)
             lines = [
                 (own[a], others[b] if isinstance(b, int) else self.of(b[0])[b[1]]) for a, b in pairs
@@ -115,7 +117,7 @@ class Axes:
             for one, two in node.alike():
                 self._unite(*one, *two)
             return
-        for operand, pairs in _aligned(node):
+        for operand, pairs in _aligned[type(node)](node):
             for axis, other in pairs:
                 if isinstance(other, int):
                     self._unite(operand, axis, node, other)
@@ -123,53 +125,81 @@ class Axes:
                     self._unite(operand, axis, *other)
 
 
-def _aligned(node: Node) -> "Iterator[tuple[Node, list[tuple[int, int | tuple[Node, int]]]]]":
-    """Which axes of operands run together with a node's own, or with those of other operands."""
-    match node:
-        case Map():
-            for operand in node.operands:
-                missing = node.ndim - operand.ndim
-                yield (
-                    operand,
-                    [
-                        (axis, axis + missing)
-                        for axis, n in enumerate(operand.shape)
-                        if n == node.shape[axis + missing]
-                    ],
-                )
-        case Reduce():
-            rest = [a for a in range(node.operands[0].ndim) if a not in node.axes]
-            yield node.operands[0], [(source, axis) for axis, source in enumerate(rest)]
-        case Contract():
-            one = node.labels[0]
-            for i, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
-                pairs: list[tuple[int, int | tuple[Node, int]]] = []
-                for axis, label in enumerate(labels):
-                    if label in node.result:
-                        pairs.append((axis, node.result.index(label)))
-                    elif i == 1 and label in one:
-                        pairs.append((axis, (node.operands[0], one.index(label))))
-                yield operand, pairs
-        case Scan():
-            yield node.operands[0], [(axis, axis) for axis in range(node.ndim)]
-        case Moved() | Refolded() | MatrixOperation():
-            # What is linear algebra's is cut alike, whether it is one line or not.
-            return
-        case Select():
-            yield node.operands[0], _whole(node.view)
-        case Mosaic():
-            for operand, view in zip(node.operands, node.views, strict=True):
-                yield operand, _whole(view)
-        case Reshape():
-            yield node.operands[0], list(node.unchanged())
-        case Points():
-            yield node.operands[0], [(a, i) for i, a in enumerate(node.rest, 1)]
-        case Join() | Take() | Collect():
-            for operand in node.operands:
-                yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
+_Pairs: TypeAlias = list[tuple[int, int | tuple[Node, int]]]
+"""Axes of an operand, each with one of a node's own or of another operand's."""
+
+_aligned: Phase[[], Iterable[tuple[Node, _Pairs]]] = Phase(
+    "which axes of operands run together with a node's own, or with those of other operands"
+)
 
 
-def _whole(view: View) -> list[tuple[int, int | tuple[Node, int]]]:
+@_aligned.of(Leaf, Alias, Moved, Refolded, MatrixOperation)
+def _of_none(node: Node) -> Iterable[tuple[Node, _Pairs]]:
+    # What is linear algebra's is cut alike, whether it is one line or not.
+    return ()
+
+
+@_aligned.of(Map)
+def _of_map(node: Map) -> Iterator[tuple[Node, _Pairs]]:
+    for operand in node.operands:
+        missing = node.ndim - operand.ndim
+        yield (
+            operand,
+            [
+                (axis, axis + missing)
+                for axis, n in enumerate(operand.shape)
+                if n == node.shape[axis + missing]
+            ],
+        )
+
+
+@_aligned.of(Reduce)
+def _of_reduction(node: Reduce) -> Iterable[tuple[Node, _Pairs]]:
+    rest = [a for a in range(node.operands[0].ndim) if a not in node.axes]
+    return [(node.operands[0], [(source, axis) for axis, source in enumerate(rest)])]
+
+
+@_aligned.of(Contract)
+def _of_product(node: Contract) -> Iterator[tuple[Node, _Pairs]]:
+    one = node.labels[0]
+    for i, (operand, labels) in enumerate(zip(node.operands, node.labels, strict=True)):
+        pairs: _Pairs = []
+        for axis, label in enumerate(labels):
+            if label in node.result:
+                pairs.append((axis, node.result.index(label)))
+            elif i == 1 and label in one:
+                pairs.append((axis, (node.operands[0], one.index(label))))
+        yield operand, pairs
+
+
+@_aligned.of(Scan)
+def _of_scan(node: Scan) -> Iterable[tuple[Node, _Pairs]]:
+    return [(node.operands[0], [(axis, axis) for axis in range(node.ndim)])]
+
+
+@_aligned.of(Select, Mosaic)
+def _of_views(node: Select | Mosaic) -> Iterator[tuple[Node, _Pairs]]:
+    for operand, view in zip(node.operands, node.views, strict=True):
+        yield operand, _whole(view)
+
+
+@_aligned.of(Reshape)
+def _of_reshape(node: Reshape) -> Iterable[tuple[Node, _Pairs]]:
+    return [(node.operands[0], list(node.unchanged()))]
+
+
+@_aligned.of(Points)
+def _of_points(node: Points) -> Iterable[tuple[Node, _Pairs]]:
+    return [(node.operands[0], [(a, i) for i, a in enumerate(node.rest, 1)])]
+
+
+@_aligned.of(Join, Take, Collect)
+def _of_rows(node: Join | Take | Collect) -> Iterator[tuple[Node, _Pairs]]:
+    for operand in node.operands:
+        yield operand, [(axis, axis) for axis in range(node.ndim) if axis != node.axis]
+
+
+def _whole(view: View) -> _Pairs:
     """Axes of what is viewed that are axes of the view, whole."""
     return [
         (source, axis)

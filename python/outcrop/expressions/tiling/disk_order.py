@@ -2,10 +2,14 @@
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
-from outcrop.expressions.graph.gathers import Join, Mosaic, Select, Take
+from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Leaf, Map, Node
-from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
+from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
 
 __all__ = ["slowness", "whole"]
 
@@ -16,7 +20,7 @@ _DEEP = 32
 def slowness(node: Node, axis: int) -> int:
     """How fast an axis is on disk: 0 for the slowest."""
     for _ in range(_DEEP):
-        below = _below(node, axis)
+        below = _below[type(node)](node, axis)
         if below is None:
             break
         node, axis = below
@@ -30,30 +34,39 @@ def slowness(node: Node, axis: int) -> int:
     return axis
 
 
-def _below(node: Node, axis: int) -> tuple[Node, int] | None:
-    """The operand of which most of a node is made, and the axis there: it lies as that does."""
-    if isinstance(node, Moved) or not node.operands:
-        return None
-    match node:
-        case Take() | Collect():
-            return node.operands[0], axis
-        case Select():
-            source = node.view.axes[axis]
-        case Join():
-            return max(node.operands, key=lambda operand: operand.size), axis
-        case Mosaic():
-            view, operand = max(
-                zip(node.views, node.operands, strict=True), key=lambda pair: pair[0].size
-            )
-            source = view.axes[axis]
-            return None if isinstance(source, NewAxis) else (operand, source)
-        case Map():
-            whole = (operand for operand in node.operands if operand.shape == node.shape)
-            found = next(whole, None)
-            return None if found is None else (found, axis)
-        case _:
-            return None
-    return None if isinstance(source, NewAxis) else (node.operands[0], source)
+_below: Phase[[int], tuple[Node, int] | None] = Phase(
+    "the operand of which most of a node is made, and the axis there: it lies as that does"
+)
+
+
+@_below.of(Leaf, Reduce, Contract, Scan, MatrixOperation)
+def _of_none(node: Node, axis: int) -> None:
+    return None
+
+
+@_below.of(Alias, Moved, Reshape, Refolded, Points)
+def _not_followed(node: Node, axis: int) -> None:
+    # What is in tiles of its own lies as these do.
+    return None
+
+
+@_below.of(Map)
+def _of_map(node: Map, axis: int) -> tuple[Node, int] | None:
+    found = next((operand for operand in node.operands if operand.shape == node.shape), None)
+    return None if found is None else (found, axis)
+
+
+@_below.of(Select, Mosaic)
+def _of_views(node: Select | Mosaic, axis: int) -> tuple[Node, int] | None:
+    pairs = zip(node.views, node.operands, strict=True)
+    view, operand = max(pairs, key=lambda pair: pair[0].size)
+    source = view.axes[axis]
+    return None if isinstance(source, NewAxis) else (operand, source)
+
+
+@_below.of(Join, Take, Collect)
+def _of_rows(node: Node, axis: int) -> tuple[Node, int]:
+    return max(node.operands, key=lambda operand: operand.size), axis
 
 
 def whole(node: Node, axis: int) -> int:

@@ -1,15 +1,18 @@
 """Into which tiles the arrays of an expression are cut."""
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.expressions.graph.gathers import Mosaic, Select
+from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Node, Scan
-from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.phases import Phase
+from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import wanted_extents
@@ -275,15 +278,24 @@ def _follows(node: Node, axis: int, tiling: Tiling) -> bool:
 
     A tile that lies across takes elements from all of those tiles.
     """
-    match node:
-        case Select():
-            views: Sequence[View] = (node.view,)
-        case Mosaic():
-            views = node.views
-        case _:
-            return False
-    for operand, view in zip(node.operands, views, strict=True):
+    for operand, view in _viewed[type(node)](node):
         source = view.axes[axis]
         if not isinstance(source, NewAxis) and tiling.axes.of(operand)[source] in tiling.cuts:
             return True
     return False
+
+
+_viewed: Phase[[], Iterable[tuple[Node, View]]] = Phase(
+    "the operands of which a node takes views, wherever its own tiles are, and these"
+)
+
+
+@_viewed.of(Select, Moved, Mosaic)
+def _of_views(node: Select | Mosaic) -> Iterable[tuple[Node, View]]:
+    return zip(node.operands, node.views, strict=True)
+
+
+@_viewed.of(Leaf, Map, Reduce, Contract, Scan, MatrixOperation)
+@_viewed.of(Alias, Join, Take, Points, Reshape, Refolded, Collect)
+def _of_none(node: Node) -> Iterable[tuple[Node, View]]:
+    return ()
