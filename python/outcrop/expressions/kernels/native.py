@@ -17,7 +17,7 @@ from outcrop.arrays.source import MemorySource, Source, dtype_name
 from outcrop.expressions.graph.functions import LEAVING_GAPS, Apply, Copy
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.kernels.instructions import Product
@@ -65,6 +65,11 @@ def _is_ufunc(node: Map) -> bool:
     if isinstance(node.function, Copy):
         return [o.dtype for o in node.operands] == [node.dtype]
     return _loop(node) is not None
+
+
+@_is_native.of(Expanded)
+def _is_copied(node: Expanded) -> bool:
+    return True
 
 
 @_is_native.of(Contract)
@@ -213,6 +218,9 @@ class _Description:
             return
         if isinstance(node, Reduce):
             self._reduce(node, when)
+            return
+        if isinstance(node, Expanded):
+            self.draft.copy(when, self._numbers[id(node.operands[0])], result)
             return
         assert isinstance(node, Map)
         if isinstance(node.function, Copy):

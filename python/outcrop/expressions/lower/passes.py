@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Ranges
@@ -243,7 +243,7 @@ def _of_sum(node: Reduce | Scan) -> tuple[float, float]:
     return node.operands[0].size, node.operands[0].nbytes / 8e9
 
 
-@_cost_of.of(Leaf, Gather, MatrixOperation)
+@_cost_of.of(Leaf, Expanded, Gather, MatrixOperation)
 def _of_copy(node: Node) -> tuple[float, float]:
     # Operations of linear algebra that are computed in cells are empty ones.
     return 0.0, node.nbytes / 4e9

@@ -9,7 +9,7 @@ from outcrop.arrays.views import NewAxis, Span, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -177,8 +177,8 @@ def _of_scan(node: Scan) -> Iterable[tuple[Node, _Pairs]]:
     return [(node.operands[0], [(axis, axis) for axis in range(node.ndim)])]
 
 
-@_aligned.of(Select, Mosaic)
-def _of_views(node: Select | Mosaic) -> Iterator[tuple[Node, _Pairs]]:
+@_aligned.of(Expanded, Select, Mosaic)
+def _of_views(node: Expanded | Select | Mosaic) -> Iterator[tuple[Node, _Pairs]]:
     for operand, view in zip(node.operands, node.views, strict=True):
         yield operand, _whole(view)
 

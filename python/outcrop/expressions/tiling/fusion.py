@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
-from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness
@@ -236,6 +236,9 @@ class Grouping:
             if isinstance(at, Leaf) or self.is_kept(at):
                 in_memory = isinstance(at, Leaf) and not isinstance(at.source, StoreSource)
                 bytes_read += 0 if in_memory else at.nbytes
+                continue
+            if isinstance(at, Expanded):
+                stack += at.operands
                 continue
             if not isinstance(at, Map) or at.function.retains:
                 return False

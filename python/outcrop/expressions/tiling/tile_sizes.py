@@ -8,7 +8,7 @@ from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -295,7 +295,7 @@ def _of_views(node: Select | Mosaic) -> Iterable[tuple[Node, View]]:
     return zip(node.operands, node.views, strict=True)
 
 
-@_viewed.of(Leaf, Map, Reduce, Contract, Scan, MatrixOperation)
+@_viewed.of(Leaf, Map, Expanded, Reduce, Contract, Scan, MatrixOperation)
 @_viewed.of(Alias, Join, Take, Points, Reshape, Refolded, Collect)
 def _of_none(node: Node) -> Iterable[tuple[Node, View]]:
     return ()
