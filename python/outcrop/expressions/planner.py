@@ -26,6 +26,7 @@ from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
+from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
@@ -201,14 +202,15 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         if best is not None and not best.cuts:
             # In one step each, there is nothing to choose.
             break
-        try:
-            found = _plan_of(by_blocks(roots, choice), targets)
-        except BudgetError as caught:
-            forget_frames(caught)
-            error = caught if error is None else min(caught, error, key=_needed)
-            continue
-        if best is None or found.bytes_moved * _FAR_LESS < best.bytes_moved:
-            best = found
+        for nodes in alternatives(by_blocks(roots, choice)):
+            try:
+                found = _plan_of(nodes, targets)
+            except BudgetError as caught:
+                forget_frames(caught)
+                error = caught if error is None else min(caught, error, key=_needed)
+                continue
+            if best is None or found.bytes_moved * _FAR_LESS < best.bytes_moved:
+                best = found
     if best is not None:
         return best
     assert error is not None

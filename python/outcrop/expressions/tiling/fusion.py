@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
-from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved
 from outcrop.expressions.tiling.axes import Tiling
-from outcrop.expressions.tiling.disk_order import slowness
+from outcrop.expressions.tiling.disk_order import slowness, whole
 
 __all__ = ["Group", "Grouping"]
 
@@ -156,6 +156,10 @@ class Grouping:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
                 lines.sort(key=lambda item: slowness(operand, item[0]))
+            elif isinstance(node, Alias):
+                # Along the thinnest extent of what is stored, each of its tiles comes once.
+                (operand,) = node.operands
+                lines.sort(key=lambda item: whole(operand, item[0]))
             for axis, line in lines:
                 first.setdefault(line, (len(first), axis))
         scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
