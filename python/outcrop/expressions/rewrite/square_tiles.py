@@ -1,6 +1,5 @@
 """Matrices in long tiles are brought to square ones first, where linear algebra reads less then."""
 
-import math
 from collections.abc import Sequence
 
 from outcrop.arrays.stored import StoreSource
@@ -13,32 +12,31 @@ __all__ = ["alternatives"]
 _LONG = 2
 """How many times as long as it is wide a tile is, at least, that is not as good as a square one."""
 
-_THIN = 64
-"""Rows, or columns, of a tile that is too thin to compute with."""
+_MANY = 5000
+"""Squares as wide as a tile, at most, into which a matrix may be cut."""
 
 
 def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
     """The roots as they are, and with operands of linear algebra in square tiles first.
 
-    Those as they are come second, and not at all where tiles are so thin that there would be more
-    steps than anybody wants to plan.
+    Those as they are are left out where there would be more steps than anybody wants to plan.
     """
     made: dict[int, Node] = {}
     squared: dict[int, Node] = {}
-    thinnest: float = math.inf
+    most: float = 0
     for node in ancestors(roots):
         operands = [made[id(o)] for o in node.operands]
         if isinstance(node, MatrixOperation):
             for i, operand in enumerate(operands):
                 tile = _tile(operand)
                 if tile is not None and max(tile) > _LONG * min(tile):
-                    thinnest = min(thinnest, *tile)
+                    most = max(most, operand.size / min(tile) ** 2)
                     operands[i] = squared.setdefault(id(operand), _copied(operand))
         made[id(node)] = node.with_operands(operands)
     if not squared:
         return [list(roots)]
-    others = [[made[id(root)] for root in roots]]
-    return others if thinnest < _THIN else [*others, list(roots)]
+    others = [made[id(root)] for root in roots]
+    return [list(roots), others] if most <= _MANY else [others]
 
 
 def _tile(operand: Node) -> list[int] | None:

@@ -157,14 +157,9 @@ def _later(node: Node, view: View) -> Below[View]:
     return (), lambda _: viewed_later(node, view)
 
 
-@_below.of(Select, Moved)
-def _of_select(node: Select, view: View) -> Below[View]:
+@_below.of(Expanded, Select, Moved)
+def _of_select(node: Expanded | Select, view: View) -> Below[View]:
     return (), lambda _: viewed_later(node.operands[0], composed(node.view, view))
-
-
-@_below.of(Expanded)
-def _of_expanded(node: Expanded, view: View) -> Below[View]:
-    return [(node.operands[0], composed(node.view, view))], lambda made: made[0]
 
 
 @_below.of(Leaf)
