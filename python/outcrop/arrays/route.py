@@ -411,4 +411,7 @@ def _blocks_again(facts: Mapping[str, Any], tile: Sequence[int], target: _native
     ends = 2 * pieces.count
     if times := _times_stored(facts, tile, target):
         return ends * times
+    if any(a["bytes_read"] for a in facts["arrays"] if a["role"] == "output"):
+        # Some are stored, loaded and stored again: how many, nobody can say.
+        return ends
     return ends if ends > _WAITING and not pieces.follow else 0

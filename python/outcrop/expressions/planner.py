@@ -73,10 +73,14 @@ class Planned:
     def facts(self) -> dict[str, Any]:
         return self._plan.facts | {"others": self._others}
 
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes read and written."""
-        return int(self.facts["bytes_read"] + self.facts["bytes_written"])
+    @cached_property
+    def moved_anyway(self) -> tuple[float, float]:
+        """Bytes read, and moved, whatever threads, speeds and other memory there are.
+
+        By these, plans are compared that have other last bits.
+        """
+        found = self._plan.moved_anyway()
+        return (math.inf, math.inf) if found is None else (found[0], sum(found))
 
     @property
     def cuts(self) -> Mapping[int, int]:
@@ -101,7 +105,8 @@ class Planned:
         """Another plan for the same, if that is better; remembers that there was one."""
         better, worse = (other, self) if other._plan.is_better_than(self._plan) else (self, other)
         facts = worse.facts
-        told = facts["remark"], worse.bytes_moved, facts["seconds"]
+        moved = facts["bytes_read"] + facts["bytes_written"]
+        told = facts["remark"], moved, facts["seconds"]
         better._others += [*worse._others, told]
         return better
 
@@ -209,7 +214,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
                 continue
-            if best is None or found.bytes_moved * _FAR_LESS < best.bytes_moved:
+            if best is None or found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
                 best = found
     if best is not None:
         return best
@@ -259,9 +264,9 @@ def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> P
     except BudgetError as error:
         forget_frames(error)
         return found
+    (read, moved), (now_read, now_moved) = other.moved_anyway, found.moved_anyway
     # What is read of compressed tiles is little, and decoding it is much.
-    reads_less = other.facts["bytes_read"] * _LESS < found.facts["bytes_read"]
-    return other if reads_less and other.bytes_moved <= found.bytes_moved else found
+    return other if read * _LESS < now_read and moved <= now_moved else found
 
 
 def _candidates(

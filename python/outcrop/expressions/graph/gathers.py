@@ -170,6 +170,10 @@ class Alias(_Views):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        return "copy in other tiles"
+
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Alias.kept(operands[0])
 

@@ -1,5 +1,7 @@
 """Into which tiles operations of linear algebra would cut their matrices."""
 
+from collections.abc import Sequence
+
 from outcrop import _native
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
@@ -13,28 +15,34 @@ from outcrop.expressions.graph.nodes import Node
 
 __all__ = ["wanted_extents"]
 
+_SMALL = 4
+"""What part of the best side that of a tile may be, at least, with which steps are computed."""
 
-def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
+
+def wanted_extents(node: MatrixOperation, nbytes: int) -> list[tuple[Axis, int]]:
     """Extents of tiles along axes of a node and its operands, one of those that are cut alike.
 
-    Neither threads nor speeds decide them: results depend on them in their last bits.
+    Matrices of so many bytes are in one tile. Neither threads nor speeds decide: results depend on
+    the extents in their last bits.
     """
     itemsize = node.dtype.itemsize
+    side = _native.square_side(itemsize, None)
+    tiles = [_tile(operand, nbytes, side) for operand in node.operands]
     if isinstance(node, BlockProduct):
-        return _of_product(node, _native.square_side(itemsize, None))
-    matrix, *rest = node.operands
-    side = _native.square_side(itemsize, _tile(matrix))
+        return _of_product(node, tiles, side)
+    side = _native.square_side(itemsize, tiles[0])
     found: list[tuple[Axis, int]] = [((node, 0), side)]
-    if rest and node.ndim == 2:
-        own = _tile(rest[0])
+    if len(tiles) > 1 and node.ndim == 2:
+        own = tiles[1]
         found.append(((node, 1), min(side if own is None else own[1], 2 * side)))
     return found
 
 
-def _of_product(node: BlockProduct, side: int) -> list[tuple[Axis, int]]:
+def _of_product(
+    node: BlockProduct, tiles: Sequence[tuple[int, int] | None], side: int
+) -> list[tuple[Axis, int]]:
     """As the factors are cut on disk, as far as they are."""
     one, _ = node.operands
-    tiles = [_tile(operand) for operand in node.operands]
     left, right = (
         tile[::-1] if tile is not None and turned else tile
         for tile, turned in zip(tiles, node.transposed, strict=True)
@@ -51,16 +59,19 @@ def _of_product(node: BlockProduct, side: int) -> list[tuple[Axis, int]]:
     return [((node, 0), rows), ((node, 1), columns), (summed, depth)]
 
 
-def _tile(operand: Node) -> tuple[int, int] | None:
-    """Rows and columns of the tiles in which an operand lies on disk, if it does."""
+def _tile(operand: Node, nbytes: int, side: int) -> tuple[int, int] | None:
+    """Rows and columns of the tiles in which an operand lies on disk, if it does.
+
+    Of small ones several together.
+    """
     found = straight(operand)
     if found is None or not isinstance(found.leaf.source, StoreSource):
         return None
     source, view = found.leaf.source, found.leaf.view
-    if source.layout != "tiled":
+    if source.layout != "tiled" or found.leaf.nbytes <= nbytes:
         return None
-    extents = [
-        1 if isinstance(axis, NewAxis) else min(source.tile[axis], max(n, 1))
-        for axis, n in zip(view.axes, view.shape, strict=True)
-    ]
+    extents = []
+    for axis, n in zip(view.axes, view.shape, strict=True):
+        own = 1 if isinstance(axis, NewAxis) else source.tile[axis]
+        extents.append(min(own if own * _SMALL >= side else side // own * own, max(n, 1)))
     return extents[0], extents[1] if len(extents) > 1 else 1
