@@ -16,30 +16,29 @@ from outcrop.expressions.graph.nodes import Node
 __all__ = ["wanted_extents"]
 
 _SMALL = 4
-"""What part of the best side that of a tile may be, at least, with which steps are computed."""
+"""What part of the best side that of a tile may be, at least, by which others are cut, too."""
 
 
-def wanted_extents(node: MatrixOperation, nbytes: int) -> list[tuple[Axis, int]]:
+def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     """Extents of tiles along axes of a node and its operands, one of those that are cut alike.
 
-    Matrices of so many bytes are in one tile. Neither threads nor speeds decide: results depend on
-    the extents in their last bits.
+    Neither threads nor speeds decide them: results depend on them in their last bits.
     """
     itemsize = node.dtype.itemsize
-    side = _native.square_side(itemsize, None)
-    tiles = [_tile(operand, nbytes, side) for operand in node.operands]
+    best = _native.square_side(itemsize, None)
+    tiles = [_tile(operand) for operand in node.operands]
     if isinstance(node, BlockProduct):
-        return _of_product(node, tiles, side)
+        return _of_product(node, tiles, best)
     side = _native.square_side(itemsize, tiles[0])
     found: list[tuple[Axis, int]] = [((node, 0), side)]
     if len(tiles) > 1 and node.ndim == 2:
-        own = tiles[1]
-        found.append(((node, 1), min(side if own is None else own[1], 2 * side)))
+        wide, own = _for_others(side, best), tiles[1]
+        found.append(((node, 1), min(wide if own is None else own[1], 2 * wide)))
     return found
 
 
 def _of_product(
-    node: BlockProduct, tiles: Sequence[tuple[int, int] | None], side: int
+    node: BlockProduct, tiles: Sequence[tuple[int, int] | None], best: int
 ) -> list[tuple[Axis, int]]:
     """As the factors are cut on disk, as far as they are."""
     one, _ = node.operands
@@ -49,29 +48,31 @@ def _of_product(
     )
     if left is not None:
         rows, depth = left
-        columns = right[1] if right is not None else depth
+        columns = right[1] if right is not None else _for_others(depth, best)
     elif right is not None:
         depth, columns = right
-        rows = depth
+        rows = _for_others(depth, best)
     else:
-        rows = depth = columns = side
+        rows = depth = columns = best
     summed = (one, 0 if node.transposed[0] else 1)
     return [((node, 0), rows), ((node, 1), columns), (summed, depth)]
 
 
-def _tile(operand: Node, nbytes: int, side: int) -> tuple[int, int] | None:
-    """Rows and columns of the tiles in which an operand lies on disk, if it does.
+def _for_others(extent: int, best: int) -> int:
+    """By how much something is cut along another axis that is not cut on disk."""
+    return extent if extent * _SMALL >= best else best // extent * extent
 
-    Of small ones several together.
-    """
+
+def _tile(operand: Node) -> tuple[int, int] | None:
+    """Rows and columns of the tiles in which an operand lies on disk, if it does."""
     found = straight(operand)
     if found is None or not isinstance(found.leaf.source, StoreSource):
         return None
     source, view = found.leaf.source, found.leaf.view
-    if source.layout != "tiled" or found.leaf.nbytes <= nbytes:
+    if source.layout != "tiled":
         return None
-    extents = []
-    for axis, n in zip(view.axes, view.shape, strict=True):
-        own = 1 if isinstance(axis, NewAxis) else source.tile[axis]
-        extents.append(min(own if own * _SMALL >= side else side // own * own, max(n, 1)))
+    extents = [
+        1 if isinstance(axis, NewAxis) else min(source.tile[axis], max(n, 1))
+        for axis, n in zip(view.axes, view.shape, strict=True)
+    ]
     return extents[0], extents[1] if len(extents) > 1 else 1

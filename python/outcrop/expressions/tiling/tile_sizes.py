@@ -134,7 +134,7 @@ def cut(
     # Bytes that tiles may have along some lines, beyond those of others.
     larger: dict[int, int] = {}
     for operation in (n for n in nodes if isinstance(n, MatrixOperation)):
-        for (matrix, axis), extent in wanted_extents(operation, nbytes):
+        for (matrix, axis), extent in wanted_extents(operation):
             own = axes.of(matrix)[axis]
             if own in fixed:
                 extent = -(-extent // natural[own]) * natural[own]
