@@ -9,7 +9,7 @@ from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
 
 __all__ = ["alternatives"]
 
-_LONG = 2
+_LONG = 4
 """How many times as long as it is wide a tile is, at least, that is not as good as a square one."""
 
 _MANY = 5000
