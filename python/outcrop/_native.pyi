@@ -327,6 +327,9 @@ class ProgramPlan:
     def sketch(self, array: int, path: str) -> Store:
         """A result as a Zarr array at a path, of which nothing is made."""
 
+    def moved_anyway(self) -> tuple[int, int] | None:
+        """Bytes read and written, whatever threads and speeds there are; None: it does not fit."""
+
     def is_better_than(self, other: ProgramPlan) -> bool: ...
     def run(
         self,

@@ -121,9 +121,11 @@ def plan(
     }
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
-    if isinstance(source.base, ComputedSource) and source.base.result is None:
-        own = source if isinstance(source, ExpressionSource) and x._view.is_whole else None
-        found = _computed(own or ExpressionSource(node_of(x)), target, options, via)
+    if isinstance(source.base, ComputedSource):
+        own = ExpressionSource(node_of(x))
+        if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:
+            own = source
+        found = _computed(own, target, options, via)
         return ExpressionPlan(found.plan.planned, found.facts)
     raise UnsupportedError(
         "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "

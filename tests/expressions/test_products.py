@@ -110,7 +110,7 @@ def test_stacks_that_do_not_fit() -> None:
 
 def test_large_matrices_of_a_stack(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each product of a pair is computed by itself."""
-    monkeypatch.setattr("outcrop.linalg.products.SHORT", 40)
+    monkeypatch.setattr("outcrop.linalg.products._LONG", 40)
     one, other = RNG.standard_normal((3, 50, 60)), RNG.standard_normal((60, 70))
     desk.check(desk.put(one) @ desk.put(other), one @ other)
     two = RNG.standard_normal((3, 60, 70))

@@ -212,6 +212,23 @@ pub fn plan(
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident })
 }
 
+/// The part of the budget that tiles have in [`moved_anyway`], in quarters.
+const QUARTERS: usize = 3;
+
+/// Bytes that a program reads and writes with most of the budget for its tiles, whatever threads, speeds and other memory
+/// there are: by this programs are compared whose results differ in their last bits. `None` where they do not fit.
+///
+/// # Errors
+/// [`Error::Interrupted`] where the watch says so.
+pub fn moved_anyway(runtime: &Runtime, program: &Program, watch: &mut dyn Watch) -> Result<Option<(u64, u64)>> {
+    let capacity = runtime.limit().saturating_sub(program.bytes()) / 4 * QUARTERS;
+    if capacity < program.largest_step() {
+        return Ok(None);
+    }
+    let schedule = schedule::best(program, capacity, &[], watch)?;
+    Ok(Some((schedule.bytes_read(), schedule.bytes_written())))
+}
+
 /// A budget that would do, with what loads take more of it than of this one.
 fn with_staging(program: &Program, needed: usize) -> usize {
     match program.staging_part {

@@ -521,6 +521,12 @@ impl ProgramPlan {
         Ok(Store::of(Arc::new(made), &path, None))
     }
 
+    /// Bytes that it would read and write with most of the budget for its tiles, whatever threads, speeds and other
+    /// memory there are; None where they do not fit.
+    fn moved_anyway(&self, py: Python<'_>) -> PyResult<Option<(u64, u64)>> {
+        run(py, &self.runtime, None, |watch| plan::moved_anyway(&self.runtime, &self.plan.program, watch))
+    }
+
     /// Whether it is better than another plan for the same job.
     fn is_better_than(&self, other: &ProgramPlan) -> bool {
         self.plan.is_better_than(&other.plan)

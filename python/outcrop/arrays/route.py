@@ -45,6 +45,12 @@ _WAITING = 4096
 _ATTEMPTS = 8
 """How many times a budget that is named is tried, and what is named then."""
 
+_BELOW = (0.98, 0.95, 0.9, 0.8)
+"""Parts of a budget that are tried once what is a little less was too little."""
+
+_LOWER = 0.97
+"""The part of one that does below which it is looked for less in the first place."""
+
 _SECONDS = 2.0
 """For which budgets are tried: where a plan takes long to make, what is named is a rougher one."""
 
@@ -119,17 +125,31 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
         if found is not None or time.monotonic() > end:
             break
         too_little, least = least, max(needed, least + least // 64)
-    while found is not None and time.monotonic() < end:
+
+    def narrowed(found: _T, least: int, too_little: int) -> int:
+        """Less, as long as that does, and it takes no long time."""
         # Of what is only moved there are no steps.
-        count = steps(found)
-        if count > _MANY_STEPS or least - too_little <= max(_BLOCK, least // 256 if count else 0):
-            break
-        middle = (least + too_little) // 2
-        other, _ = _tried(plan, middle)
-        if other is None:
-            too_little = middle
-        else:
-            found, least = other, middle
+        while (count := steps(found)) <= _MANY_STEPS and time.monotonic() < end:
+            if least - too_little <= max(_BLOCK, least // 256 if count else 0):
+                break
+            middle = (least + too_little) // 2
+            other, _ = _tried(plan, middle)
+            if other is None:
+                too_little = middle
+            else:
+                found, least = other, middle
+        return least
+
+    if found is not None:
+        least = narrowed(found, least, too_little)
+        for part in _BELOW:
+            # Other programs may do with less than what was too little for these.
+            lower = int(least * part)
+            if lower <= budget or steps(found) > _MANY_STEPS or time.monotonic() > end:
+                break
+            other, _ = _tried(plan, lower)
+            if other is not None:
+                least = narrowed(other, lower, max(budget, int(lower * _LOWER)))
     message = str(error).replace(str(named), str(least))
     try:
         raise BudgetError(message, least)
@@ -411,4 +431,7 @@ def _blocks_again(facts: Mapping[str, Any], tile: Sequence[int], target: _native
     ends = 2 * pieces.count
     if times := _times_stored(facts, tile, target):
         return ends * times
+    if any(a["bytes_read"] for a in facts["arrays"] if a["role"] == "output"):
+        # Some are stored, loaded and stored again: how many, nobody can say.
+        return ends
     return ends if ends > _WAITING and not pieces.follow else 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import storable
+from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias, Gather, Take
@@ -25,8 +26,10 @@ from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
+from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
 from outcrop.expressions.singular import naming_the_first
+from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.tile_sizes import cut, sizes
 from outcrop.process.config import memory_budget
@@ -40,6 +43,9 @@ Progress = Callable[[int, int], None]
 _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
+
+_LESS = 1.05
+"""How many times as much is moved otherwise, where stored tiles are used as a whole."""
 
 _FAR_LESS = 1.25
 """How many times as much is moved otherwise, where products are computed in another way."""
@@ -67,21 +73,40 @@ class Planned:
     def facts(self) -> dict[str, Any]:
         return self._plan.facts | {"others": self._others}
 
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes read and written."""
-        return int(self.facts["bytes_read"] + self.facts["bytes_written"])
+    @cached_property
+    def moved_anyway(self) -> tuple[float, float]:
+        """Bytes read, and moved, whatever threads, speeds and other memory there are.
+
+        By these, plans are compared that have other last bits.
+        """
+        found = self._plan.moved_anyway()
+        return (math.inf, math.inf) if found is None else (found[0], sum(found))
 
     @property
-    def is_cut(self) -> bool:
-        """Whether anything is computed in more than one step."""
-        return bool(self._lowered.tiling.cuts)
+    def cuts(self) -> Mapping[int, int]:
+        """Into which extents lines are cut."""
+        return self._lowered.tiling.cuts
+
+    @property
+    def cuts_tiles(self) -> bool:
+        """Whether parts of stored tiles are read, each of which takes the whole tile."""
+        return any(
+            isinstance(node, Leaf)
+            and isinstance(node.source, StoreSource)
+            and node.source.layout == "tiled"
+            and any(
+                n < min(whole(node, axis), node.shape[axis])
+                for axis, n in enumerate(self._lowered.tiling.tile(node))
+            )
+            for node in self._lowered.nodes
+        )
 
     def or_rather(self, other: "Planned") -> "Planned":
         """Another plan for the same, if that is better; remembers that there was one."""
         better, worse = (other, self) if other._plan.is_better_than(self._plan) else (self, other)
         facts = worse.facts
-        told = facts["remark"], worse.bytes_moved, facts["seconds"]
+        moved = facts["bytes_read"] + facts["bytes_written"]
+        told = facts["remark"], moved, facts["seconds"]
         better._others += [*worse._others, told]
         return better
 
@@ -179,17 +204,18 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     best: Planned | None = None
     error: BudgetError | None = None
     for choice in (chosen, *others(roots, chosen)):
-        if best is not None and not best.is_cut:
+        if best is not None and not best.cuts:
             # In one step each, there is nothing to choose.
             break
-        try:
-            found = _plan_of(by_blocks(roots, choice), targets)
-        except BudgetError as caught:
-            forget_frames(caught)
-            error = caught if error is None else min(caught, error, key=_needed)
-            continue
-        if best is None or found.bytes_moved * _FAR_LESS < best.bytes_moved:
-            best = found
+        for nodes in alternatives(by_blocks(roots, choice)):
+            try:
+                found = _plan_of(nodes, targets)
+            except BudgetError as caught:
+                forget_frames(caught)
+                error = caught if error is None else min(caught, error, key=_needed)
+                continue
+            if best is None or found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
+                best = found
     if best is not None:
         return best
     assert error is not None
@@ -206,7 +232,7 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
         try:
             found = _best(given, grouping)
             if found.facts["bytes_read"] <= way.most:
-                return found
+                return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
         except BudgetError as caught:
             forget_frames(caught)
@@ -220,6 +246,27 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
         raise error
     finally:
         del error
+
+
+def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
+    """The plan; or that by whole stored tiles, where it reads less: they may be large."""
+    if not found.cuts_tiles:
+        return found
+    given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
+    tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
+    nodes = _with_siblings(ancestors(way.roots))
+    limit = sizes(memory_budget())[0]
+    own, grouping = _grouped(given, nodes, tiles, way.short, limit, whole_tiles=True)
+    if grouping.tiling.cuts == found.cuts:
+        return found
+    try:
+        other = _best(own, grouping)
+    except BudgetError as error:
+        forget_frames(error)
+        return found
+    (read, moved), (now_read, now_moved) = other.moved_anyway, found.moved_anyway
+    # What is read of compressed tiles is little, and decoding it is much.
+    return other if read * _LESS < now_read and moved <= now_moved else found
 
 
 def _candidates(
@@ -349,10 +396,12 @@ def _grouped(
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
     short: Sequence[tuple[Node, int, int]],
     limit: tuple[int, int],
+    *,
+    whole_tiles: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, short)
+        tiling = cut(nodes, tiles, *limit, short, whole_tiles=whole_tiles)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

@@ -170,8 +170,12 @@ class Alias(_Views):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        return "copy in other tiles"
+
     def _made_of(self, operands: Sequence[Node]) -> Node:
-        return Alias.of(operands[0])
+        return Alias.kept(operands[0])
 
     @classmethod
     def of(cls, operand: Node) -> Node:
@@ -181,6 +185,11 @@ class Alias(_Views):
             leaf.source, leaf.view, leaf.operands = operand.source, operand.view, ()
             leaf.shape, leaf.dtype = operand.shape, operand.dtype
             return leaf
+        return cls.kept(operand)
+
+    @classmethod
+    def kept(cls, operand: Node) -> "Alias":
+        """A new node, whose elements are copied whatever they are."""
         node = cls()
         node.operands, node.shape, node.dtype = (operand,), operand.shape, operand.dtype
         return node

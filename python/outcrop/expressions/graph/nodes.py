@@ -22,6 +22,7 @@ from outcrop.expressions.graph.reductions import Reduction
 __all__ = [
     "Below",
     "Contract",
+    "Expanded",
     "Leaf",
     "Map",
     "Node",
@@ -312,6 +313,37 @@ class Contract(Node):
     @property
     def name(self) -> str:
         return "matmul"
+
+
+class Expanded(Node):
+    """All elements of another node, with axes of one element between its own.
+
+    Nothing moves: a step that has the operand has this as well.
+    """
+
+    __slots__ = ("view",)
+
+    view: View
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Expanded.of(operands[0], self.view)
+
+    @classmethod
+    def of(cls, operand: Node, view: View) -> "Expanded":
+        """The node of such a view."""
+        node = cls()
+        node.operands, node.view = (operand,), view
+        node.shape, node.dtype = view.shape, operand.dtype
+        return only((cls, id(operand), view), node)
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What it takes of each operand."""
+        return (self.view,)
+
+    @property
+    def name(self) -> str:
+        return "expand_dims"
 
 
 class Scan(Node):

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import dtype_name, filler
+from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import is_reorderable
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -272,6 +273,17 @@ def _map(node: Map, own: Setting) -> Instruction:
     def do(at: Moment) -> None:
         now = at.now
         into(now[place], [now[a] if there else a for there, a in arguments])
+
+    return do
+
+
+@instruction.of(Expanded)
+def _expanded(node: Expanded, own: Setting) -> Instruction:
+    place, source = own.value.place, own.values[id(node.operands[0])].place
+    key = tuple(None if isinstance(axis, NewAxis) else slice(None) for axis in node.view.axes)
+
+    def do(at: Moment) -> None:
+        np.copyto(at.now[place], at.now[source][key])
 
     return do
 

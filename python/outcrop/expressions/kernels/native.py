@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.source import MemorySource, Source, dtype_name
+from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.functions import LEAVING_GAPS, Apply, Copy
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import UfuncReduction
-from outcrop.expressions.kernels.instructions import Product
+from outcrop.expressions.kernels.instructions import Product, Value
 from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.axes import Tiling
 
@@ -65,6 +66,11 @@ def _is_ufunc(node: Map) -> bool:
     if isinstance(node.function, Copy):
         return [o.dtype for o in node.operands] == [node.dtype]
     return _loop(node) is not None
+
+
+@_is_native.of(Expanded)
+def _is_copied(node: Expanded) -> bool:
+    return True
 
 
 @_is_native.of(Contract)
@@ -177,20 +183,9 @@ class _Description:
             (local[tape.line], tape.strip) if tape.line is not None and tape.late else None,
         )
         self._numbers: dict[int, int] = {}
+        self._looks = looks
         for key, value in self._values.items():
-            own, dtype = [local[line] for line in value.lines], dtype_name(value.node.dtype)
-            if value.tile:
-                axes = looks[value.place].axes
-                assert axes is not None
-                number = self.draft.tile(dtype, own, value.place, axes)
-            elif value.offset is not None:
-                number = self.draft.passed(dtype, own, value.offset)
-            else:
-                leaf = value.node
-                assert isinstance(leaf, Leaf)
-                assert isinstance(leaf.source, MemorySource)
-                number = self.draft.memory(leaf.view.select(leaf.source.array), own)
-            self._numbers[key] = number
+            self._numbers[key] = self._number(value, View.whole(value.node.shape), value.lines)
         for node in tape.early:
             self._compute(node, BEFORE)
             self._complete(node, BEFORE)
@@ -198,6 +193,21 @@ class _Description:
             self._compute(node, STRIP)
         for node in tape.late:
             self._complete(node, AFTER)
+
+    def _number(self, value: Value, view: View, lines: Sequence[int]) -> int:
+        """What is told of a value, seen with axes of one element between its own."""
+        own, dtype = [self._local[line] for line in lines], dtype_name(value.node.dtype)
+        if value.tile:
+            axes = self._looks[value.place].axes
+            assert axes is not None
+            shown = [(None, 1, 0) if isinstance(a, NewAxis) else axes[a] for a in view.axes]
+            return self.draft.tile(dtype, own, value.place, shown)
+        if value.offset is not None:
+            return self.draft.passed(dtype, own, value.offset)
+        leaf = value.node
+        assert isinstance(leaf, Leaf)
+        assert isinstance(leaf.source, MemorySource)
+        return self.draft.memory(view.select(leaf.view.select(leaf.source.array)), own)
 
     def _compute(self, node: Node, when: int) -> None:
         result = self._numbers[id(node)]
@@ -213,6 +223,10 @@ class _Description:
             return
         if isinstance(node, Reduce):
             self._reduce(node, when)
+            return
+        if isinstance(node, Expanded):
+            value, lines = self._values[id(node.operands[0])], self._values[id(node)].lines
+            self.draft.copy(when, self._number(value, node.view, lines), result)
             return
         assert isinstance(node, Map)
         if isinstance(node.function, Copy):

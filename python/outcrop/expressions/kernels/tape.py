@@ -12,7 +12,7 @@ from outcrop.arrays.source import MemorySource, dtype_name
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -414,6 +414,11 @@ def _of_product(node: Contract, places: Mapping[int, int]) -> Hashable:
 def _of_reduction(node: Reduce, places: Mapping[int, int]) -> Hashable:
     family = tuple([places[id(n)] for n in node.family()])
     return node.reduction, node.axes, places[id(node.operands[0])], family
+
+
+@_meaning.of(Expanded)
+def _of_expanded(node: Expanded, places: Mapping[int, int]) -> Hashable:
+    return node.view, places[id(node.operands[0])]
 
 
 @_meaning.of(Leaf)

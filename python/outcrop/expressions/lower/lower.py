@@ -331,7 +331,7 @@ class Lowered:
             (root,) = self._groups[0].roots
             return remarks[0], root.name
         passes = sum(1 for group in self._groups if group.lines or group.operation is not None)
-        count = f"{passes} passes" if passes != 1 else "one pass"
+        count = {0: "one step", 1: "one pass"}.get(passes, f"{passes} passes")
         return ", ".join(filter(None, (count, str(self._order), *remarks))), None
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Ranges
@@ -72,6 +72,7 @@ class Pass:
         self._group, self._tape, self._storage = group, tape, storage
         self._tiling, self._steps = grouping.tiling, steps
         self._lines, self._backwards = lines, backwards
+        self._scans = any(isinstance(node, Scan) for node in group.computed)
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
@@ -121,12 +122,31 @@ class Pass:
         lines = self._lines
         counts = [self._tiling.count(line) for line in lines]
         each = [range(n)[:: -1 if self._backwards else 1] for n in counts]
-        for cell in itertools.product(*each):
+        cells = self._in_pairs(each) or itertools.product(*each)
+        for cell in cells:
             at = dict(zip(lines, cell, strict=True))
             self._cell(at)
             for root in self._group.roots:
                 if total := self._sums.get(id(root)):
                     total.take(self._coords(root, at), total.part(at))
+
+    def _in_pairs(self, each: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]] | None:
+        """The cells, each after the one that lies across: they take the same tiles, transposed."""
+        if len(each) != 2 or each[0] != each[1] or self._scans:
+            return None
+        known: dict[int, list[int | None]] = {}
+        for node in self._group.inputs:
+            if not isinstance(node, Leaf):
+                continue
+            stored = self._storage.of(node)
+            cut = [line for line in self._tiling.source_lines(node) if line in self._lines]
+            if stored is not None and known.setdefault(stored.number, cut) == cut[::-1] != cut:
+                break
+        else:
+            return None
+        order = each[0]
+        pairs = (((i, j), (j, i)) for a, i in enumerate(order) for j in order[a:])
+        return (cell for one, other in pairs for cell in ((one,) if one == other else (one, other)))
 
     def _cell(self, at: dict[int, int]) -> None:
         tape, tiling, storage = self._tape, self._tiling, self._storage
@@ -223,7 +243,7 @@ def _of_sum(node: Reduce | Scan) -> tuple[float, float]:
     return node.operands[0].size, node.operands[0].nbytes / 8e9
 
 
-@_cost_of.of(Leaf, Gather, MatrixOperation)
+@_cost_of.of(Leaf, Expanded, Gather, MatrixOperation)
 def _of_copy(node: Node) -> tuple[float, float]:
     # Operations of linear algebra that are computed in cells are empty ones.
     return 0.0, node.nbytes / 4e9

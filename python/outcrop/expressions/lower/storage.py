@@ -11,6 +11,7 @@ from outcrop import _native
 from outcrop.arrays.source import MemorySource, dtype_name, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
+from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
 from outcrop.expressions.kernels.tile_view import Look
@@ -93,10 +94,14 @@ class Storage:
             )
             for leaf in overlap.leaves
         }
+        self._hosts = self._inside_others()
         for node in grouping.nodes:
             if isinstance(node, Leaf):
-                if isinstance(node.source, StoreSource) and self._is_read(node):
-                    self._input(node, node.source)
+                host = self._hosts.get(id(node), node)
+                if isinstance(host.source, StoreSource) and self._is_read(host):
+                    self._input(host, host.source)
+                if host is not node and id(host) in self._arrays:
+                    self._arrays[id(node)] = self._arrays[id(host)]
             elif grouping.is_kept(node) and id(node) not in self._arrays:
                 self._arrays[id(node)] = self._kept(node)
         self._carries = {
@@ -133,8 +138,11 @@ class Storage:
         found = self._looks.get(id(node))
         if found is None:
             if isinstance(node, Leaf):
-                overlap = self._overlaps.get(id(node))
-                found = _look_at_view(node) if overlap is None else _look_at_part(node, overlap)
+                overlap, host = self._overlaps.get(id(node)), self._hosts.get(id(node))
+                if host is not None:
+                    found = _look_inside(node, host)
+                else:
+                    found = _look_at_view(node) if overlap is None else _look_at_part(node, overlap)
             else:
                 found = _look_at(node, in_parts=bool(self._grouping.sums(node)))
             self._looks[id(node)] = found
@@ -152,6 +160,56 @@ class Storage:
     def _is_read(self, leaf: Leaf) -> bool:
         """Whether it has tiles of its own yet to come."""
         return id(leaf) not in self._arrays and self._grouping.is_taken(leaf)
+
+    def _inside_others(self) -> dict[int, Leaf]:
+        """Views whose elements are in the tiles of another view that is read whenever they are."""
+        read: dict[int, list[int]] = {}
+        for i, group in enumerate(self._grouping.groups):
+            for node in group.inputs:
+                read.setdefault(id(node), []).append(i)
+        gathers = (node for node in self._grouping.nodes if isinstance(node, Gather))
+        gathered = {id(operand) for node in gathers for operand in node.operands}
+        stored: dict[int, list[Leaf]] = {}
+        for node in self._grouping.nodes:
+            if not isinstance(node, Leaf) or not isinstance(node.source, StoreSource):
+                continue
+            taken = {*self._overlaps, *self._arrays, *gathered}
+            if id(node) in read and id(node) not in taken and node.size:
+                stored.setdefault(id(node.source), []).append(node)
+        found: dict[int, Leaf] = {}
+        for leaves in stored.values():
+            leaves.sort(key=lambda leaf: -leaf.size)
+            for i, leaf in enumerate(leaves):
+                for host in leaves[:i]:
+                    together = set(read[id(leaf)]) <= set(read[id(host)])
+                    if together and id(host) not in found and self._is_inside(leaf, host):
+                        found[id(leaf)] = host
+                        break
+        return found
+
+    def _is_inside(self, leaf: Leaf, host: Leaf) -> bool:
+        """Whether each tile of a view is a part of that tile of another one at the same place.
+
+        Of a matrix and its transpose, that is the place in what is stored.
+        """
+        cuts, extent = self._tiling.cuts, self._tiling.extent
+        lines, others = self._tiling.source_lines(leaf), self._tiling.source_lines(host)
+        for axis, (own, whole) in enumerate(
+            zip(leaf.view.selectors, host.view.selectors, strict=True)
+        ):
+            if isinstance(whole, Span) and whole.step != 1:
+                return False
+            line, other = lines[axis], others[axis]
+            if other in cuts or line in cuts:
+                if line is None or other is None or own != whole or extent(line) != extent(other):
+                    return False
+                continue
+            (low, n), (first, m) = _ends(own), _ends(whole)
+            if not (first <= low and low + n <= first + m) or (
+                isinstance(own, Span) and own.step < 0
+            ):
+                return False
+        return True
 
     def _load(self, operation: MatrixOperation) -> None:
         """Declare what an operation of linear algebra loads as it is, or converted."""
@@ -250,6 +308,30 @@ def _look_at_part(leaf: Leaf, overlap: Overlap) -> Look:
     # Of axes that the view does not have, a tape takes what comes first.
     is_said = all(isinstance(s, Span) or not n for s, n in zip(view.selectors, first, strict=True))
     return Look(view.arranger(key), axes if is_said else None)
+
+
+def _look_inside(leaf: Leaf, host: Leaf) -> Look:
+    view = leaf.view
+    pairs = list(zip(view.selectors, host.view.selectors, strict=True))
+    first = [_ends(own)[0] - _ends(whole)[0] for own, whole in pairs]
+    key = [
+        slice(a, None if own == whole else a + own.extent, own.step) if isinstance(own, Span) else a
+        for a, (own, whole) in zip(first, pairs, strict=True)
+    ]
+    axes = tuple(
+        [
+            (None, 1, 0) if isinstance(s, NewAxis) else (s, view.span(i).step, first[s])
+            for i, s in enumerate(view.axes)
+        ]
+    )
+    # Of axes that the view does not have, a tape takes what comes first.
+    is_said = all(isinstance(s, Span) or not a for s, a in zip(view.selectors, first, strict=True))
+    return Look(view.arranger(key), axes if is_said else None)
+
+
+def _ends(selector: Span | int) -> tuple[int, int]:
+    """The first index that is selected, and how many there are from that to the last one."""
+    return (selector.low, selector.extent) if isinstance(selector, Span) else (selector, 1)
 
 
 def look_at_result(node: Node) -> Look:

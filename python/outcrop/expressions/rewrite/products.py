@@ -102,8 +102,10 @@ def _moves_less_by_blocks(product: Contract) -> bool:
     one, other = (_factor(operand, budget) for operand in product.operands)
     cells = _by_cells(product, (one, other), budget)
     blocks = _by_blocks(product, (one, other), budget)
-    if product.is_symmetric and product.nbytes <= _cell(budget):
-        # In one tile, half of it is not computed at all.
+    # In one tile, half of a symmetric product is not computed at all; and what is computed in the
+    # same pass need not be kept.
+    is_small = product.is_symmetric and product.nbytes <= _cell(budget)
+    if is_small or one.kept or other.kept:
         return blocks * _ALIKE < cells
     return blocks < cells * _ALIKE
 

@@ -1,5 +1,6 @@
 """Taking what is at indices along an axis: from the operands, as far down as it goes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -7,12 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.indices import Indices, Listed
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Below, Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.nodes import (
+    Below,
+    Contract,
+    Expanded,
+    Leaf,
+    Map,
+    Node,
+    Reduce,
+    Scan,
+    remade,
+)
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -120,6 +131,20 @@ def _of_map(node: Map, axis: int, wanted: _Runs) -> _Below:
         wishes.append((operand, own if runs else None))
     shape = (*node.shape[:axis], wanted.indices.length, *node.shape[axis + 1 :])
     return wishes, lambda made: node.applied(made, shape)
+
+
+@_below.of(Expanded)
+def _of_expanded(node: Expanded, axis: int, wanted: _Runs) -> _Below:
+    own = node.view.axes[axis]
+    if isinstance(own, NewAxis):
+        return _here(node, axis, wanted)
+    wishes: list[tuple[Node, int | None]] = [(node.operands[0], own)]
+
+    def made_of(made: Sequence[Node]) -> Node:
+        whole = View.whole(made[0].shape)
+        return Expanded.of(made[0], View(whole.source_shape, whole.selectors, node.view.axes))
+
+    return wishes, made_of
 
 
 @_below.of(Reduce)

@@ -10,7 +10,17 @@ from outcrop.arrays.views import NewAxis, Span, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Below, Contract, Leaf, Map, Node, Reduce, Scan, remade
+from outcrop.expressions.graph.nodes import (
+    Below,
+    Contract,
+    Expanded,
+    Leaf,
+    Map,
+    Node,
+    Reduce,
+    Scan,
+    remade,
+)
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Fold, Reshape
@@ -90,7 +100,21 @@ def _is_of_few_sums(node: Node, view: View) -> bool:
 
 def viewed_later(node: Node, view: View) -> Node:
     """A view of what has to be computed, or is stored, first."""
-    return node if view.is_whole else Select.of(node, view)
+    if view.is_whole:
+        return node
+    if not isinstance(node, Leaf) and _only_adds_axes(view):
+        return Expanded.of(node, view)
+    return Select.of(node, view)
+
+
+def _only_adds_axes(view: View) -> bool:
+    """Whether there is everything, in its order, with more axes of one element."""
+    own = [axis for axis in view.axes if not isinstance(axis, NewAxis)]
+    return (
+        own == list(range(len(view.source_shape)))
+        and view.selectors == View.whole(view.source_shape).selectors
+        and all(axis.length == 1 for axis in view.axes if isinstance(axis, NewAxis))
+    )
 
 
 def refolded(operand: Node, folds: Sequence[Fold], view: View) -> Node:
@@ -133,8 +157,8 @@ def _later(node: Node, view: View) -> Below[View]:
     return (), lambda _: viewed_later(node, view)
 
 
-@_below.of(Select, Moved)
-def _of_select(node: Select, view: View) -> Below[View]:
+@_below.of(Expanded, Select, Moved)
+def _of_select(node: Expanded | Select, view: View) -> Below[View]:
     return (), lambda _: viewed_later(node.operands[0], composed(node.view, view))
 
 

@@ -9,7 +9,7 @@ from outcrop.arrays.views import NewAxis, Span, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -177,8 +177,8 @@ def _of_scan(node: Scan) -> Iterable[tuple[Node, _Pairs]]:
     return [(node.operands[0], [(axis, axis) for axis in range(node.ndim)])]
 
 
-@_aligned.of(Select, Mosaic)
-def _of_views(node: Select | Mosaic) -> Iterator[tuple[Node, _Pairs]]:
+@_aligned.of(Expanded, Select, Mosaic)
+def _of_views(node: Expanded | Select | Mosaic) -> Iterator[tuple[Node, _Pairs]]:
     for operand, view in zip(node.operands, node.views, strict=True):
         yield operand, _whole(view)
 
@@ -234,6 +234,14 @@ class Tiling:
         # As `extent`, without a call for each: this is asked of every node many times.
         cuts, extents = self.cuts, self.axes.extents
         return tuple([cuts.get(line) or max(extents[line], 1) for line in self.axes.of(node)])
+
+    def source_lines(self, leaf: Leaf) -> list[int | None]:
+        """The line along each axis of what a view is of; None where that has one index."""
+        found: list[int | None] = [None] * len(leaf.view.selectors)
+        for axis, line in zip(leaf.view.axes, self.axes.of(leaf), strict=True):
+            if not isinstance(axis, NewAxis):
+                found[axis] = line
+        return found
 
     def tile_bytes(self, node: Node) -> int:
         """Bytes of a node's tile."""

@@ -5,7 +5,7 @@ from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -56,8 +56,8 @@ def _of_map(node: Map, axis: int) -> tuple[Node, int] | None:
     return None if found is None else (found, axis)
 
 
-@_below.of(Select, Mosaic)
-def _of_views(node: Select | Mosaic, axis: int) -> tuple[Node, int] | None:
+@_below.of(Expanded, Select, Mosaic)
+def _of_views(node: Expanded | Select | Mosaic, axis: int) -> tuple[Node, int] | None:
     pairs = zip(node.views, node.operands, strict=True)
     view, operand = max(pairs, key=lambda pair: pair[0].size)
     source = view.axes[axis]

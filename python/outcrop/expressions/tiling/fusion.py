@@ -7,16 +7,17 @@ it belongs to a later *stage*. An operation of linear algebra has a pass of its 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
-from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
-from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved
 from outcrop.expressions.tiling.axes import Tiling
-from outcrop.expressions.tiling.disk_order import slowness
+from outcrop.expressions.tiling.disk_order import slowness, whole
 
 __all__ = ["Group", "Grouping"]
 
@@ -88,6 +89,10 @@ class Grouping:
                 self._kept.add(id(node))
         self._stage = self._stages()
         self.groups = self._grouped()
+        while again := self._computed_again():
+            self._kept |= again
+            self._stage = self._stages()
+            self.groups = self._grouped()
 
     def is_output(self, node: Node) -> bool:
         """Whether it is stored."""
@@ -151,6 +156,10 @@ class Grouping:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
                 lines.sort(key=lambda item: slowness(operand, item[0]))
+            elif isinstance(node, Alias):
+                # Along the thinnest extent of what is stored, each of its tiles comes once.
+                (operand,) = node.operands
+                lines.sort(key=lambda item: whole(operand, item[0]))
             for axis, line in lines:
                 first.setdefault(line, (len(first), axis))
         scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
@@ -204,8 +213,20 @@ class Grouping:
             self.is_output(node)
             or bool(self.sums(node))
             or any(self._from_tiles(node, consumer) for consumer in consumers)
-            or (len(consumers) > 1 and not self._is_cheap(node))
         )
+
+    def _computed_again(self) -> set[int]:
+        """What several groups compute, and is rather kept than computed again."""
+        counts = Counter(id(node) for group in self.groups for node in group.computed)
+        return {
+            id(node)
+            for node in self.nodes
+            if counts[id(node)] > 1
+            and not self.is_kept(node)
+            and not isinstance(node, Leaf)
+            and node.size
+            and not self._is_cheap(node)
+        }
 
     def _is_cheap(self, node: Node) -> bool:
         """Whether it is rather computed again than kept."""
@@ -219,6 +240,9 @@ class Grouping:
             if isinstance(at, Leaf) or self.is_kept(at):
                 in_memory = isinstance(at, Leaf) and not isinstance(at.source, StoreSource)
                 bytes_read += 0 if in_memory else at.nbytes
+                continue
+            if isinstance(at, Expanded):
+                stack += at.operands
                 continue
             if not isinstance(at, Map) or at.function.retains:
                 return False

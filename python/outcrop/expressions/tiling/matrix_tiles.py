@@ -1,5 +1,7 @@
 """Into which tiles operations of linear algebra would cut their matrices."""
 
+from collections.abc import Sequence
+
 from outcrop import _native
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
@@ -13,6 +15,9 @@ from outcrop.expressions.graph.nodes import Node
 
 __all__ = ["wanted_extents"]
 
+_SMALL = 4
+"""What part of the best side that of a tile may be, at least, by which others are cut, too."""
+
 
 def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     """Extents of tiles along axes of a node and its operands, one of those that are cut alike.
@@ -20,35 +25,42 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     Neither threads nor speeds decide them: results depend on them in their last bits.
     """
     itemsize = node.dtype.itemsize
+    best = _native.square_side(itemsize, None)
+    tiles = [_tile(operand) for operand in node.operands]
     if isinstance(node, BlockProduct):
-        return _of_product(node, _native.square_side(itemsize, None))
-    matrix, *rest = node.operands
-    side = _native.square_side(itemsize, _tile(matrix))
+        return _of_product(node, tiles, best)
+    side = _native.square_side(itemsize, tiles[0])
     found: list[tuple[Axis, int]] = [((node, 0), side)]
-    if rest and node.ndim == 2:
-        own = _tile(rest[0])
-        found.append(((node, 1), min(side if own is None else own[1], 2 * side)))
+    if len(tiles) > 1 and node.ndim == 2:
+        wide, own = _for_others(side, best), tiles[1]
+        found.append(((node, 1), min(wide if own is None else own[1], 2 * wide)))
     return found
 
 
-def _of_product(node: BlockProduct, side: int) -> list[tuple[Axis, int]]:
+def _of_product(
+    node: BlockProduct, tiles: Sequence[tuple[int, int] | None], best: int
+) -> list[tuple[Axis, int]]:
     """As the factors are cut on disk, as far as they are."""
     one, _ = node.operands
-    tiles = [_tile(operand) for operand in node.operands]
     left, right = (
         tile[::-1] if tile is not None and turned else tile
         for tile, turned in zip(tiles, node.transposed, strict=True)
     )
     if left is not None:
         rows, depth = left
-        columns = right[1] if right is not None else depth
+        columns = right[1] if right is not None else _for_others(depth, best)
     elif right is not None:
         depth, columns = right
-        rows = depth
+        rows = _for_others(depth, best)
     else:
-        rows = depth = columns = side
+        rows = depth = columns = best
     summed = (one, 0 if node.transposed[0] else 1)
     return [((node, 0), rows), ((node, 1), columns), (summed, depth)]
+
+
+def _for_others(extent: int, best: int) -> int:
+    """By how much something is cut along another axis that is not cut on disk."""
+    return extent if extent * _SMALL >= best else best // extent * extent
 
 
 def _tile(operand: Node) -> tuple[int, int] | None:

@@ -1,14 +1,14 @@
 """Into which tiles the arrays of an expression are cut."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -50,6 +50,8 @@ def cut(
     nbytes: int,
     wide: int,
     short: Sequence[tuple[Node, int, int]] = (),
+    *,
+    whole_tiles: bool = False,
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -67,6 +69,8 @@ def cut(
         pass; where a product is whole, its factors are read once.
     short : sequence of tuple, optional
         Nodes, an axis of each, and how many indices their tiles have along it, at most.
+    whole_tiles : bool, optional
+        Whether what is stored in tiles is cut into whole ones, however large they are.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -151,7 +155,7 @@ def cut(
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
-            chosen = _which(node, lines, tiling, natural, fixed)
+            chosen = _which(node, lines, tiling, natural, natural if whole_tiles else fixed)
             if chosen is None:
                 break
             line = chosen
@@ -172,6 +176,7 @@ def cut(
                 extent = extent // together * together
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
+    _square_pairs(tiling, stored, natural, fixed)
     for alike in axes.classes():
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
@@ -218,12 +223,36 @@ def _square(
             cuts.update(before)
 
 
+def _square_pairs(
+    tiling: Tiling, leaves: Sequence[Leaf], natural: dict[int, int], fixed: set[int]
+) -> None:
+    """Cut tiles of an array and of its transpose alike: each is loaded once for both, then."""
+    own: dict[int, list[int]] = {}
+    for leaf in leaves:
+        lines = [line for line in tiling.source_lines(leaf) if line is not None]
+        known = own.setdefault(id(leaf.source), lines)
+        if len(lines) != 2 or known != lines[::-1] or known == lines:
+            continue
+        unit = natural.get(lines[0], 1)
+        if unit != natural.get(lines[1], 1) or fixed.intersection(lines):
+            continue
+        if all(line not in tiling.cuts for line in lines):
+            continue
+        side = math.isqrt(math.prod(tiling.extent(line) for line in lines))
+        if side < unit:
+            continue
+        # As even as so many tiles can be: what the last ones have beyond the array is stored, too.
+        longest = max(tiling.axes.extents[line] for line in lines)
+        even = -(-longest // -(-longest // (side // unit * unit)))
+        tiling.cuts.update(dict.fromkeys(lines, -(-even // unit) * unit))
+
+
 def _which(
     node: Node,
     lines: Sequence[int],
     tiling: Tiling,
     natural: dict[int, int],
-    fixed: set[int],
+    fixed: Container[int],
 ) -> int | None:
     """The line to be cut (further), None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
@@ -266,7 +295,7 @@ def _of_views(node: Select | Mosaic) -> Iterable[tuple[Node, View]]:
     return zip(node.operands, node.views, strict=True)
 
 
-@_viewed.of(Leaf, Map, Reduce, Contract, Scan, MatrixOperation)
+@_viewed.of(Leaf, Map, Expanded, Reduce, Contract, Scan, MatrixOperation)
 @_viewed.of(Alias, Join, Take, Points, Reshape, Refolded, Collect)
 def _of_none(node: Node) -> Iterable[tuple[Node, View]]:
     return ()
