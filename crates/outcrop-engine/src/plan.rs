@@ -220,7 +220,11 @@ const QUARTERS: usize = 3;
 ///
 /// # Errors
 /// [`Error::Interrupted`] where the watch says so.
-pub fn moved_anyway(runtime: &Runtime, program: &Program, watch: &mut dyn Watch) -> Result<Option<(u64, u64)>> {
+pub fn moved_anyway(
+    runtime: &Runtime,
+    program: &Program,
+    watch: &mut dyn Watch,
+) -> Result<Option<(u64, u64)>> {
     let capacity = runtime.limit().saturating_sub(program.bytes()) / 4 * QUARTERS;
     if capacity < program.largest_step() {
         return Ok(None);
