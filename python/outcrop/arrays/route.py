@@ -431,7 +431,8 @@ def _blocks_again(facts: Mapping[str, Any], tile: Sequence[int], target: _native
     ends = 2 * pieces.count
     if times := _times_stored(facts, tile, target):
         return ends * times
-    if any(a["bytes_read"] for a in facts["arrays"] if a["role"] == "output"):
+    outputs = [array for array in facts["arrays"] if array["role"] == "output"]
+    if facts["reworks_results"] and any(array["bytes_read"] for array in outputs):
         # Some are stored, loaded and stored again: how many, nobody can say.
         return ends
     return ends if ends > _WAITING and not pieces.follow else 0

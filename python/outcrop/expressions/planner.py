@@ -17,6 +17,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias, Gather, Take
+from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -71,7 +72,11 @@ class Planned:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        return self._plan.facts | {"others": self._others}
+        found = self._plan.facts | {"others": self._others}
+        # Only linear algebra changes tiles of a result that have been stored.
+        results = (want.node for want in self._lowered.wanted)
+        found["reworks_results"] = any(isinstance(node, MatrixOperation) for node in results)
+        return found
 
     @cached_property
     def moved_anyway(self) -> tuple[float, float]:
