@@ -33,8 +33,8 @@ _MOST = 8 << 20
 _BLOCK = 4096
 """Bytes of a block of the disk."""
 
-_TRIED = 4
-"""Products for which the other way is planned, too, at most."""
+_FEW = 2
+"""Products for each of which the other way is planned, too; of more, plans take long to make."""
 
 _ALIKE = 1.1
 """Estimates that differ by less say nothing."""
@@ -89,11 +89,11 @@ def preferred(roots: Sequence[Node]) -> dict[int, bool]:
 
 
 def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, bool]]:
-    """Other choices to look at: one way for all, or the other way for one of the largest."""
+    """Other choices to look at: one way for all, or, of few, the other way for one."""
     products = [node for node in ancestors(roots) if id(node) in chosen]
-    products.sort(key=lambda node: -node.nbytes)
     found = [dict.fromkeys(chosen, way) for way in (True, False)]
-    found += [{**chosen, id(node): not chosen[id(node)]} for node in products[:_TRIED]]
+    if len(products) <= _FEW:
+        found += [{**chosen, id(node): not chosen[id(node)]} for node in products]
     return [choice for i, choice in enumerate(found) if choice not in (chosen, *found[:i])]
 
 
