@@ -28,7 +28,7 @@ PRODUCTS: dict[str, Product] = {
 }
 
 
-@pytest.mark.parametrize("memory", ["2MiB", "8MiB"])
+@pytest.mark.parametrize("memory", ["2MiB"])
 @pytest.mark.parametrize("layout", ["tiles", "rows"])
 @pytest.mark.parametrize("shape", [(600, 600, 600), (3000, 150, 60), (200, 3000, 300)], ids=str)
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=PRODUCTS)
