@@ -223,7 +223,11 @@ class ExpressionPlan(Plan):
         lines = [head]
         number = 0
         for facts in self._planned.passes():
-            if facts["cells"] > 1:
+            if facts["is_operation"]:
+                # How many steps it takes is no number of cells.
+                number += 1
+                lines.append(f"  pass {number}, in an order of its own")
+            elif facts["cells"] > 1:
                 number += 1
                 lines.append(f"  pass {number}, in {facts['cells']} steps")
             else:

@@ -269,6 +269,7 @@ class Lowered:
             {
                 "cells": math.prod(self.tiling.count(line) for line in group.lines),
                 "stage": group.stage,
+                "is_operation": group.operation is not None,
                 "reads": [
                     (n.name, n.nbytes, self.tiling.tile(n), isinstance(n, Leaf), views)
                     for n, views in self._read(group)
