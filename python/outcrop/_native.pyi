@@ -267,6 +267,7 @@ class Draft:
         numbers: NDArray[np.uint64],
         # Of tapes, which of the operands their tiles are.
         places: NDArray[np.uint16],
+        made: bool,  # later, by linear algebra, whenever it takes what they make
     ) -> None: ...
 
 Sides = tuple[int, int | None, int | None]

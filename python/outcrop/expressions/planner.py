@@ -95,13 +95,14 @@ class Planned:
     @property
     def cuts_tiles(self) -> bool:
         """Whether parts of stored tiles are read, each of which takes the whole tile."""
+        tiling = self._lowered.tiling
         return any(
             isinstance(node, Leaf)
             and isinstance(node.source, StoreSource)
             and node.source.layout == "tiled"
             and any(
-                n < min(whole(node, axis), node.shape[axis])
-                for axis, n in enumerate(self._lowered.tiling.tile(node))
+                n * tiling.cells(node, axis) < min(whole(node, axis), node.shape[axis])
+                for axis, n in enumerate(tiling.tile(node))
             )
             for node in self._lowered.nodes
         )
@@ -214,13 +215,14 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
-                found = _plan_of(nodes, targets)
+                found = _plan_of(nodes, targets, briefly=best is not None)
+                if best is None:
+                    best = found
+                elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
+                    best = _plan_of(nodes, targets)
             except BudgetError as caught:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
-                continue
-            if best is None or found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
-                best = found
     if best is not None:
         return best
     assert error is not None
@@ -230,12 +232,12 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         del error
 
 
-def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
-    """The plan for nodes as they are."""
+def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = False) -> Planned:
+    """The plan for nodes as they are; briefly, the first order that there is."""
     error: BudgetError | None = None
     for given, grouping, way in _candidates(roots, targets):
         try:
-            found = _best(given, grouping)
+            found = _best(given, grouping, briefly=briefly)
             if found.facts["bytes_read"] <= way.most:
                 return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
@@ -290,15 +292,20 @@ def _candidates(
         if way.roots is not roots:
             nodes = _with_siblings(ancestors(way.roots))
         tiles = list(zip(way.roots, shapes, strict=True))
-        cuts: dict[int, int] | None = None
-        for limit in limits:
-            own, grouping = _grouped(given, nodes, tiles, way.short, limit)
-            if grouping.tiling.cuts != cuts:
-                cuts = grouping.tiling.cuts
-                yield own, grouping, way
+        for holds in (True, False):
+            is_held = False
+            cuts: dict[int, int] | None = None
+            for limit in limits:
+                own, grouping = _grouped(given, nodes, tiles, way.short, limit, holds=holds)
+                if grouping.tiling.cuts != cuts:
+                    cuts = grouping.tiling.cuts
+                    is_held |= any(grouping.tiling.is_held(n) for n in nodes if isinstance(n, Leaf))
+                    yield own, grouping, way
+            if not is_held:
+                break
 
 
-def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
+def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False) -> Planned:
     """The order of steps that takes the least time, of those with the same tiles."""
     best: Planned | None = None
     error: BudgetError | None = None
@@ -309,14 +316,14 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
         if order.together in refused:
             continue
         try:
-            found = _by_the_best_way(wanted, grouping, order, way)
+            found = _by_the_best_way(wanted, grouping, order, way, briefly=briefly)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
             refused.add(order.together)
             continue
         best, way = found if best is None else best.or_rather(found), found.way
-        if order == Order() and not _may_be_better(found.facts):
+        if briefly or (order == Order() and not _may_be_better(found.facts)):
             break
     if best is None:
         assert error is not None
@@ -328,11 +335,12 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
 
 
 def _by_the_best_way(
-    wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int
+    wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int, *, briefly: bool
 ) -> Planned:
     """The way through the tiles of linear algebra that takes the least time.
 
-    Of orders other than the first, the way that was best for that. A budget that is named is that
+    Briefly, the first one, which promises to. Of orders other than the first, the way that was best
+    for that. A budget that is named is that
     of the way that takes the least memory: with more, others are there, and it is always one.
     """
     best: Planned | None = None
@@ -345,6 +353,8 @@ def _by_the_best_way(
         try:
             found = Planned(lowered, _native.plan_program(lowered.draft))
             best = found if best is None else best.or_rather(found)
+            if briefly:
+                break
         except BudgetError as caught:
             forget_frames(caught)
             if lowered.is_frugal or error is None:
@@ -403,10 +413,12 @@ def _grouped(
     limit: tuple[int, int],
     *,
     whole_tiles: bool = False,
+    holds: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
         tiling = cut(nodes, tiles, *limit, short, whole_tiles=whole_tiles)
+        tiling.holds = holds
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

@@ -88,7 +88,8 @@ class _Views(Gather):
                     part, place = common
                     low, extents = part.box
                     needed = tuple((n, n + e) for n, e in zip(low, extents, strict=True))
-                    yield Share(number, coords, needed, _copier(part, place))
+                    # There may be very many: what is copied how is worked out when it is.
+                    yield Share(number, coords, needed, partial(_copy_part, part, place))
 
 
 def _common(
@@ -119,14 +120,11 @@ def _common(
     return View(view.source_shape, tuple(selectors), view.axes), tuple(place)
 
 
-def _copier(part: View, place: tuple[slice, ...]) -> Copy:
-    arrange = part.applier()
+def _copy_part(
+    part: View, place: tuple[slice, ...], out: NDArray[Any], block: NDArray[Any]
+) -> None:
     key: tuple[Any, ...] = (*place, ...)
-
-    def copy(out: NDArray[Any], block: NDArray[Any]) -> None:
-        np.copyto(out[key], arrange(block))
-
-    return copy
+    np.copyto(out[key], part.applier()(block))
 
 
 def _extents(box: Box) -> list[int]:

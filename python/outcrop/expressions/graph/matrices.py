@@ -112,6 +112,11 @@ class MatrixOperation(Node):
         """Which operands count as their conjugates."""
         return (False,) * len(self.operands)
 
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        """Of which operands each tile is taken once, and not again and again."""
+        return (True,) * len(self.operands)
+
     @abstractmethod
     def alike(self) -> list[tuple[Axis, Axis]]:
         """Axes, of operands and its own, that have to be cut alike."""
@@ -164,6 +169,10 @@ class BlockProduct(MatrixOperation):
     @property
     def conjugates(self) -> tuple[bool, ...]:
         return self._conjugates
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, False
 
     @property
     def name(self) -> str:
@@ -260,6 +269,10 @@ class SolveTriangular(MatrixOperation):
             conjugate=self._conjugate,
             unit=self.unit,
         )
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, True
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
 from outcrop.expressions.graph.gathers import Copy, Gather, Share
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -22,7 +23,7 @@ def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> 
     """What a node takes from which tiles at these ranges of the cut lines."""
     extents = tiling.axes.extents
     box = tuple(ranges.get(line, (0, extents[line])) for line in tiling.axes.of(node))
-    tiles = [_tile(operand, tiling) for operand in node.operands]
+    tiles = [_tile(operand, storage) for operand in node.operands]
     for share in node.shares(box, tiles):
         source = node.operands[share.operand]
         if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
@@ -34,11 +35,11 @@ def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> 
             yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
 
 
-def _tile(node: Node, tiling: Tiling) -> Shape:
+def _tile(node: Node, storage: Storage) -> Shape:
     """What of an operand is looked at in one go: all that is in memory."""
     if isinstance(node, Leaf) and isinstance(node.source, MemorySource):
         return tuple(max(n, 1) for n in node.shape)
-    return tiling.tile(node)
+    return storage.loaded(node)
 
 
 def _copy_from_tile(
@@ -55,8 +56,11 @@ def _from_source(leaf: Leaf, share: Share) -> Copy:
     start = [low for low, _ in share.box]
     part = leaf.view.part(start, [high - low for low, high in share.box])
 
-    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
-        borrowed = leaf.source.borrow(part)
-        share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)
+    return partial(_copy_from_source, leaf, part, share)
 
-    return copy
+
+def _copy_from_source(
+    leaf: Leaf, part: View, share: Share, out: NDArray[Any], tile: NDArray[Any]
+) -> None:
+    borrowed = leaf.source.borrow(part)
+    share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)

@@ -195,8 +195,12 @@ class Lowered:
             if self._storage.of(want.node) is not stored
         ]
         self._check(passes, moved)
-        for one in passes:
+        for group, one in zip(self._groups, passes, strict=True):
+            if group.is_made_later:
+                self._steps.hand_over()
             one.emit()
+            if group.is_made_later:
+                self._steps.hand_over(made=True)
         for node, stored in moved:
             self._move(node, stored)
 

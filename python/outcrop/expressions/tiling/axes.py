@@ -211,10 +211,22 @@ def _whole(view: View) -> _Pairs:
 
 @dataclass
 class Tiling:
-    """Into which extents lines are cut; those that are not named are whole."""
+    """Into which extents lines are cut; those that are not named are whole.
+
+    Attributes
+    ----------
+    axes : Axes
+        The lines.
+    cuts : dict of int
+        The extents of tiles along those that are cut.
+    holds : bool
+        Whether what is stored in larger tiles is loaded by whole ones, which stay in memory while
+        it is the turn of their parts.
+    """
 
     axes: Axes
     cuts: dict[int, int] = field(default_factory=dict)
+    holds: bool = False
 
     def extent(self, line: int) -> int:
         """Of a tile along a line."""
@@ -242,6 +254,21 @@ class Tiling:
             if not isinstance(axis, NewAxis):
                 found[axis] = line
         return found
+
+    def cells(self, leaf: Leaf, axis: int) -> int:
+        """How many tiles along an axis of a view are parts of what is loaded in one piece."""
+        line, source = self.axes.of(leaf)[axis], leaf.view.axes[axis]
+        if not self.holds or line not in self.cuts or isinstance(source, NewAxis):
+            return 1
+        if leaf.source.layout != "tiled":
+            return 1
+        span, tile = leaf.view.span(axis), leaf.source.tile[source]
+        own = self.extent(line) * span.step
+        return tile // own if own > 0 and tile % own == 0 == span.start % tile else 1
+
+    def is_held(self, leaf: Leaf) -> bool:
+        """Whether it is loaded by larger pieces than its tiles are."""
+        return any(self.cells(leaf, axis) > 1 for axis in range(leaf.ndim))
 
     def tile_bytes(self, node: Node) -> int:
         """Bytes of a node's tile."""
