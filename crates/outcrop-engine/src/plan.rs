@@ -101,13 +101,14 @@ impl Plan {
 fn fixed(program: &Program, crew: &Crew) -> usize {
     let staging = |bytes: usize| if bytes == 0 { 0 } else { charged(bytes) };
     crew.reserved
-        + crew.threads * (charged(program.workspace.max(1)) + program.beside)
+        + crew.threads * charged(program.workspace.max(1))
+        + charged(crew.threads * program.beside)
         + crew.loaders * staging(crew.load_staging)
         + crew.storers * staging(crew.store_staging)
 }
 
 fn bookkeeping(program: &Program, schedule: &Schedule) -> usize {
-    program.bytes() + schedule.bytes()
+    charged(program.bytes() + schedule.bytes())
 }
 
 /// Memory of a schedule, before it is made.
