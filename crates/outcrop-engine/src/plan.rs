@@ -227,10 +227,11 @@ pub fn moved_anyway(
     watch: &mut dyn Watch,
 ) -> Result<Option<(u64, u64)>> {
     let others = fixed(program, &smallest(program, runtime.limit())) + program.bytes();
-    let capacity = runtime.limit().saturating_sub(others) / 16 * SIXTEENTHS;
-    if capacity < program.largest_step() {
+    let left = runtime.limit().saturating_sub(others);
+    if left < program.largest_step() {
         return Ok(None);
     }
+    let capacity = (left / 16 * SIXTEENTHS).max(program.largest_step());
     let schedule = schedule::best(program, capacity, &[], watch)?;
     Ok(Some((schedule.bytes_read(), schedule.bytes_written())))
 }

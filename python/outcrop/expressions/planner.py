@@ -45,6 +45,14 @@ _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
 
+_AGAIN = 2
+"""How many times what is stored is read, at least, where another way to load it is tried."""
+
+_MANY_STEPS = 10_000
+"""Steps of programs of which more than a few ways would take long to plan."""
+
+_FEW_WAYS = 2
+
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
 
@@ -91,6 +99,17 @@ class Planned:
     def cuts(self) -> Mapping[int, int]:
         """Into which extents lines are cut."""
         return self._lowered.tiling.cuts
+
+    @property
+    def holds_tiles(self) -> bool:
+        """Whether what is stored is loaded in larger pieces than steps take."""
+        tiling = self._lowered.tiling
+        return any(tiling.is_held(node) for node in self._lowered.nodes if isinstance(node, Leaf))
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether much more is read than is stored, and not only as there are several passes."""
+        return bool(self.facts["bytes_read"] > _AGAIN * _stored_bytes(self.facts))
 
     @property
     def cuts_tiles(self) -> bool:
@@ -235,10 +254,22 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
 def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = False) -> Planned:
     """The plan for nodes as they are; briefly, the first order that there is."""
     error: BudgetError | None = None
+    held: tuple[Planned, Taking] | None = None
     for given, grouping, way in _candidates(roots, targets):
+        holds = grouping.tiling.holds
+        if held is not None and (holds or way is not held[1]):
+            # Once there is a plan, it is only looked whether to hold tiles pays.
+            if way is not held[1]:
+                break
+            continue
         try:
             found = _best(given, grouping, briefly=briefly)
             if found.facts["bytes_read"] <= way.most:
+                if holds and found.holds_tiles and found.reads_again:
+                    held = found, way
+                    continue
+                if held is not None and held[0].moved_anyway <= found.moved_anyway:
+                    break
                 return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
         except BudgetError as caught:
@@ -248,6 +279,8 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = F
             if way.most == sys.maxsize or (error is None and way.error is None):
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
+    if held is not None:
+        return _or_by_whole_tiles(*held, targets)
     assert error is not None
     try:
         raise error
@@ -355,6 +388,8 @@ def _by_the_best_way(
             best = found if best is None else best.or_rather(found)
             if briefly:
                 break
+            if found.facts["steps"] > _MANY_STEPS:
+                count = min(count, _FEW_WAYS)
         except BudgetError as caught:
             forget_frames(caught)
             if lowered.is_frugal or error is None:
@@ -376,14 +411,18 @@ def _needed(error: BudgetError) -> int:
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:
     """Whether other orders are worth looking at."""
-    inputs = (a for a in facts["arrays"] if a["role"] == "input")
-    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
     moved = facts["bytes_read"] + facts["bytes_written"]
     return (
-        bool(facts["bytes_read"] > 1.01 * least)
+        bool(facts["bytes_read"] > 1.01 * _stored_bytes(facts))
         and facts["io_seconds"] > facts["compute_seconds"]
         and moved > _WORTHWHILE * facts["steps"]
     )
+
+
+def _stored_bytes(facts: Mapping[str, Any]) -> int:
+    """Bytes of what is stored, each once."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    return sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:

@@ -19,6 +19,7 @@ __all__ = [
     "Solve",
     "SolveTriangular",
     "Straight",
+    "stored_below",
     "straight",
 ]
 
@@ -70,6 +71,22 @@ def straight(node: Node) -> Straight | None:
         if not forward or any(isinstance(a, NewAxis) and a.length != 1 for a in view.axes):
             return None
     return Straight(found, node.dtype, conjugate)
+
+
+def stored_below(operand: Node) -> Leaf | None:
+    """The largest of what is stored, of those that elementwise functions make an operand of."""
+    leaves: list[Leaf] = []
+    stack, seen = [operand], set()
+    while stack:
+        node = stack.pop()
+        if node.shape != operand.shape or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Map):
+            stack += node.operands
+        elif isinstance(node, Leaf) and isinstance(node.source, StoreSource):
+            leaves.append(node)
+    return max(leaves, key=lambda leaf: leaf.nbytes, default=None)
 
 
 def _is_conjugate(node: Node) -> bool:

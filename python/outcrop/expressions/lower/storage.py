@@ -365,10 +365,13 @@ class Storage:
     def _input(self, node: Leaf, source: StoreSource) -> None:
         view, tile = node.view, self._tiling.tile(node)
         (start, shape), leaves, overlap = view.box, [node], (0,) * len(view.selectors)
-        if (own := self._overlaps.get(id(node))) is not None:
+        own = self._overlaps.get(id(node))
+        if own is not None:
             leaves, start, overlap = list(own.leaves), own.low, own.extent
         steps = [view.span(axis).step for axis in range(node.ndim)]
-        cells = [self._tiling.cells(node, axis) for axis in range(node.ndim)]
+        cells = [1] * node.ndim
+        if own is None:
+            cells = [self._tiling.cells(node, axis) for axis in range(node.ndim)]
         sizes = [max(n * t * step, 1) for n, t, step in zip(cells, tile, steps, strict=True)]
         extents = in_source(view, sizes, 1)
         whole = [n + more for n, more in zip(shape, overlap, strict=True)]

@@ -17,6 +17,9 @@ from outcrop.expressions.graph.retile import Moved, Refolded
 
 __all__ = ["Axes", "Tiling"]
 
+_RUN = 16 << 10
+"""Bytes in one piece of a file of which the blocks at its ends are a small part."""
+
 
 class Axes:
     """The axes of nodes, joined to *lines*: axes that are cut alike, and run together.
@@ -260,10 +263,13 @@ class Tiling:
         line, source = self.axes.of(leaf)[axis], leaf.view.axes[axis]
         if not self.holds or line not in self.cuts or isinstance(source, NewAxis):
             return 1
-        if leaf.source.layout != "tiled":
-            return 1
-        span, tile = leaf.view.span(axis), leaf.source.tile[source]
+        span = leaf.view.span(axis)
         own = self.extent(line) * span.step
+        if leaf.source.layout != "tiled":
+            is_row = leaf.source.layout == "row-major"
+            is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
+            return max(_RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
+        tile = leaf.source.tile[source]
         return tile // own if own > 0 and tile % own == 0 == span.start % tile else 1
 
     def is_held(self, leaf: Leaf) -> bool:

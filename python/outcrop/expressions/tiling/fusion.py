@@ -214,6 +214,9 @@ class Grouping:
             return False
         if isinstance(node, MatrixOperation):
             return True
+        if isinstance(node, Alias) and isinstance(node.operands[0], Leaf):
+            # What is stored is copied to have it in other tiles.
+            return True
         consumers = self._consumers.get(id(node), [])
         if straight(node) is not None:
             consumers = [c for c in consumers if not isinstance(c, MatrixOperation)]

@@ -16,6 +16,7 @@ from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import wanted_extents
+from outcrop.expressions.tiling.parts import equal_part
 
 __all__ = ["cut", "sizes"]
 
@@ -24,9 +25,6 @@ _SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
 
 _WIDE = 24
 """What part of the budget a tile may have that is not cut further, as that would cost passes."""
-
-_EQUAL = 4
-"""By how much tiles are shorter, at most, that are equal parts of what is stored."""
 
 _BLOCK = 4096
 """Bytes of a block of the disk."""
@@ -175,7 +173,7 @@ def cut(
                 # A tile is read whole, however little of it is of use: other lines first.
                 extent = given
             elif given is not None:
-                extent = _part(given, extent)
+                extent = equal_part(given, extent)
             together = blocks.get(line, 1)
             if given is None and extent >= together:
                 extent = extent // together * together
@@ -186,12 +184,6 @@ def cut(
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
-
-
-def _part(whole: int, most: int) -> int:
-    """How long equal parts of a tile are, at most; another length where they were much shorter."""
-    found = next(n for n in range(most, 0, -1) if whole % n == 0)
-    return found if found * _EQUAL >= most else most
 
 
 def _square(
@@ -251,7 +243,7 @@ def _square_pairs(
             continue
         side = math.isqrt(math.prod(tiling.extent(line) for line in lines))
         if side < unit:
-            tiling.cuts.update(dict.fromkeys(lines, _part(unit, side)))
+            tiling.cuts.update(dict.fromkeys(lines, equal_part(unit, side)))
             continue
         # As even as so many tiles can be: what the last ones have beyond the array is stored, too.
         longest = max(tiling.axes.extents[line] for line in lines)
