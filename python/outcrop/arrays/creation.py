@@ -228,6 +228,8 @@ def says_nothing(name: str) -> str:
         # Said first: advice on how to describe a file that is not there helps nobody.
         raise ArrayNotFoundError(f"{name}: there is no array here")
     check_file(name)
+    if found := other_format(name):
+        raise UnsupportedError(f"{name}: {found}; as a raw file, it has to be described")
     return f"a raw file ({Path(name).stat().st_size} bytes) does not say what it holds"
 
 
@@ -428,6 +430,8 @@ def asarray(
         The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
     InvalidArgumentError
         `copy` is False, and a copy is needed.
+    InvalidTypeError
+        `x` has arrays by name, as a file of h5py has.
     BudgetError
         NumPy takes more to make an array of a list, or another sequence, than is free of the
         memory budget.
@@ -455,6 +459,11 @@ def asarray(
         found = Array(lazy)
         found = found if kind is None or kind == found.dtype else found.astype(kind)
         return found.copy() if copy else found
+    if isinstance(x, Mapping):
+        raise InvalidTypeError(
+            f"a {type(x).__name__} is no array, but has arrays by name; pass one of them, such as "
+            f"x[{str(next(iter(x), 'NAME'))!r}]"
+        )
     array = unmasked(x, kind)
     own = check_dtype(array.dtype, swapped=True)
     if not own.isnative:
