@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -310,7 +311,7 @@ def test_of_an_empty_result(desk: Any) -> None:
     assert plan.bytes_written == run.bytes_written > 0
 
 
-def test_waste_is_what_is_read_over_what_the_passes_need(desk: Any) -> None:
+def test_waste_is_what_is_read_over_what_the_passes_need(desk: Any, tmp_path: Path) -> None:
     X = desk.put(np.zeros((1000, 1000)), tile=(10, 1000))
     assert oc.plan(X.mean(axis=0)).waste == pytest.approx(1, abs=0.06)
     # Two passes, between which a part stays in memory.
@@ -318,7 +319,7 @@ def test_waste_is_what_is_read_over_what_the_passes_need(desk: Any) -> None:
     assert 0.3 < standardized.waste <= 1.06
     assert standardized.waste == pytest.approx(standardized.bytes_read / (2 * X.nbytes), rel=0.06)
     # What has never been written is not read.
-    empty = oc.create("empty.zarr", (1000, 1000), "float64", tile=100)
+    empty = oc.create(tmp_path / "empty.zarr", (1000, 1000), "float64", tile=100)
     assert oc.plan(empty + 1).waste == 1
     A = desk.put(np.zeros((1000, 1000)), tile=(100, 100))
     product = oc.plan(A @ A)
