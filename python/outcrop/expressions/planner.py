@@ -36,6 +36,7 @@ from outcrop.expressions.tiling.tile_sizes import cut, sizes
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
+from outcrop.program.reading import Reading
 
 __all__ = ["Planned", "plan"]
 
@@ -138,6 +139,10 @@ class Planned:
     def passes(self) -> list[dict[str, Any]]:
         """What each pass reads, computes and keeps."""
         return self._lowered.passes()
+
+    def readings(self) -> list[Reading]:
+        """What the passes take of each stored array, and how little of that would do."""
+        return self._lowered.readings(self.facts["arrays"])
 
     def picture(self) -> str:
         """What is made of what, as SVG."""
