@@ -368,7 +368,7 @@ def test_the_least_budget_is_the_least(
         named = re.search(r"the least that works is (\d+) bytes", str(again.value))
         assert named
         # It is found to a 256th, or to a block, of each of the programs that compete.
-        assert least * 9 // 10 < int(named[1]) <= least + max(least // 32, 4096)
+        assert least * 9 // 10 < int(named[1]) <= least + max(least // 24, 4096)
         path = desk.new()
         with pytest.raises(oc.BudgetError):
             x.save(path)
