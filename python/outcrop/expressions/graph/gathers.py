@@ -2,6 +2,7 @@
 
 import itertools
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -201,11 +202,20 @@ class Alias(_Views):
 
 
 class Join(_Views):
-    """Arrays one after the other along an axis."""
+    """Arrays one after the other along an axis.
 
-    __slots__ = ("axis",)
+    Attributes
+    ----------
+    axis : int
+        Which.
+    starts : tuple of int
+        Where each of them begins.
+    """
+
+    __slots__ = ("axis", "starts")
 
     axis: int
+    starts: tuple[int, ...]
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Join.of(operands, self.axis)
@@ -215,10 +225,10 @@ class Join(_Views):
         """The node of arrays of one type."""
         node = cls()
         node.operands, node.axis = tuple(operands), axis
-        extent = sum(operand.shape[axis] for operand in operands)
+        *starts, extent = itertools.accumulate([o.shape[axis] for o in operands], initial=0)
         shape = list(operands[0].shape)
         shape[axis] = extent
-        node.shape, node.dtype = tuple(shape), operands[0].dtype
+        node.starts, node.shape, node.dtype = tuple(starts), tuple(shape), operands[0].dtype
         return only((cls, axis, *map(id, operands)), node)
 
     @property
@@ -226,9 +236,13 @@ class Join(_Views):
         return "concatenate"
 
     def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
-        axis, first, shape = self.axis, 0, _extents(box)
+        axis, shape = self.axis, _extents(box)
         begin, end = box[axis]
-        for i, operand in enumerate(self.operands):
+        # There may be thousands, of which a box is in few.
+        for i in range(max(bisect_right(self.starts, begin) - 1, 0), len(self.operands)):
+            operand, first = self.operands[i], self.starts[i]
+            if first >= end:
+                break
             low, high = max(begin, first), min(end, first + operand.shape[axis])
             if low < high:
                 at, extents = [n for n, _ in box], list(shape)
@@ -236,7 +250,6 @@ class Join(_Views):
                 to = [slice(0, n) for n in shape]
                 to[axis] = slice(low - begin, high - begin)
                 yield i, View.whole(operand.shape).part(at, extents), tuple(to)
-            first += operand.shape[axis]
 
 
 class Mosaic(_Views):

@@ -15,23 +15,43 @@ from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.tiling.axes import Tiling
 
-__all__ = ["gathered"]
+__all__ = ["Gathering"]
 
 
-def gathered(node: Gather, ranges: Ranges, tiling: Tiling, storage: Storage) -> Iterator[Gathered]:
-    """What a node takes from which tiles at these ranges of the cut lines."""
-    extents = tiling.axes.extents
-    box = tuple(ranges.get(line, (0, extents[line])) for line in tiling.axes.of(node))
-    tiles = [_tile(operand, tiling) for operand in node.operands]
-    for share in node.shares(box, tiles):
-        source = node.operands[share.operand]
-        if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
-            yield Gathered(node, None, _from_source(source, share))
-        else:
-            number = storage.tile(source, share.coords)
-            # There may be very many: what is not told apart before is worked out when it is copied.
-            look, tile = storage.look(source), tiles[share.operand]
-            yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
+class Gathering:
+    """What a node takes from tiles.
+
+    Parameters
+    ----------
+    node : Gather
+        The node.
+    tiling : Tiling
+        How lines are cut.
+    storage : Storage
+        Where everything is.
+    """
+
+    def __init__(self, node: Gather, tiling: Tiling, storage: Storage) -> None:
+        self._node, self._storage = node, storage
+        extents = tiling.axes.extents
+        self._lines = [(line, (0, extents[line])) for line in tiling.axes.of(node)]
+        # Operands may be thousands, and cells as well, each of which takes from few of them.
+        self._tiles = [_tile(operand, tiling) for operand in node.operands]
+
+    def at(self, ranges: Ranges) -> Iterator[Gathered]:
+        """What it takes from which tiles at these ranges of the cut lines."""
+        node, storage, tiles = self._node, self._storage, self._tiles
+        box = tuple([ranges.get(line, whole) for line, whole in self._lines])
+        for share in node.shares(box, tiles):
+            source = node.operands[share.operand]
+            if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
+                yield Gathered(node, None, _from_source(source, share))
+            else:
+                number = storage.tile(source, share.coords)
+                # There may be very many: what is not told apart before is worked out when it is
+                # copied.
+                look, tile = storage.look(source), tiles[share.operand]
+                yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
 
 
 def _tile(node: Node, tiling: Tiling) -> Shape:

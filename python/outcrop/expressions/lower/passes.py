@@ -16,7 +16,7 @@ from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Ranges
 from outcrop.expressions.kernels.tape import Tape
 from outcrop.expressions.kernels.tile_view import Look
-from outcrop.expressions.lower.gather_sources import gathered
+from outcrop.expressions.lower.gather_sources import Gathering
 from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
@@ -73,7 +73,11 @@ class Pass:
         self._tiling, self._steps = grouping.tiling, steps
         self._lines, self._backwards = lines, backwards
         self._scans = any(isinstance(node, Scan) for node in group.computed)
-        self._gathering = [node for node in group.computed if isinstance(node, Gather)]
+        self._gathering = [
+            Gathering(node, self._tiling, storage)
+            for node in group.computed
+            if isinstance(node, Gather)
+        ]
         self._work, seconds = _cost(group.computed)
         kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
         looks = tuple(map(storage.look, (*group.inputs, *group.roots)))
@@ -178,8 +182,8 @@ class Pass:
             given.append((place(tile, access), storage.look_at_carry(scan)))
         taken = [
             (piece, 0 if piece.tile is None else place(piece.tile, READ))
-            for node in self._gathering
-            for piece in gathered(node, ranges, tiling, storage)
+            for gathering in self._gathering
+            for piece in gathering.at(ranges)
         ]
 
         share = math.prod(

@@ -1,9 +1,12 @@
 """Reshaping: of the operands, as far down as it goes, so that elements move as they are read."""
 
+import math
+
 import numpy as np
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import NewAxis, View
+from outcrop.expressions.graph.gathers import Join
 from outcrop.expressions.graph.nodes import Below, Leaf, Map, Node, Shape, remade
 from outcrop.expressions.graph.reshape import Reshape, folds_of
 from outcrop.expressions.rewrite.view_pushdown import refolded, viewed
@@ -27,7 +30,31 @@ def _below(node: Node, shape: Shape) -> Below[Shape]:
             return wishes, lambda made: node.applied(made, shape)
     if node.size and isinstance(node, Reshape) and node.is_whole:
         return [(node.operands[0], shape)], lambda made: made[0]
+    if node.size and isinstance(node, Join) and (parts := _parts(node, shape)) is not None:
+        place, shapes = parts
+        wishes = list(zip(node.operands, shapes, strict=True))
+        return wishes, lambda made: Join.of(made, place)
     return (), lambda _: _moved(node, shape)
+
+
+def _parts(node: Join, shape: Shape) -> tuple[int, list[Shape]] | None:
+    """The axis along which a join in a new shape is one of its operands in theirs, and those.
+
+    None where what is joined begins in the middle of an index.
+    """
+    before, n = math.prod(node.shape[: node.axis]), node.shape[node.axis]
+    inner = math.prod(node.shape[node.axis + 1 :])
+    place = next((i for i in range(len(shape)) if math.prod(shape[:i]) == before), len(shape))
+    # Axes of one element before it are as they may be.
+    while place < len(shape) and shape[place] == 1 != n:
+        place += 1
+    if place == len(shape):
+        return None
+    row = math.prod(shape[place + 1 :])
+    counts = [operand.shape[node.axis] * inner for operand in node.operands]
+    if any(count % row for count in counts):
+        return None
+    return place, [(*shape[:place], count // row, *shape[place + 1 :]) for count in counts]
 
 
 def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:

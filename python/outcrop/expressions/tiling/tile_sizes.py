@@ -109,6 +109,9 @@ def cut(
             if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
                 own = whole(operand, source) // abs(node.view.span(axis).step)
                 natural.setdefault(line, max(own, 1))
+    apart = _joined(nodes, axes, nbytes)
+    for line, extent in apart.items():
+        natural.setdefault(line, extent)
     for alike in axes.classes():
         units = [natural[line] for line in alike if line in fixed]
         if units:
@@ -155,7 +158,8 @@ def cut(
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
-            chosen = _which(node, lines, tiling, natural, natural if whole_tiles else fixed)
+            kept = natural if whole_tiles else fixed
+            chosen = _which(node, lines, tiling, natural, kept, apart)
             if chosen is None:
                 break
             line = chosen
@@ -181,6 +185,20 @@ def cut(
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
+
+
+def _joined(nodes: Sequence[Node], axes: Axes, nbytes: int) -> dict[int, int]:
+    """The lines along which arrays are joined that are smaller than a tile, and their extents.
+
+    Cut between them, a tile takes few of them, whole, and one that lies across takes part of all.
+    """
+    found: dict[int, int] = {}
+    for node in nodes:
+        if isinstance(node, Join) and all(operand.nbytes <= nbytes for operand in node.operands):
+            extent = max(operand.shape[node.axis] for operand in node.operands)
+            line = axes.of(node)[node.axis]
+            found[line] = max(found.get(line, 1), extent)
+    return found
 
 
 def _square(
@@ -253,6 +271,7 @@ def _which(
     tiling: Tiling,
     natural: dict[int, int],
     fixed: Container[int],
+    apart: Container[int],
 ) -> int | None:
     """The line to be cut (further), None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
@@ -268,7 +287,8 @@ def _which(
         axis, line = item
         below = tiling.extent(line) <= natural.get(line, 0)
         across = not _follows(node, axis, tiling)
-        return (below, axis == scan, line not in tiling.cuts, across, slowness(node, axis))
+        slow = -1 if line in apart else slowness(node, axis)
+        return (below, axis == scan, line not in tiling.cuts, across, slow)
 
     return min(open_lines, key=rank)[1]
 
