@@ -29,6 +29,7 @@ from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
+from outcrop.expressions.rewrite.unordered import unordered
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
@@ -203,7 +204,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = rewritten(settled([node for node, _ in wanted]))
+    roots = rewritten(settled(unordered([node for node, _ in wanted])))
     targets = [target for _, target in wanted]
     chosen = preferred(roots)
     best: Planned | None = None

@@ -308,7 +308,13 @@ class Reshape(Gather):
     @property
     def is_whole(self) -> bool:
         """Whether it has all elements of the operand, in their order."""
-        return self.view.is_whole and self.size == self.operands[0].size
+        view, whole = self.view, View.whole(self.view.source_shape)
+        own = [axis for axis in view.axes if not isinstance(axis, NewAxis)]
+        return (
+            own == sorted(own)
+            and view.selectors == whole.selectors
+            and self.size == self.operands[0].size
+        )
 
     def axes(self) -> Iterator[tuple[Fold, int, int]]:
         """The folds, and their first axes in the operand and in the node."""

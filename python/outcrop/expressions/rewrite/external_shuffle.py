@@ -27,6 +27,7 @@ from outcrop.expressions.graph.merge_runs import Collect, Runs
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Refolded
 from outcrop.expressions.rewrite.reshape_by_slabs import in_order, tiles_taken
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import whole
@@ -86,6 +87,14 @@ class Taking:
 
 
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
+    """How rows are taken and shapes changed, the best way first: others take less memory."""
+    found = _ways(roots, tiling, budget, holds=True)
+    if any(isinstance(node, Refolded) for node in ancestors(found[0].roots)):
+        found[1:] = _ways(roots, tiling, budget, holds=False)
+    return found
+
+
+def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) -> list[Taking]:
     """How rows are taken and shapes changed: such that little is read, or else as they come.
 
     Parameters
@@ -96,6 +105,8 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
         Into which tiles it is cut otherwise.
     budget : int
         Bytes of memory.
+    holds : bool
+        Whether tiles on disk may take much of it.
 
     Raises
     ------
@@ -126,7 +137,7 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
             is_shared = uses[id(now.operands[0])] > 1
             try:
                 made[id(node)], shorter = in_order(
-                    node, now.operands[0], tiling, budget, is_shared=is_shared
+                    node, now.operands[0], tiling, budget, is_shared=is_shared, holds=holds
                 )
                 short += shorter
             except BudgetError as caught:

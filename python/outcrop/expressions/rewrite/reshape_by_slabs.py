@@ -34,6 +34,9 @@ one ends and the next one begins."""
 _PART = 12
 """What part of the budget a tile may have: one is used while the next one is loaded."""
 
+_HELD = 2
+"""What part of the budget the tiles on disk may have that are in memory until all is taken."""
+
 _SHORTEST = 1024
 """Bytes of a temporary tile, at least."""
 
@@ -48,7 +51,7 @@ Short = list[tuple[Node, int, int]]
 
 
 def in_order(
-    node: Reshape, operand: Node, tiling: Tiling, budget: int, *, is_shared: bool
+    node: Reshape, operand: Node, tiling: Tiling, budget: int, *, is_shared: bool, holds: bool
 ) -> tuple[Node, Short]:
     """A reshape that reads its operand once.
 
@@ -64,6 +67,8 @@ def in_order(
         Bytes of memory.
     is_shared : bool
         Whether others need the operand, too, in other tiles.
+    holds : bool
+        Whether tiles on disk may take so much of the budget that little is left beside them.
 
     Returns
     -------
@@ -77,7 +82,13 @@ def in_order(
     BudgetError
         Temporary tiles would be too small.
     """
-    source, cut, short = _source(operand, tiling.tile(node.operands[0]), budget, is_shared)
+    tile = tiling.tile(node.operands[0])
+    held = _held(node, operand, tile, budget // (_HELD if holds else _FITS))
+    if held is not None:
+        own = Alias.of(operand) if is_shared else operand
+        cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
+        return Refolded.made(own, node.folds, node.view, cuts), []
+    source, cut, short = _source(operand, tile, budget, is_shared)
     return _target(node, source, cut, tiling.tile(node), budget), short
 
 
@@ -89,6 +100,27 @@ def tiles_taken(node: Reshape, tiling: Tiling) -> int:
     operand, tile = node.operands[0], tiling.tile(node)
     slab = _slab(operand.shape, range(operand.ndim), math.prod(tile))
     return _count(node.shape, tile) * _count(slab, tiling.tile(operand))
+
+
+def _held(node: Reshape, operand: Node, tile: Shape, room: int) -> Shape | None:
+    """The tiles on disk, of which those are in memory that are taken from at the same time.
+
+    None where they take too much of it, or are not cut into parts.
+    """
+    if not isinstance(operand, Leaf) or not isinstance(operand.source, StoreSource):
+        return None
+    units = tuple(min(whole(operand, axis), n) for axis, n in enumerate(operand.shape))
+    if operand.source.layout != "tiled" or all(a >= b for a, b in zip(tile, units, strict=True)):
+        return None
+    size = operand.dtype.itemsize
+    for fold, first, _ in node.axes():
+        own = range(first, first + len(fold.source))
+        slowest = next((axis for axis in own if units[axis] > 1), own[-1])
+        # Of axes behind the slowest one that a tile has more than one index of, all.
+        size *= units[slowest]
+        if not fold.is_trivial:
+            size *= math.prod(operand.shape[axis] for axis in own if axis > slowest)
+    return units if size <= room else None
 
 
 def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[Node, Shape, Short]:
@@ -107,9 +139,7 @@ def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[N
         on_disk = sorted(axes, key=lambda a: slowness(operand, a))
         room = budget // _PART // itemsize
         wide = _slab(shape, axes, room, units)
-        if math.prod(wide) <= room and (
-            operand.source.layout == "tiled" or _run(shape, on_disk, wide) * itemsize >= _LONG
-        ):
+        if operand.source.layout != "tiled" and _run(shape, on_disk, wide) * itemsize >= _LONG:
             return operand, wide, [(operand, axis, extent) for axis, extent in enumerate(wide)]
         tile = taken = _slab(shape, on_disk, room, units)
     slab = _slab(shape, axes, budget // _SLAB // itemsize)
@@ -128,7 +158,7 @@ def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -
     room = budget // _FITS // itemsize
     if lines == sorted(lines) and _is_within(own, _slab(shape, range(len(shape)), room)):
         return node.with_operands([source])
-    straight = Refolded.of(source, node.folds, View.whole(shape))
+    straight = Refolded.made(source, node.folds, View.whole(shape), Cuts(None, None, 0))
     room = budget // _PART // itemsize
     slab = _slab(shape, range(len(shape)), room)
     short = tuple(map(min, own, slab))

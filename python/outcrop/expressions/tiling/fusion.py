@@ -15,7 +15,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
-from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 
@@ -156,6 +156,8 @@ class Grouping:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
                 lines.sort(key=lambda item: slowness(operand, item[0]))
+            elif isinstance(node, Refolded):
+                lines.sort(key=lambda item: self._inside(node, item[0]))
             elif isinstance(node, Alias):
                 # Along the thinnest extent of what is stored, each of its tiles comes once.
                 (operand,) = node.operands
@@ -166,6 +168,19 @@ class Grouping:
         # The line of a running sum comes last, so that each sum needs what one cell leaves it.
         slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
         return tuple(sorted(slowest, key=scanned.__contains__))
+
+    def _inside(self, node: Refolded, axis: int) -> int:
+        """How often tiles of an operand come back along an axis of what is made of parts of them.
+
+        0 where they are not cut further along it, 2 where they are: these parts come one after the
+        other.
+        """
+        (operand,) = node.operands
+        source = next((own for own, other in node.unchanged() if other == axis), None)
+        if source is None:
+            return 1
+        own, whole = self.tiling.tile(node)[axis], self.tiling.tile(operand)[source]
+        return 0 if own >= whole else 2
 
     def _iteration(self, node: Node) -> tuple[int, ...]:
         """The cut lines over which a node runs, its own before those that it sums over."""

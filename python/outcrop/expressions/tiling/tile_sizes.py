@@ -147,8 +147,13 @@ def cut(
         for node in (operation, *operation.operands):
             for own in axes.of(node):
                 larger[own] = max(larger.get(own, 0), tiling.tile_bytes(node))
+    for node in (n for n in nodes if isinstance(n, Refolded) and n.cuts.source is not None):
+        for source, axis in node.unchanged():
+            if (extent := node.cuts.source[source]) < node.shape[axis]:
+                own = axes.of(node)[axis]
+                shorten(own, natural.setdefault(own, extent))
     # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
-    for moving in (n for n in nodes if isinstance(n, Collect | Moved)):
+    for moving in (n for n in nodes if isinstance(n, Collect | Moved | Refolded)):
         for node, tile in moving.tiles():
             for own, extent in zip(axes.of(node), tile, strict=True):
                 unit = natural[own] if own in fixed else 1
