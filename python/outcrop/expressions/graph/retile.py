@@ -51,13 +51,15 @@ class Refolded(Reshape):
 
     @property
     def limit(self) -> int:
-        """Bytes that tiles of the operand may have."""
+        """Bytes that these tiles may have."""
         return self.cuts.nbytes
 
     def tiles(self) -> Iterator[tuple[Node, Shape]]:
-        """Into which tiles the operand should be cut."""
+        """Into which tiles it should be cut, and what it is made of."""
         if self.cuts.source is not None:
             yield self.operands[0], self.cuts.source
+        if self.cuts.target is not None:
+            yield self, self.cuts.target
 
 
 class Moved(Select):

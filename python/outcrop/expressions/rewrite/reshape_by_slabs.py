@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.errors import BudgetError
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
@@ -89,7 +89,22 @@ def in_order(
         cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
         return Refolded.made(own, node.folds, node.view, cuts), []
     source, cut, short = _source(operand, tile, budget, is_shared)
-    return _target(node, source, cut, tiling.tile(node), budget), short
+    made = _target(node, source, cut, tiling.tile(node), budget)
+    if holds and isinstance(source, Moved) and type(made) is Reshape:
+        made = _by_slabs(made, budget)
+    return made, short
+
+
+def _by_slabs(node: Reshape, budget: int) -> Node:
+    """The reshape in tiles that are made of one slab each, so that this is looked up once."""
+    room = budget // _SLAB // node.dtype.itemsize
+    source = node.operands[0].shape
+    slab = math.prod(_slab(source, range(len(source)), room))
+    shape = node.view.source_shape
+    tile = _slab(shape, range(len(shape)), slab)
+    own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
+    cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
+    return Refolded.made(node.operands[0], node.folds, node.view, cuts)
 
 
 def tiles_taken(node: Reshape, tiling: Tiling) -> int:
@@ -182,7 +197,10 @@ def _moved(
             f"{format_bytes(least)}",
             least,
         )
-    return Moved.made(operand, view, Cuts(source, target, budget // _PART))
+    # Tiles on disk are taken whole, if they are not much larger.
+    nbytes = 0 if source is None else math.prod(source) * operand.dtype.itemsize
+    limit = nbytes if nbytes <= budget // _SLAB else budget // _PART
+    return Moved.made(operand, view, Cuts(source, target, max(limit, budget // _PART)))
 
 
 def _slab(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
@@ -155,7 +156,7 @@ class Grouping:
             if isinstance(node, Moved) and node.cuts.target is not None:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
-                lines.sort(key=lambda item: slowness(operand, item[0]))
+                lines.sort(key=lambda item: (self._inside(node, item[0]), slowness(operand, item[0])))
             elif isinstance(node, Refolded):
                 lines.sort(key=lambda item: self._inside(node, item[0]))
             elif isinstance(node, Alias):
@@ -169,15 +170,18 @@ class Grouping:
         slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
         return tuple(sorted(slowest, key=scanned.__contains__))
 
-    def _inside(self, node: Refolded, axis: int) -> int:
-        """How often tiles of an operand come back along an axis of what is made of parts of them.
+    def _inside(self, node: Moved | Refolded, axis: int) -> int:
+        """When cells along an axis come one after the other, the last ones nearest.
 
-        0 where they are not cut further along it, 2 where they are: these parts come one after the
-        other.
+        Of those that are parts of one tile of the operand, one follows the other, so that this tile
+        is loaded once.
         """
         (operand,) = node.operands
-        source = next((own for own, other in node.unchanged() if other == axis), None)
-        if source is None:
+        if isinstance(node, Moved):
+            source = node.view.axes[axis]
+        else:
+            source = next((own for own, other in node.unchanged() if other == axis), NewAxis())
+        if isinstance(source, NewAxis):
             return 1
         own, whole = self.tiling.tile(node)[axis], self.tiling.tile(operand)[source]
         return 0 if own >= whole else 2
