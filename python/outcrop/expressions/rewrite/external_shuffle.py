@@ -24,10 +24,10 @@ from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.graph.gathers import Alias, Take
 from outcrop.expressions.graph.indices import Listed
 from outcrop.expressions.graph.merge_runs import Collect, Runs
-from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
+from outcrop.expressions.graph.nodes import Leaf, Map, Node, Shape, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
-from outcrop.expressions.graph.retile import Refolded
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.rewrite.reshape_by_slabs import in_order, tiles_taken
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import whole
@@ -89,7 +89,7 @@ class Taking:
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
     """How rows are taken and shapes changed, the best way first: others take less memory."""
     found = _ways(roots, tiling, budget, holds=True)
-    if any(isinstance(node, Refolded) for node in ancestors(found[0].roots)):
+    if any(isinstance(node, Refolded | Moved) for node in ancestors(found[0].roots)):
         found[1:] = _ways(roots, tiling, budget, holds=False)
     return found
 
@@ -116,6 +116,7 @@ def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) ->
     """
     nodes = ancestors(roots)
     uses = Counter(id(operand) for node in nodes for operand in node.operands)
+    cut = _cut_by_others(nodes)
     made: dict[int, Node] = {}
     short: list[tuple[Node, int, int]] = []
     error: BudgetError | None = None
@@ -134,10 +135,15 @@ def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) ->
             short.append((now, 0, _at_once(now, tile, budget)))
             continue
         if isinstance(node, Reshape) and isinstance(now, Reshape) and node.size:
-            is_shared = uses[id(now.operands[0])] > 1
             try:
                 made[id(node)], shorter = in_order(
-                    node, now.operands[0], tiling, budget, is_shared=is_shared, holds=holds
+                    node,
+                    now.operands[0],
+                    tiling,
+                    budget,
+                    is_shared=uses[id(now.operands[0])] > 1,
+                    is_free=id(node) not in cut,
+                    holds=holds,
                 )
                 short += shorter
             except BudgetError as caught:
@@ -172,6 +178,15 @@ def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) ->
     best = Taking([made[id(node)] for node in roots], short)
     differs = bool(short) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
     return [best, *as_they_come] if differs else [Taking(list(roots), [])]
+
+
+def _cut_by_others(nodes: Sequence[Node]) -> set[int]:
+    """What is made something else of than functions of elements, which would have it cut so."""
+    found: set[int] = set()
+    for node in reversed(nodes):
+        if not isinstance(node, Map) or id(node) in found:
+            found.update(map(id, node.operands))
+    return found
 
 
 def _own(node: Node, uses: Mapping[int, int]) -> Leaf:

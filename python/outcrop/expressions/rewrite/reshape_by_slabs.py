@@ -51,7 +51,14 @@ Short = list[tuple[Node, int, int]]
 
 
 def in_order(
-    node: Reshape, operand: Node, tiling: Tiling, budget: int, *, is_shared: bool, holds: bool
+    node: Reshape,
+    operand: Node,
+    tiling: Tiling,
+    budget: int,
+    *,
+    is_shared: bool,
+    is_free: bool,
+    holds: bool,
 ) -> tuple[Node, Short]:
     """A reshape that reads its operand once.
 
@@ -67,6 +74,8 @@ def in_order(
         Bytes of memory.
     is_shared : bool
         Whether others need the operand, too, in other tiles.
+    is_free : bool
+        Whether any tiles of it will do.
     holds : bool
         Whether tiles on disk may take so much of the budget that little is left beside them.
 
@@ -88,23 +97,23 @@ def in_order(
         own = Alias.of(operand) if is_shared else operand
         cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
         return Refolded.made(own, node.folds, node.view, cuts), []
-    source, cut, short = _source(operand, tile, budget, is_shared)
+    source, cut, short = _source(operand, tile, budget, is_shared=is_shared, holds=holds)
+    is_slabs = holds and isinstance(source, Moved)
+    if is_slabs and is_free and tiling.fixed.isdisjoint(tiling.axes.of(node)):
+        return _by_slabs(node, source, budget), short
     made = _target(node, source, cut, tiling.tile(node), budget)
-    if holds and isinstance(source, Moved) and type(made) is Reshape:
-        made = _by_slabs(made, budget)
-    return made, short
+    return _by_slabs(node, source, budget) if is_slabs and type(made) is Reshape else made, short
 
 
-def _by_slabs(node: Reshape, budget: int) -> Node:
+def _by_slabs(node: Reshape, source: Node, budget: int) -> Node:
     """The reshape in tiles that are made of one slab each, so that this is looked up once."""
     room = budget // _SLAB // node.dtype.itemsize
-    source = node.operands[0].shape
-    slab = math.prod(_slab(source, range(len(source)), room))
+    slab = math.prod(_slab(source.shape, range(source.ndim), room))
     shape = node.view.source_shape
     tile = _slab(shape, range(len(shape)), slab)
     own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
     cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
-    return Refolded.made(node.operands[0], node.folds, node.view, cuts)
+    return Refolded.made(source, node.folds, node.view, cuts)
 
 
 def tiles_taken(node: Reshape, tiling: Tiling) -> int:
@@ -138,7 +147,9 @@ def _held(node: Reshape, operand: Node, tile: Shape, room: int) -> Shape | None:
     return units if size <= room else None
 
 
-def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[Node, Shape, Short]:
+def _source(
+    operand: Node, tile: Shape, budget: int, *, is_shared: bool, holds: bool
+) -> tuple[Node, Shape, Short]:
     """The operand in tiles that are short along slow axes, and what tiles these are."""
     shape, itemsize, axes = operand.shape, operand.dtype.itemsize, range(operand.ndim)
     if isinstance(operand, Leaf) and isinstance(operand.source, MemorySource):
@@ -159,7 +170,8 @@ def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[N
         tile = taken = _slab(shape, on_disk, room, units)
     slab = _slab(shape, axes, budget // _SLAB // itemsize)
     short = tuple(map(min, tile, slab))
-    return _moved(operand, View.whole(shape), taken, short, budget), short, []
+    most = budget // (_HELD if holds else _SLAB)
+    return _moved(operand, View.whole(shape), taken, short, budget, most), short, []
 
 
 def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -> Node:
@@ -186,8 +198,14 @@ def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -
 
 
 def _moved(
-    operand: Node, view: View, source: Shape | None, target: Shape | None, budget: int
+    operand: Node,
+    view: View,
+    source: Shape | None,
+    target: Shape | None,
+    budget: int,
+    most: int = 0,
 ) -> Node:
+    """A movement between tiles; of the operand they are whole ones on disk of up to `most` bytes."""
     short = source if target is None else target
     assert short is not None
     if math.prod(short) * operand.dtype.itemsize < min(_SHORTEST, operand.nbytes):
@@ -197,10 +215,9 @@ def _moved(
             f"{format_bytes(least)}",
             least,
         )
-    # Tiles on disk are taken whole, if they are not much larger.
     nbytes = 0 if source is None else math.prod(source) * operand.dtype.itemsize
-    limit = nbytes if nbytes <= budget // _SLAB else budget // _PART
-    return Moved.made(operand, view, Cuts(source, target, max(limit, budget // _PART)))
+    limit = max(nbytes if nbytes <= most else 0, budget // _PART)
+    return Moved.made(operand, view, Cuts(source, target, limit))
 
 
 def _slab(

@@ -211,10 +211,21 @@ def _whole(view: View) -> _Pairs:
 
 @dataclass
 class Tiling:
-    """Into which extents lines are cut; those that are not named are whole."""
+    """Into which extents lines are cut; those that are not named are whole.
+
+    Attributes
+    ----------
+    axes : Axes
+        The lines.
+    cuts : dict
+        Their extents.
+    fixed : set of int
+        Those whose extents follow from tiles in which results are stored.
+    """
 
     axes: Axes
     cuts: dict[int, int] = field(default_factory=dict)
+    fixed: set[int] = field(default_factory=set)
 
     def extent(self, line: int) -> int:
         """Of a tile along a line."""

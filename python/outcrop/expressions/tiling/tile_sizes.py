@@ -82,7 +82,7 @@ def cut(
 
     # Tiles that there are, and those of results, which are stored whole.
     natural: dict[int, int] = {}
-    fixed: set[int] = set()
+    fixed = tiling.fixed
     for node, tile in wanted:
         if tile is not None:
             for line, extent in zip(axes.of(node), tile, strict=True):
