@@ -9,6 +9,7 @@ tile of the operand is read once, and so is each temporary tile.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
@@ -97,20 +98,56 @@ def in_order(
         own = Alias.of(operand) if is_shared else operand
         cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
         return Refolded.made(own, node.folds, node.view, cuts), []
-    source, cut, short = _source(operand, tile, budget, is_shared=is_shared, holds=holds)
+    is_free = is_free and tiling.fixed.isdisjoint(tiling.axes.of(node))
+    order = _Order.of(node, None if is_free else tiling.tile(node))
+    source, cut, short = _source(
+        operand, tile, budget, order.source, is_shared=is_shared, holds=holds
+    )
     is_slabs = holds and isinstance(source, Moved)
-    if is_slabs and is_free and tiling.fixed.isdisjoint(tiling.axes.of(node)):
-        return _by_slabs(node, source, budget), short
-    made = _target(node, source, cut, tiling.tile(node), budget)
-    return _by_slabs(node, source, budget) if is_slabs and type(made) is Reshape else made, short
+    if is_slabs and is_free:
+        return _by_slabs(node, source, budget, order), short
+    made = _target(node, source, cut, tiling.tile(node), budget, order)
+    if is_slabs and type(made) is Reshape:
+        made = _by_slabs(node, source, budget, order)
+    return made, short
 
 
-def _by_slabs(node: Reshape, source: Node, budget: int) -> Node:
+@dataclass(frozen=True)
+class _Order:
+    """The order in which elements are moved: its slowest axes are cut, so that slabs are short.
+
+    Attributes
+    ----------
+    source, target : list of int
+        The axes of the operand, and those that it is folded to.
+    """
+
+    source: list[int]
+    target: list[int]
+
+    @classmethod
+    def of(cls, node: Reshape, tile: Shape | None) -> "_Order":
+        """Of a node in such tiles: the folds most cut come first; None where any tiles will do."""
+        folds = list(node.axes())
+        if tile is not None:
+            pairs = zip(node.view.axes, node.shape, tile, strict=True)
+            counts = {axis: -(-n // extent) for axis, n, extent in pairs}
+            folds.sort(key=lambda f: -math.prod(counts.get(a, 1) for a in _axes(f[2], f[0].target)))
+        return cls(
+            [axis for fold, first, _ in folds for axis in _axes(first, fold.source)],
+            [axis for fold, _, first in folds for axis in _axes(first, fold.target)],
+        )
+
+
+def _axes(first: int, extents: Shape) -> range:
+    return range(first, first + len(extents))
+
+
+def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
     """The reshape in tiles that are made of one slab each, so that this is looked up once."""
     room = budget // _SLAB // node.dtype.itemsize
-    slab = math.prod(_slab(source.shape, range(source.ndim), room))
-    shape = node.view.source_shape
-    tile = _slab(shape, range(len(shape)), slab)
+    slab = math.prod(_slab(source.shape, order.source, room))
+    tile = _slab(node.view.source_shape, order.target, slab)
     own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
     cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
     return Refolded.made(source, node.folds, node.view, cuts)
@@ -148,10 +185,16 @@ def _held(node: Reshape, operand: Node, tile: Shape, room: int) -> Shape | None:
 
 
 def _source(
-    operand: Node, tile: Shape, budget: int, *, is_shared: bool, holds: bool
+    operand: Node,
+    tile: Shape,
+    budget: int,
+    axes: Sequence[int],
+    *,
+    is_shared: bool,
+    holds: bool,
 ) -> tuple[Node, Shape, Short]:
     """The operand in tiles that are short along slow axes, and what tiles these are."""
-    shape, itemsize, axes = operand.shape, operand.dtype.itemsize, range(operand.ndim)
+    shape, itemsize = operand.shape, operand.dtype.itemsize
     if isinstance(operand, Leaf) and isinstance(operand.source, MemorySource):
         return operand, shape, []
     if _is_within(tile, _slab(shape, axes, budget // _FITS // itemsize)):
@@ -162,7 +205,7 @@ def _source(
             operand = Alias.of(operand)
             assert isinstance(operand, Leaf)
         units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
-        on_disk = sorted(axes, key=lambda a: slowness(operand, a))
+        on_disk = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
         room = budget // _PART // itemsize
         wide = _slab(shape, axes, room, units)
         if operand.source.layout != "tiled" and _run(shape, on_disk, wide) * itemsize >= _LONG:
@@ -174,22 +217,28 @@ def _source(
     return _moved(operand, View.whole(shape), taken, short, budget, most), short, []
 
 
-def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -> Node:
+def _target(
+    node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int, order: _Order
+) -> Node:
     """The result, made slab by slab before it is brought in tiles that are long along slow axes."""
     view, itemsize = node.view, node.dtype.itemsize
     shape = view.source_shape
     if node.size != math.prod(shape):
         return node.with_operands([source])
     own = tuple(tile[view.axes.index(a)] if a in view.axes else 1 for a in range(len(shape)))
-    lines = [axis for axis in view.axes if isinstance(axis, int) and own[axis] < shape[axis]]
+    lines = [
+        order.target.index(axis)
+        for axis in view.axes
+        if isinstance(axis, int) and own[axis] < shape[axis]
+    ]
     room = budget // _FITS // itemsize
-    if lines == sorted(lines) and _is_within(own, _slab(shape, range(len(shape)), room)):
+    if lines == sorted(lines) and _is_within(own, _slab(shape, order.target, room)):
         return node.with_operands([source])
     straight = Refolded.made(source, node.folds, View.whole(shape), Cuts(None, None, 0))
     room = budget // _PART // itemsize
-    slab = _slab(shape, range(len(shape)), room)
+    slab = _slab(shape, order.target, room)
     short = tuple(map(min, own, slab))
-    before = _slab(source.shape, range(source.ndim), room)
+    before = _slab(source.shape, order.source, room)
     if _count(before, cut) <= _FEW:
         return _moved(straight, view, short, None, budget)
     # A slab is in many tiles already, and is not put together again for each new one.
