@@ -262,7 +262,7 @@ def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> P
     tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
     nodes = _with_siblings(ancestors(way.roots))
     limit = sizes(memory_budget())[0]
-    own, grouping = _grouped(given, nodes, tiles, way.short, limit, whole_tiles=True)
+    own, grouping = _grouped(given, nodes, tiles, way, limit, whole_tiles=True)
     if grouping.tiling.cuts == found.cuts:
         return found
     try:
@@ -293,7 +293,7 @@ def _candidates(
         tiles = list(zip(way.roots, shapes, strict=True))
         cuts: dict[int, int] | None = None
         for limit in limits:
-            own, grouping = _grouped(given, nodes, tiles, way.short, limit)
+            own, grouping = _grouped(given, nodes, tiles, way, limit)
             if grouping.tiling.cuts != cuts:
                 cuts = grouping.tiling.cuts
                 yield own, grouping, way
@@ -400,14 +400,14 @@ def _grouped(
     wanted: Sequence[Wanted],
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
-    short: Sequence[tuple[Node, int, int]],
+    way: Taking,
     limit: tuple[int, int],
     *,
     whole_tiles: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, short, whole_tiles=whole_tiles)
+        tiling = cut(nodes, tiles, *limit, way.short, way.whole, whole_tiles=whole_tiles)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

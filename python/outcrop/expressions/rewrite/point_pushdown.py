@@ -40,8 +40,9 @@ def picked(node: Node, axes: Sequence[int], indices: Sequence[Integers]) -> Node
     # Those of a tile one after the other, and of a file as they lie, so that little is read twice.
     slowest_last = sorted(range(len(axes)), key=lambda i: slowness(node, axes[i]), reverse=True)
     keys = [indices[i] for i in slowest_last]
-    tiled = [i for i in slowest_last if whole(node, axes[i]) > 1]
-    blocks = [indices[i] // whole(node, axes[i]) for i in tiled]
+    extents = [whole(node, axes[i]) for i in slowest_last]
+    is_tiled = max(extents, default=1) > 1
+    blocks = [own // n for own, n in zip(keys, extents, strict=True)] if is_tiled else []
     order = np.lexsort([*keys, *blocks])
     places = Places(tuple(axes), tuple(own[order] for own in indices))
     points = Points.of(node, places)

@@ -93,7 +93,7 @@ def in_order(
         Temporary tiles would be too small.
     """
     tile = tiling.tile(node.operands[0])
-    held = _held(node, operand, tile, budget // (_HELD if holds else _FITS))
+    held = _held(node, operand, tile, budget, budget // (_HELD if holds else _FITS))
     if held is not None:
         own = Alias.of(operand) if is_shared else operand
         cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
@@ -163,25 +163,31 @@ def tiles_taken(node: Reshape, tiling: Tiling) -> int:
     return _count(node.shape, tile) * _count(slab, tiling.tile(operand))
 
 
-def _held(node: Reshape, operand: Node, tile: Shape, room: int) -> Shape | None:
-    """The tiles on disk, of which those are in memory that are taken from at the same time.
+def _held(node: Reshape, operand: Node, tile: Shape, budget: int, room: int) -> Shape | None:
+    """Tiles of whole ones on disk, of which those that are taken from at a time stay in memory.
 
-    None where they take too much of it, or are not cut into parts.
+    None where they take too much of it, or where there is nothing to gain.
     """
     if not isinstance(operand, Leaf) or not isinstance(operand.source, StoreSource):
         return None
-    units = tuple(min(whole(operand, axis), n) for axis, n in enumerate(operand.shape))
-    if operand.source.layout != "tiled" or all(a >= b for a, b in zip(tile, units, strict=True)):
+    shape, itemsize = operand.shape, operand.dtype.itemsize
+    units = tuple(min(whole(operand, axis), n) for axis, n in enumerate(shape))
+    slab = _slab(shape, range(operand.ndim), budget // _FITS // itemsize)
+    is_whole = all(a >= b for a, b in zip(tile, units, strict=True))
+    if operand.source.layout != "tiled" or (is_whole and _is_within(tile, slab)):
         return None
-    size = operand.dtype.itemsize
-    for fold, first, _ in node.axes():
-        own = range(first, first + len(fold.source))
-        slowest = next((axis for axis in own if units[axis] > 1), own[-1])
-        # Of axes behind the slowest one that a tile has more than one index of, all.
-        size *= units[slowest]
-        if not fold.is_trivial:
-            size *= math.prod(operand.shape[axis] for axis in own if axis > slowest)
-    return units if size <= room else None
+    for held in (tuple(map(max, tile, units)), units):
+        size = itemsize
+        for fold, first, _ in node.axes():
+            own = _axes(first, fold.source)
+            slowest = next((axis for axis in own if held[axis] > 1), own[-1])
+            # Of axes behind the slowest one that a tile has more than one index of, all.
+            size *= held[slowest]
+            if not fold.is_trivial:
+                size *= math.prod(shape[axis] for axis in own if axis > slowest)
+        if size <= room:
+            return held
+    return None
 
 
 def _source(
@@ -254,7 +260,7 @@ def _moved(
     budget: int,
     most: int = 0,
 ) -> Node:
-    """A movement between tiles; of the operand they are whole ones on disk of up to `most` bytes."""
+    """A movement between tiles; of what is on disk, whole ones if they have up to `most` bytes."""
     short = source if target is None else target
     assert short is not None
     if math.prod(short) * operand.dtype.itemsize < min(_SHORTEST, operand.nbytes):

@@ -30,31 +30,38 @@ def _below(node: Node, shape: Shape) -> Below[Shape]:
             return wishes, lambda made: node.applied(made, shape)
     if node.size and isinstance(node, Reshape) and node.is_whole:
         return [(node.operands[0], shape)], lambda made: made[0]
-    if node.size and isinstance(node, Join) and (parts := _parts(node, shape)) is not None:
-        place, shapes = parts
-        wishes = list(zip(node.operands, shapes, strict=True))
-        return wishes, lambda made: Join.of(made, place)
+    if node.size and isinstance(node, Join) and (found := _joined(node, shape)) is not None:
+        place, wishes = found
+        return wishes, lambda made: _moved(Join.of(made, place), shape)
     return (), lambda _: _moved(node, shape)
 
 
-def _parts(node: Join, shape: Shape) -> tuple[int, list[Shape]] | None:
-    """The axis along which a join in a new shape is one of its operands in theirs, and those.
+def _joined(node: Join, shape: Shape) -> tuple[int, list[tuple[Node, Shape]]] | None:
+    """What to join instead, and along which axis, so that less is reshaped, or nothing.
 
-    None where what is joined begins in the middle of an index.
+    Operands as they are, but for axes of one element, each of which is indices of the new shape.
     """
-    before, n = math.prod(node.shape[: node.axis]), node.shape[node.axis]
-    inner = math.prod(node.shape[node.axis + 1 :])
-    place = next((i for i in range(len(shape)) if math.prod(shape[:i]) == before), len(shape))
+    before, own = math.prod(node.shape[: node.axis]), node.shape[node.axis :]
+    place = next((i for i in range(len(shape) + 1) if math.prod(shape[:i]) == before), len(shape))
     # Axes of one element before it are as they may be.
-    while place < len(shape) and shape[place] == 1 != n:
+    while place < len(shape) and shape[place] == 1 != own[0]:
         place += 1
     if place == len(shape):
         return None
-    row = math.prod(shape[place + 1 :])
-    counts = [operand.shape[node.axis] * inner for operand in node.operands]
-    if any(count % row for count in counts):
-        return None
-    return place, [(*shape[:place], count // row, *shape[place + 1 :]) for count in counts]
+    rest = shape[place + 1 :]
+    pieces = [(operand, operand.shape[node.axis :]) for operand in node.operands]
+    wishes: list[tuple[Node, Shape]] = []
+    for operand, (n, *inner) in pieces:
+        count, more = divmod(n * math.prod(inner), math.prod(rest))
+        if more:
+            return None
+        if [m for m in (count, *rest) if m > 1] == [m for m in (n, *inner) if m > 1]:
+            wishes.append((operand, (*shape[:place], count, *rest)))
+        elif count == 1 and len({extents for _, extents in pieces}) == 1:
+            wishes.append((operand, (*shape[:place], 1, n, *inner)))
+        else:
+            return None
+    return place, wishes
 
 
 def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
@@ -77,6 +84,8 @@ def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
 
 
 def _moved(node: Node, shape: Shape) -> Node:
+    if node.shape == shape:
+        return node
     if not node.size:
         empty = np.empty(shape, node.dtype)
         return Leaf.of(MemorySource(empty, owned=True), View.whole(shape))

@@ -156,7 +156,8 @@ class Grouping:
             if isinstance(node, Moved) and node.cuts.target is not None:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
-                lines.sort(key=lambda item: (self._inside(node, item[0]), slowness(operand, item[0])))
+                lines.sort(key=lambda item: slowness(operand, item[0]))
+                lines.sort(key=lambda item: self._inside(node, item[0]))
             elif isinstance(node, Refolded):
                 lines.sort(key=lambda item: self._inside(node, item[0]))
             elif isinstance(node, Alias):

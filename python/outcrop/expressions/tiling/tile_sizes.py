@@ -50,6 +50,7 @@ def cut(
     nbytes: int,
     wide: int,
     short: Sequence[tuple[Node, int, int]] = (),
+    taken: Sequence[Leaf] = (),
     *,
     whole_tiles: bool = False,
 ) -> Tiling:
@@ -69,6 +70,8 @@ def cut(
         pass; where a product is whole, its factors are read once.
     short : sequence of tuple, optional
         Nodes, an axis of each, and how many indices their tiles have along it, at most.
+    taken : sequence of Leaf, optional
+        What is cut into whole tiles on disk, however large they are.
     whole_tiles : bool, optional
         Whether what is stored in tiles is cut into whole ones, however large they are.
     """
@@ -147,11 +150,19 @@ def cut(
         for node in (operation, *operation.operands):
             for own in axes.of(node):
                 larger[own] = max(larger.get(own, 0), tiling.tile_bytes(node))
-    for node in (n for n in nodes if isinstance(n, Refolded) and n.cuts.source is not None):
+    for leaf in (n for n in taken if id(n) in there):
+        units = [min(whole(leaf, axis), n) for axis, n in enumerate(leaf.shape)]
+        for own, extent in zip(axes.of(leaf), units, strict=True):
+            shorten(own, extent)
+            larger[own] = max(larger.get(own, 0), math.prod(units) * leaf.dtype.itemsize)
+    # What is made of whole tiles on disk is cut as they are: one after the other is loaded.
+    for node in nodes:
+        if not isinstance(node, Refolded) or (held := node.cuts.source) is None:
+            continue
         for source, axis in node.unchanged():
-            if (extent := node.cuts.source[source]) < node.shape[axis]:
+            if held[source] < node.shape[axis]:
                 own = axes.of(node)[axis]
-                shorten(own, natural.setdefault(own, extent))
+                shorten(own, natural.setdefault(own, held[source]))
     # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
     for moving in (n for n in nodes if isinstance(n, Collect | Moved | Refolded)):
         for node, tile in moving.tiles():
