@@ -33,6 +33,9 @@ class Store:
     def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
         """The box as a dense C-order array in native byte order, charged to the budget while it lives."""
 
+    def bytes_to_load(self, start: Sequence[int], shape: Sequence[int]) -> int:
+        """Bytes that reading the box moves, in one go."""
+
     def stamp(self, start: Sequence[int], shape: Sequence[int]) -> tuple[int, int] | None:
         """What tells whether a box has changed, and when it did last (ns); None if loading finds that."""
 
@@ -267,6 +270,7 @@ class Draft:
         numbers: NDArray[np.uint64],
         # Of tapes, which of the operands their tiles are.
         places: NDArray[np.uint16],
+        made: bool,  # later, by linear algebra, whenever it takes what they make
     ) -> None: ...
 
 Sides = tuple[int, int | None, int | None]

@@ -78,6 +78,34 @@ def test_while_it_is_loaded(start: Run, tmp_path: Path, module: str) -> None:
     assert process.returncode == 130
 
 
+AFTER = """
+import os, signal, sys
+class Finder:
+    left = None
+    def find_spec(self, name, path, target=None):
+        if name == "outcrop":
+            self.left = int(os.environ["INTERRUPTED"])
+        if name == "outcrop" or self.left is None:
+            return
+        self.left -= 1
+        if self.left == 0:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 8, 16, 64])
+def test_at_any_module_that_it_loads(start: Run, tmp_path: Path, nth: int) -> None:
+    """Modules of Python's were loaded before anything looked for Ctrl-C: most of 0.3 seconds."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sitecustomize.py").write_text(AFTER)
+    path = os.pathsep.join([str(tmp_path / "first"), os.environ.get("PYTHONPATH", "")])
+    process = start("info", "a.npy", env={"PYTHONPATH": path, "INTERRUPTED": str(nth)})
+    assert process.communicate(timeout=30) == (b"", b"outcrop: interrupted\n")
+    assert process.returncode == 130
+
+
 AT = """
 import os, signal, sys
 class Finder:
@@ -114,3 +142,25 @@ def test_programs_that_import_it_keep_their_own_way(tmp_path: Path) -> None:
     )
     for arguments in (["program.py"], ["-m", "program"]):
         subprocess.run([sys.executable, *arguments], cwd=tmp_path, check=True)
+
+
+FIRST_USE = """
+import numpy as np
+import outcrop as oc
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+# What is asked for the first time that an array goes to the core.
+np.lib.NumpyVersion = interrupted
+a = oc.asarray(np.eye(30))
+a.save("a.zarr")
+assert (oc.open("a.zarr") @ a).compute()[3, 3] == 1
+"""
+
+
+def test_the_first_array_that_goes_to_the_core(tmp_path: Path) -> None:
+    """Ctrl-C just then was a panic: what NumPy offers was looked for at first use."""
+    command = [sys.executable, "-c", FIRST_USE]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -308,3 +309,44 @@ def test_of_an_empty_result(desk: Any) -> None:
     run = oc.last_run()
     assert run is not None
     assert plan.bytes_written == run.bytes_written > 0
+
+
+def test_waste_is_what_is_read_over_what_the_passes_need(desk: Any, tmp_path: Path) -> None:
+    X = desk.put(np.zeros((1000, 1000)), tile=(10, 1000))
+    assert oc.plan(X.mean(axis=0)).waste == pytest.approx(1, abs=0.06)
+    # Two passes, between which a part stays in memory.
+    standardized = oc.plan((X - X.mean(axis=0)) / X.std(axis=0))
+    assert 0.3 < standardized.waste <= 1.06
+    assert standardized.waste == pytest.approx(standardized.bytes_read / (2 * X.nbytes), rel=0.06)
+    # What has never been written is not read.
+    empty = oc.create(tmp_path / "empty.zarr", (1000, 1000), "float64", tile=100)
+    assert oc.plan(empty + 1).waste == 1
+    A = desk.put(np.zeros((1000, 1000)), tile=(100, 100))
+    product = oc.plan(A @ A)
+    assert product.waste == product.bytes_read / max(product.lower_bound or 0, 100 * 81_920)
+    assert 0.9 < oc.plan(X.T, "moved.npy").waste < 3
+
+
+def test_it_is_said_why_an_array_is_not_read_once(desk: Any) -> None:
+    X = desk.put(np.zeros((10_000, 100)), tile=(100, 100))
+    once = oc.plan(X.mean(axis=0)).explain()
+    assert "passes take it" not in once and "times as much" not in once
+    assert "2 passes take it" in oc.plan(X - X.mean(axis=0)).explain()
+    A = desk.put(np.zeros((1000, 1000)), tile=(100, 100))
+    assert "what that is made of is read for each" in oc.plan(A @ A).explain()
+    flat = desk.put(np.zeros((1000, 1000)), "npy")
+    across = oc.plan(flat + flat.T).explain()
+    assert "as one pass would need: tiles are pieces of" in across
+    assert "read in blocks of 4.0 KiB" in across
+
+
+def test_what_tiles_reach_beyond_their_array_is_said(desk: Any) -> None:
+    X = desk.put(np.zeros((101, 100)), tile=(100, 100))
+    assert "its last tiles reach beyond it, 2.03 times its size" in oc.plan(X + 1).explain()
+
+
+def test_parts_of_stored_tiles_are_called_so(desk: Any) -> None:
+    X = desk.put(np.zeros((5000, 100)), tile=(400, 100))
+    plan = oc.plan(np.diff(X, axis=0))
+    if plan.waste > 1.5:
+        assert "steps take parts of its tiles of 400 x 100" in plan.explain()

@@ -1,107 +1,80 @@
 """What plans read, over the least that their passes need: ordinary jobs, layouts and budgets."""
 
-from collections.abc import Callable, Iterator
+import runpy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
 
 import outcrop as oc
 
-Job: TypeAlias = Callable[[oc.Array], oc.Array]
+JOBS = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "sides" / "jobs.py"))
+USUAL, MORE = JOBS["USUAL"], JOBS["MORE"]
+"""Name, which array, what is made of it, and how many passes that takes in little memory."""
 
-ROWS, COLUMNS, SIDE = 25_000, 100, 1400
-MONTHS, LATITUDES, LONGITUDES = 120, 75, 200
+SHAPES = {
+    "X": (25_000, 100),
+    "A": (1400, 1400),
+    "T": (120, 75, 200),
+    "F": (25_000, 100),
+    "B": (4000, 4000),
+}
 
-# For each layout the tiles of a table, of a square matrix and of a cube, of about a mebibyte each.
-LAYOUTS: dict[str, list[dict[str, Any]] | None] = {
-    "npy": None,
-    "by columns": [{"order": "F", "format": "npy"}] * 3,
-    "tiles": [{"tile": (1300, 100)}, {"tile": (350, 350)}, {"tile": (9, 75, 200)}],
-    "small tiles": [{"tile": (125, 100)}, {"tile": (100, 100)}, {"tile": (12, 25, 50)}],
-    "uneven tiles": [{"tile": (1511, 61)}, {"tile": (457, 283)}, {"tile": (31, 41, 97)}],
-    "chunks": [
-        {"tile": (1250, 100), "codecs": "zstd:1"},
-        {"tile": (350, 350), "codecs": "zstd:1"},
-        {"tile": (12, 75, 150), "codecs": "zstd:1"},
+
+def _shards(tile: tuple[int, ...], inner: tuple[int, ...]) -> dict[str, Any]:
+    codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    index = [*codecs, {"name": "crc32c"}]
+    configuration = {"chunk_shape": inner, "codecs": codecs, "index_codecs": index}
+    return {
+        "tile": tile,
+        "codecs": [{"name": "sharding_indexed", "configuration": configuration}],
+    }
+
+
+def _tiles(*tiles: tuple[int, ...], **options: Any) -> list[dict[str, Any]]:
+    return [{"tile": tile, **options} for tile in tiles]
+
+
+# For each layout how the arrays are stored. Most tiles have about 1 MiB, large chunks 2.4.
+LAYOUTS: dict[str, list[dict[str, Any]]] = {
+    "npy": [{"format": "npy"}] * 5,
+    "by columns": [{"order": "F", "format": "npy"}] * 5,
+    "defaults": [{}] * 5,
+    "tiles": _tiles((1300, 100), (350, 350), (9, 75, 200), (2600, 100), (1000, 1000)),
+    "small tiles": _tiles((125, 100), (100, 100), (12, 25, 50), (250, 100), (250, 250)),
+    "uneven tiles": _tiles((1511, 61), (457, 283), (31, 41, 97), (1511, 61), (1123, 719)),
+    "chunks": _tiles(
+        (1250, 100), (350, 350), (12, 75, 150), (2500, 100), (1000, 1000), codecs="zstd:1"
+    ),
+    "large chunks": _tiles(
+        (3000, 100), (560, 560), (20, 75, 200), (6000, 100), (1600, 1600), codecs="zstd:1"
+    ),
+    "shards": [
+        _shards((2500, 100), (250, 100)),
+        _shards((500, 500), (125, 125)),
+        _shards((12, 75, 200), (3, 25, 50)),
+        _shards((5000, 100), (500, 100)),
+        _shards((1000, 1000), (250, 250)),
     ],
 }
 
 
-def _logistic(X: oc.Array) -> oc.Array:
-    w = oc.zeros(COLUMNS)
-    for _ in range(3):
-        w = w - 1e-6 * (X.T @ (1 / (1 + oc.exp(-(X @ w))) - (X[:, 0] > 0)))
-    return w
-
-
-def _softmax(X: oc.Array) -> oc.Array:
-    grown = oc.exp(X - X.max(axis=1, keepdims=True))
-    return grown / grown.sum(axis=1, keepdims=True)
-
-
-def _five_points(A: oc.Array) -> oc.Array:
-    around = A[:-2, 1:-1] + A[2:, 1:-1] + A[1:-1, :-2] + A[1:-1, 2:]
-    return A[1:-1, 1:-1] - around / 4
-
-
-# Name, which array, what is made of it, and how often that is read where little fits into memory.
-JOBS: list[tuple[str, str, Job, int]] = [
-    ("mean of columns", "X", lambda X: X.mean(axis=0), 1),
-    ("sums of rows", "X", lambda X: X.sum(axis=1), 1),
-    ("spread of columns", "X", lambda X: X.std(axis=0), 1),
-    ("Gram matrix", "X", lambda X: X.T @ X, 1),
-    ("transposed product", "X", lambda X: X.T @ np.ones(ROWS), 1),
-    ("product", "X", lambda X: X @ np.ones(COLUMNS), 1),
-    ("weighted by a column", "X", lambda X: X.T @ (X[:, 0] * 2 + 1), 1),
-    (
-        "normal equations",
-        "X",
-        lambda X: oc.concat([X.T @ X, (X.T @ np.ones(ROWS))[:, None]], axis=1),
-        1,
-    ),
-    (
-        "ridge regression",
-        "X",
-        lambda X: oc.linalg.solve(
-            X.T @ X + 0.1 * np.eye(COLUMNS), X.T @ np.ones(ROWS), assume="pos"
-        ),
-        1,
-    ),
-    ("standardized", "X", lambda X: (X - X.mean(axis=0)) / X.std(axis=0), 2),
-    ("logistic regression", "X", _logistic, 3),
-    ("running sums", "X", lambda X: np.cumsum(X, axis=0), 1),
-    ("differences", "X", lambda X: np.diff(X, axis=0), 1),
-    ("rows by a column", "X", lambda X: (X * (X[:, :1] > 0)).sum(axis=0), 1),
-    ("backwards", "X", lambda X: X[::-1] - 1, 1),
-    ("symmetric part", "A", lambda A: (A + A.T) / 2, 1),
-    ("transposed", "A", lambda A: A.T + 1, 1),
-    ("with a vector", "A", lambda A: A @ np.ones(SIDE), 1),
-    ("power", "A", lambda A: A @ (A @ (A @ np.ones(SIDE))), 3),
-    ("unit columns", "A", lambda A: A / (A * A).sum(axis=0, keepdims=True) ** 0.5, 2),
-    ("mean over time", "T", lambda T: T.mean(axis=0), 1),
-    ("anomaly", "T", lambda T: T - T.mean(axis=0), 2),
-    ("mean of maps", "T", lambda T: T.mean(axis=(1, 2)), 1),
-    ("softmax", "X", _softmax, 1),
-    ("five points", "A", _five_points, 1),
-    ("by month", "T", lambda T: T.reshape(10, 12, LATITUDES, LONGITUDES).mean(axis=0), 1),
-]
-
-
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, oc.Array]]]:
-    """By layout, a table, a square matrix and a cube, of 15 to 20 MiB each."""
+    """By layout, two tables, a square matrix, a cube and a picture, of 10 to 20 MiB each."""
     place: Path = tmp_path_factory.mktemp("traffic")
     chance = np.random.default_rng(0)
-    shapes = {"X": (ROWS, COLUMNS), "A": (SIDE, SIDE), "T": (MONTHS, LATITUDES, LONGITUDES)}
     found: dict[str, dict[str, oc.Array]] = {}
     with oc.config(memory="1GiB"):
-        for name, shape in shapes.items():
-            values = oc.asarray(chance.standard_normal(shape))
+        for number, (name, shape) in enumerate(SHAPES.items()):
+            plain = chance.standard_normal(shape)
+            kinds = {"F": plain.astype("float32"), "B": (plain * 30).astype("int8")}
+            values = oc.asarray(kinds.get(name, plain))
             for layout, options in LAYOUTS.items():
-                own = {} if options is None else options[list(shapes).index(name)]
-                suffix = ".npy" if options is None or "format" in own else ".zarr"
+                own = options[number]
+                suffix = ".npy" if own.get("format") == "npy" else ".zarr"
                 path = place / f"{name} {layout}{suffix}"
                 found.setdefault(layout, {})[name] = values.save(path, **own)
         yield found
@@ -113,46 +86,188 @@ BUDGETS = (4, 8, 32)
 LIMITS = (2.0, 1.1, 1.1)
 """How many times as much as the passes need is read, at most."""
 
-# What is not there yet: tiles that steps take parts of, one after the other; squares of files; and
-# products and shapes that run across the order on disk.
+# What is not there yet: tiles that steps take parts of, one after the other; squares of files;
+# products and shapes that run across the order on disk; and several views of some columns each.
 KNOWN: dict[tuple[str, str], tuple[float, float, float]] = {
     ("ridge regression", "npy"): (4.3, 1.1, 1.1),
-    ("symmetric part", "npy"): (10.1, 6.4, 3.4),
+    ("symmetric part", "npy"): (10.0, 6.4, 3.3),
+    ("polynomial features", "npy"): (2.0, 3.2, 2.3),
+    ("some columns", "npy"): (2.0, 1.1, 3.3),
+    ("outer sums", "npy"): (2.0, 1.9, 1.1),
+    ("halves of columns", "npy"): (2.0, 2.2, 2.2),
+    ("rolling over time", "npy"): (2.0, 2.2, 1.4),
+    ("change over time", "npy"): (2.0, 1.4, 1.1),
     ("Gram matrix", "by columns"): (9.4, 5.5, 1.1),
     ("normal equations", "by columns"): (13.7, 9.3, 1.1),
-    ("ridge regression", "by columns"): (6.4, 2.1, 1.4),
-    ("symmetric part", "by columns"): (10.1, 6.4, 3.4),
-    ("softmax", "by columns"): (3.4, 2.9, 1.1),
+    ("ridge regression", "by columns"): (6.3, 2.0, 1.4),
+    ("softmax", "by columns"): (3.3, 2.8, 1.1),
+    ("symmetric part", "by columns"): (10.0, 6.4, 3.3),
+    ("by month", "by columns"): (7.6, 4.5, 1.3),
+    ("log of sums", "by columns"): (2.0, 2.0, 1.1),
+    ("regression with intercept", "by columns"): (2.0, 2.0, 1.4),
+    ("polynomial features", "by columns"): (2.0, 13.1, 5.3),
+    ("covariance", "by columns"): (2.0, 3.5, 1.1),
+    ("correlation", "by columns"): (2.0, 3.6, 1.1),
+    ("standardized rows", "by columns"): (2.0, 2.1, 1.1),
+    ("distances", "by columns"): (2.0, 8.1, 2.9),
+    ("nearest centre", "by columns"): (2.0, 8.1, 2.9),
+    ("outer sums", "by columns"): (2.0, 2.0, 1.1),
+    ("twice through", "by columns"): (2.0, 1.4, 1.1),
+    ("means of blocks", "by columns"): (2.0, 2.1, 1.1),
+    ("sums both ways", "by columns"): (2.0, 1.8, 1.1),
+    ("with its mirror image", "by columns"): (2.0, 1.9, 1.1),
+    ("anomaly by month", "by columns"): (2.0, 2.7, 1.1),
+    ("coarse maps", "by columns"): (2.0, 33.2, 8.9),
+    ("float32: Gram matrix", "by columns"): (2.0, 7.0, 1.1),
+    ("int8: blocks", "by columns"): (2.0, 2.1, 1.1),
+    ("five points", "defaults"): (2.0, 1.4, 1.1),
+    ("polynomial features", "defaults"): (2.0, 9.6, 2.3),
+    ("some columns", "defaults"): (2.0, 3.5, 3.3),
+    ("rolling mean", "defaults"): (2.0, 3.2, 1.1),
+    ("outer sums", "defaults"): (2.0, 1.9, 1.1),
+    ("halves of columns", "defaults"): (2.0, 2.2, 2.2),
+    ("nine points", "defaults"): (2.0, 2.0, 1.1),
+    ("rolling over time", "defaults"): (2.0, 2.2, 1.1),
+    ("int8: five points", "defaults"): (2.0, 2.2, 1.1),
     ("ridge regression", "tiles"): (4.4, 1.1, 1.1),
     ("differences", "tiles"): (9.6, 1.1, 1.1),
-    ("five points", "tiles"): (9.5, 3.1, 1.1),
+    ("five points", "tiles"): (9.4, 3.1, 1.1),
+    ("polynomial features", "tiles"): (2.0, 9.5, 2.4),
+    ("some columns", "tiles"): (2.0, 3.5, 3.3),
+    ("rolling mean", "tiles"): (2.0, 3.2, 1.1),
+    ("outer sums", "tiles"): (2.0, 1.9, 1.1),
+    ("halves of columns", "tiles"): (2.0, 2.2, 2.2),
+    ("nine points", "tiles"): (2.0, 9.4, 1.1),
+    ("slopes", "tiles"): (2.0, 3.1, 1.1),
+    ("means of blocks", "tiles"): (2.0, 3.1, 1.1),
+    ("rolling over time", "tiles"): (2.0, 3.2, 1.1),
+    ("int8: five points", "tiles"): (2.0, 3.1, 1.1),
+    ("int8: blocks", "tiles"): (2.0, 3.1, 1.1),
     ("ridge regression", "small tiles"): (4.3, 1.1, 1.1),
-    ("weighted by a column", "uneven tiles"): (2.0, 1.8, 1.1),
-    ("normal equations", "uneven tiles"): (2.0, 2.1, 1.1),
+    ("by month", "small tiles"): (3.2, 1.1, 1.1),
+    ("polynomial features", "small tiles"): (2.0, 3.2, 2.3),
+    ("some columns", "small tiles"): (2.0, 3.4, 3.3),
+    ("outer sums", "small tiles"): (2.0, 1.9, 1.1),
+    ("halves of columns", "small tiles"): (2.0, 2.2, 2.2),
+    ("weighted by a column", "uneven tiles"): (2.0, 1.7, 1.1),
+    ("normal equations", "uneven tiles"): (2.0, 2.0, 1.1),
     ("ridge regression", "uneven tiles"): (3.3, 1.1, 1.1),
     ("logistic regression", "uneven tiles"): (2.3, 2.1, 1.1),
-    ("rows by a column", "uneven tiles"): (2.0, 1.8, 1.1),
-    ("symmetric part", "uneven tiles"): (20.6, 4.7, 3.8),
-    ("softmax", "uneven tiles"): (3.2, 2.9, 1.1),
-    ("five points", "uneven tiles"): (7.8, 3.5, 1.1),
-    ("Gram matrix", "chunks"): (9.8, 1.1, 1.1),
+    ("rows by a column", "uneven tiles"): (2.0, 1.7, 1.1),
+    ("softmax", "uneven tiles"): (3.1, 2.8, 1.1),
+    ("symmetric part", "uneven tiles"): (20.5, 4.7, 3.8),
+    ("five points", "uneven tiles"): (7.7, 3.4, 1.1),
+    ("by month", "uneven tiles"): (2.6, 1.1, 1.1),
+    ("log of sums", "uneven tiles"): (2.0, 2.0, 1.1),
+    ("polynomial features", "uneven tiles"): (2.0, 8.7, 8.9),
+    ("covariance", "uneven tiles"): (2.0, 2.6, 1.1),
+    ("correlation", "uneven tiles"): (2.0, 2.6, 1.1),
+    ("standardized rows", "uneven tiles"): (2.0, 2.0, 1.1),
+    ("some columns", "uneven tiles"): (2.0, 1.8, 1.7),
+    ("halves of columns", "uneven tiles"): (2.0, 1.7, 1.7),
+    ("twice through", "uneven tiles"): (2.0, 1.8, 1.1),
+    ("nine points", "uneven tiles"): (2.0, 7.7, 1.6),
+    ("slopes", "uneven tiles"): (2.0, 2.8, 1.1),
+    ("means of blocks", "uneven tiles"): (2.0, 1.8, 1.1),
+    ("with its mirror image", "uneven tiles"): (2.0, 1.4, 1.1),
+    ("rolling over time", "uneven tiles"): (2.0, 3.1, 1.1),
+    ("by the first map", "uneven tiles"): (2.0, 1.4, 1.4),
+    ("int8: five points", "uneven tiles"): (2.0, 3.1, 1.1),
+    ("int8: blocks", "uneven tiles"): (2.0, 1.9, 1.1),
+    ("Gram matrix", "chunks"): (9.7, 1.1, 1.1),
     ("normal equations", "chunks"): (9.8, 1.1, 1.1),
-    ("ridge regression", "chunks"): (90.0, 1.1, 1.1),
-    ("standardized", "chunks"): (9.5, 1.1, 1.1),
+    ("ridge regression", "chunks"): (27.0, 1.1, 1.1),
+    ("standardized", "chunks"): (9.4, 1.1, 1.1),
     ("running sums", "chunks"): (9.6, 1.1, 1.1),
     ("differences", "chunks"): (9.6, 1.1, 1.1),
     ("rows by a column", "chunks"): (9.6, 1.1, 1.1),
     ("backwards", "chunks"): (9.6, 1.1, 1.1),
-    ("symmetric part", "chunks"): (18.8, 1.1, 1.1),
-    ("transposed", "chunks"): (9.5, 1.1, 1.1),
-    ("unit columns", "chunks"): (9.2, 1.1, 1.1),
-    ("mean over time", "chunks"): (13.3, 1.1, 1.1),
-    ("anomaly", "chunks"): (13.3, 1.1, 1.1),
-    ("mean of maps", "chunks"): (13.3, 1.1, 1.1),
     ("softmax", "chunks"): (9.6, 1.1, 1.1),
-    ("five points", "chunks"): (36.1, 9.5, 1.1),
-    ("by month", "chunks"): (13.4, 1.7, 1.1),
+    ("symmetric part", "chunks"): (18.7, 1.1, 1.1),
+    ("transposed", "chunks"): (9.4, 1.1, 1.1),
+    ("unit columns", "chunks"): (9.2, 1.1, 1.1),
+    ("five points", "chunks"): (36.1, 9.4, 1.1),
+    ("mean over time", "chunks"): (13.3, 1.1, 1.1),
+    ("anomaly", "chunks"): (13.2, 1.1, 1.1),
+    ("mean of maps", "chunks"): (13.2, 1.1, 1.1),
+    ("by month", "chunks"): (13.4, 3.3, 1.1),
+    ("polynomial features", "chunks"): (2.0, 10.4, 2.4),
+    ("percent change", "chunks"): (2.0, 3.2, 1.1),
+    ("some columns", "chunks"): (2.0, 3.5, 3.3),
+    ("rolling mean", "chunks"): (2.0, 3.2, 1.1),
+    ("outer sums", "chunks"): (2.0, 2.1, 1.1),
+    ("halves of columns", "chunks"): (2.0, 2.2, 2.2),
+    ("nine points", "chunks"): (2.0, 9.4, 1.1),
+    ("slopes", "chunks"): (2.0, 5.3, 1.1),
+    ("means of blocks", "chunks"): (2.0, 3.1, 1.1),
+    ("with its mirror image", "chunks"): (2.0, 1.7, 1.1),
+    ("anomaly by month", "chunks"): (2.0, 2.8, 1.1),
+    ("rolling over time", "chunks"): (2.0, 3.6, 1.1),
+    ("change over time", "chunks"): (2.0, 3.6, 1.1),
+    ("int8: five points", "chunks"): (2.0, 5.2, 1.1),
+    ("int8: blocks", "chunks"): (2.0, 3.1, 1.1),
+    ("mean of columns", "large chunks"): (2.0, 6.0, 1.1),
+    ("sums of rows", "large chunks"): (2.0, 6.0, 1.1),
+    ("spread of columns", "large chunks"): (2.0, 6.0, 1.1),
+    ("Gram matrix", "large chunks"): (2.0, 21.0, 1.1),
+    ("transposed product", "large chunks"): (2.0, 6.0, 1.1),
+    ("product", "large chunks"): (2.0, 6.0, 1.1),
+    ("weighted by a column", "large chunks"): (2.0, 6.0, 1.1),
+    ("normal equations", "large chunks"): (2.0, 21.0, 1.1),
+    ("ridge regression", "large chunks"): (2.0, 21.0, 1.1),
+    ("standardized", "large chunks"): (2.0, 6.0, 1.1),
+    ("logistic regression", "large chunks"): (2.0, 5.9, 1.1),
+    ("running sums", "large chunks"): (2.0, 6.0, 1.1),
+    ("differences", "large chunks"): (2.0, 20.8, 1.1),
+    ("rows by a column", "large chunks"): (2.0, 6.0, 1.1),
+    ("backwards", "large chunks"): (2.0, 20.8, 1.1),
+    ("softmax", "large chunks"): (2.0, 6.0, 1.1),
+    ("symmetric part", "large chunks"): (2.0, 40.1, 1.1),
+    ("transposed", "large chunks"): (2.0, 20.1, 1.1),
+    ("with a vector", "large chunks"): (2.0, 5.5, 1.1),
+    ("power", "large chunks"): (2.0, 5.5, 1.1),
+    ("unit columns", "large chunks"): (2.0, 20.0, 1.1),
+    ("five points", "large chunks"): (2.0, 79.2, 2.0),
+    ("mean over time", "large chunks"): (2.0, 5.6, 1.1),
+    ("anomaly", "large chunks"): (2.0, 21.7, 1.1),
+    ("mean of maps", "large chunks"): (2.0, 5.5, 1.1),
+    ("by month", "large chunks"): (2.0, 22.1, 1.1),
+    ("polynomial features", "large chunks"): (2.0, 1.1, 10.6),
+    ("some columns", "large chunks"): (2.0, 1.1, 3.3),
+    ("outer sums", "large chunks"): (2.0, 1.1, 1.3),
+    ("pairs of columns", "large chunks"): (2.0, 1.1, 1.3),
+    ("halves of columns", "large chunks"): (2.0, 1.1, 2.2),
+    ("nine points", "large chunks"): (2.0, 1.1, 5.5),
+    ("by the first map", "large chunks"): (2.0, 1.1, 1.3),
+    ("int8: five points", "large chunks"): (2.0, 1.1, 2.2),
+    ("differences", "shards"): (2.0, 1.6, 1.1),
+    ("symmetric part", "shards"): (2.0, 4.1, 1.1),
+    ("five points", "shards"): (2.0, 3.3, 1.1),
+    ("by month", "shards"): (2.0, 1.4, 1.1),
+    ("polynomial features", "shards"): (2.0, 10.3, 4.5),
+    ("percent change", "shards"): (2.0, 1.6, 1.1),
+    ("every third column", "shards"): (2.0, 2.3, 1.1),
+    ("some columns", "shards"): (2.0, 3.4, 3.4),
+    ("rolling mean", "shards"): (2.0, 1.6, 1.1),
+    ("outer sums", "shards"): (2.0, 2.1, 1.1),
+    ("halves of columns", "shards"): (2.0, 2.3, 2.3),
+    ("nine points", "shards"): (2.0, 5.2, 1.5),
+    ("slopes", "shards"): (2.0, 2.1, 1.1),
+    ("means of blocks", "shards"): (2.0, 2.1, 1.1),
+    ("with its mirror image", "shards"): (2.0, 2.1, 1.1),
+    ("quarter turn", "shards"): (2.0, 2.1, 1.1),
+    ("rolling over time", "shards"): (2.0, 1.7, 1.1),
+    ("change over time", "shards"): (2.0, 1.7, 1.1),
+    ("int8: five points", "shards"): (2.0, 1.6, 1.1),
+    ("int8: blocks", "shards"): (2.0, 1.6, 1.1),
 }
+
+
+def _jobs(layout: str, number: int) -> list[Any]:
+    """Those that are planned: all, but where that takes long and shows the same again."""
+    if number == 0:
+        return [] if layout in ("defaults", "large chunks", "shards") else USUAL
+    return USUAL if number == 1 and layout == "large chunks" else USUAL + MORE
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -161,12 +276,12 @@ def test_little_is_read_again(
     stored: dict[str, dict[str, oc.Array]], layout: str, number: int, budget: int
 ) -> None:
     above, below = [], []
-    for name, which, make, passes in JOBS:
-        array = stored[layout][which]
-        with oc.config(memory="1GiB"):
-            once = oc.plan(array.sum()).bytes_read
+    with oc.config(memory="1GiB"):
+        once = {name: oc.plan(array.sum()).bytes_read for name, array in stored[layout].items()}
+    jobs = _jobs(layout, number)
+    for name, which, make, passes in jobs:
         with oc.config(memory=f"{budget}MiB"):
-            ratio = oc.plan(make(array)).bytes_read / once / passes
+            ratio = oc.plan(make(stored[layout][which])).bytes_read / once[which] / passes
         limit = KNOWN.get((name, layout), LIMITS)[number]
         if ratio > limit:
             above.append(f"{name}: {ratio:.2f}, and not more than {limit}")

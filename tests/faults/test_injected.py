@@ -265,7 +265,12 @@ def test_a_write_that_is_cut_short_goes_on(bench: Bench, work: Callable[[Path], 
 
 @each_work
 def test_a_write_of_nothing_is_an_error(bench: Bench, work: Callable[[Path], None]) -> None:
-    if bench.count(work, "write"):
+    count = bench.count(work, "write")
+    # One alone, since others would be an error by themselves: of tiles, of ends, of small files.
+    for nth in sample(count, f"{work.__name__} zero"):
+        error = bench.run(work, f"write:{nth}:zero:once")
+        assert isinstance(error, oc.StorageError), nth
+    if count:
         error = bench.run(work, "write:1:zero:always")
         assert isinstance(error, oc.StorageError), error
         assert "write" in str(error) or "durable" in str(error)
@@ -288,6 +293,16 @@ def test_a_full_disk(
             error = bench.run(work, f"{operation}:{nth}:{action}:{times}")
             assert isinstance(error, oc.StorageFullError)
             assert "bytes are needed" in str(error)
+
+
+@each_work
+def test_a_file_that_may_not_grow_in_mid_write(bench: Bench, work: Callable[[Path], None]) -> None:
+    """Space is allocated before, which is refused first, where a file system can do that."""
+    for nth in sample(bench.count(work, "write"), f"{work.__name__} efbig")[::3]:
+        for times in ("once", "always"):
+            error = bench.run(work, f"write:{nth}:efbig:{times}")
+            assert isinstance(error, oc.StorageFullError)
+            assert error.errno == errno.EFBIG
 
 
 @each_work

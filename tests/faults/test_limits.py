@@ -148,13 +148,21 @@ else:
     )
 
 
+@X86
 def test_no_locked_memory(tmp_path: Path) -> None:
+    """None may be locked, not even by root; and old kernels count rings as locked memory."""
     run(
         """
 resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
 import outcrop as oc
+from outcrop import _native
 oc.config(memory="8MiB")
+engine = _native.status()["engine"]
+MLOCK, MLOCKALL, MLOCK2, IO_URING_REGISTER, ENOMEM = 149, 151, 325, 427, 12
+locking = (MLOCK, MLOCKALL, MLOCK2, IO_URING_REGISTER, IO_URING_SETUP)
+forbid(*((number, None, 0, ENOMEM) for number in locking))
 workload()
+assert _native.status()["engine"] == engine
 """,
         tmp_path,
     )

@@ -158,6 +158,13 @@ def test_no_space_is_held_after_a_run_that_fails(
         solution(operands).save(tmp_path / "x.zarr", overwrite=True)
     assert free(scratch) == before
     assert list(scratch.iterdir()) == []
+    # Where it would be more than a quarter, nothing is held even so.
+    scratch = disk(16)
+    before = free(scratch)
+    with oc.config(memory="4MiB", scratch=scratch):
+        solution(operands).save(tmp_path / "x.zarr", overwrite=True)
+        assert oc.config().scratch_held == 0
+        assert free(scratch) == before
 
 
 KILLED = """

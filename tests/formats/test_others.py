@@ -87,6 +87,10 @@ FILES = [
     ("a.x", b"CDF\x05" + b"\0" * 60, "NetCDF", "xarray"),
     ("a.nc", HDF5, "NetCDF 4", "xarray.open_dataset"),
     ("a.h5", HDF5, "HDF5", "h5py.File"),
+    # Advice on how to describe a raw file would have been followed.
+    ("a.dat", HDF5, "HDF5", "h5py.File"),
+    ("a.raw", b"CDF\x01" + b"\0" * 60, "NetCDF", "xarray.open_dataset"),
+    ("a.dat", b"1 2 3\n4 5 6\n", "text", "numpy.loadtxt"),
     ("a", b"\1" * 512 + HDF5, "HDF5", "h5py.File"),
     ("a", b"\1" * 4096 + HDF5, "HDF5", "oc.asarray"),
     ("a.mat", b"MATLAB 7.3 MAT-file".ljust(512) + HDF5, "MATLAB 7.3", "h5py"),

@@ -170,6 +170,19 @@ def test_types_that_there_are_not_are_refused(tmp_path: Path) -> None:
             oc.asarray(given)
 
 
+def test_what_has_arrays_by_name_is_none(tmp_path: Path) -> None:
+    """Of a file of h5py, the names were taken for its elements."""
+    file = h5py.File(tmp_path / "t.h5", "w")
+    file["heat"] = np.ones(3)
+    np.savez(tmp_path / "t.npz", heat=np.ones(3))
+    archive = np.load(tmp_path / "t.npz")
+    for given in (file, archive, xr.Dataset({"heat": ("x", np.ones(3))}), {"heat": np.ones(3)}):
+        with pytest.raises(oc.InvalidTypeError, match=r"x\['heat'\]"):
+            oc.asarray(given)
+        assert oc.asarray(given["heat"]).sum().compute() == 3
+    archive.close()
+
+
 def test_chunks_of_unknown_sizes_are_refused_with_the_way_to_find_them() -> None:
     x = da.from_array(np.arange(100.0), chunks=30)
     chosen = x[x > 50]

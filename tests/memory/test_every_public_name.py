@@ -107,7 +107,7 @@ MEMBERS = """
     A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.tile  A.tolist()
     A[:100].tolist()  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
-    P.explain()  P.show('new.svg')  M.explain()  M.show('new.svg')
+    P.explain()  P.show('new.svg')  P.waste  M.explain()  M.show('new.svg')  M.waste
     S.memory  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline
 """
 

@@ -5,7 +5,7 @@ use crate::predict::{Prediction, predict};
 use crate::program::{ARGUMENT_BYTES, Caller, OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
 use crate::runtime::{Runtime, beside_arrays};
-use crate::schedule::{self, EVENT_BYTES, Schedule};
+use crate::schedule::{self, Action, EVENT_BYTES, Schedule};
 use crate::speeds::Speeds;
 use crate::watch::Watch;
 use outcrop_store::frame::charged;
@@ -101,13 +101,14 @@ impl Plan {
 fn fixed(program: &Program, crew: &Crew) -> usize {
     let staging = |bytes: usize| if bytes == 0 { 0 } else { charged(bytes) };
     crew.reserved
-        + crew.threads * (charged(program.workspace.max(1)) + program.beside)
+        + crew.threads * charged(program.workspace.max(1))
+        + charged(crew.threads * program.beside)
         + crew.loaders * staging(crew.load_staging)
         + crew.storers * staging(crew.store_staging)
 }
 
 fn bookkeeping(program: &Program, schedule: &Schedule) -> usize {
-    program.bytes() + schedule.bytes()
+    charged(program.bytes() + schedule.bytes())
 }
 
 /// Memory of a schedule, before it is made.
@@ -212,8 +213,8 @@ pub fn plan(
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident })
 }
 
-/// The part of the budget that tiles have in [`moved_anyway`], in quarters.
-const QUARTERS: usize = 3;
+/// The part of what one thread leaves that tiles have in [`moved_anyway`], in sixteenths.
+const SIXTEENTHS: usize = 15;
 
 /// Bytes that a program reads and writes with most of the budget for its tiles, whatever threads, speeds and other memory
 /// there are: by this programs are compared whose results differ in their last bits. `None` where they do not fit.
@@ -225,10 +226,12 @@ pub fn moved_anyway(
     program: &Program,
     watch: &mut dyn Watch,
 ) -> Result<Option<(u64, u64)>> {
-    let capacity = runtime.limit().saturating_sub(program.bytes()) / 4 * QUARTERS;
-    if capacity < program.largest_step() {
+    let others = fixed(program, &smallest(program, runtime.limit())) + program.bytes();
+    let left = runtime.limit().saturating_sub(others);
+    if left < program.largest_step() {
         return Ok(None);
     }
+    let capacity = (left / 16 * SIXTEENTHS).max(program.largest_step());
     let schedule = schedule::best(program, capacity, &[], watch)?;
     Ok(Some((schedule.bytes_read(), schedule.bytes_written())))
 }
@@ -265,6 +268,9 @@ fn least_limit(program: &Program, speeds: Speeds, least: usize, watch: &mut dyn 
 }
 
 /// A crew and a schedule that together fit into `limit` bytes, if there are.
+///
+/// Where tiles are loaded again for want of memory, less running ahead and fewer threads are tried as well, and what is
+/// the fastest is taken.
 fn fit(
     program: &Program,
     limit: usize,
@@ -273,21 +279,75 @@ fn fit(
     resident: &[TileId],
     watch: &mut dyn Watch,
 ) -> Result<Option<(Crew, Schedule)>> {
-    let total: usize = (0..program.tiles()).map(|t| program.frame(TileId(t as u32))).sum();
     let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
-    let smallest = smallest(program, limit);
-    let alone = (smallest, limit.saturating_sub(fixed(program, &smallest)));
-    for (mut crew, mut capacity) in wanted.into_iter().chain([alone]) {
-        while capacity >= least {
-            let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity), watch)?;
-            // Its own size was only estimated. What it does not need is not taken.
-            let room = limit.saturating_sub(fixed(program, &crew) + bookkeeping(program, &schedule));
-            if schedule.peak <= room {
-                crew.room = room.min(total.max(schedule.peak));
-                return Ok(Some((crew, schedule)));
-            }
-            capacity = capacity.min(room.min(schedule.peak - 1));
+    let all_of = |crew: Crew| (crew, limit.saturating_sub(fixed(program, &crew)));
+    let waiting = wanted.map(|(crew, _)| all_of(crew));
+    let mut best: Option<(Crew, Schedule)> = None;
+    for division in [wanted, waiting, Some(all_of(smallest(program, limit)))].into_iter().flatten() {
+        let Some(found) = fit_divided(program, limit, division, least, resident, watch)? else { continue };
+        let is_enough = program.len() > SHORT || found.1.bytes_read() <= MORE * once(program, &found.1) / 100;
+        best = match best {
+            None => Some(found),
+            Some(other) => Some(faster(program, speeds, other, found, watch)?),
+        };
+        if is_enough {
+            break;
         }
+    }
+    Ok(best)
+}
+
+/// Per cent of what has to be loaded that are loaded without looking for another way.
+const MORE: u64 = 110;
+
+/// Bytes of the tiles that a schedule loads, each of them once.
+fn once(program: &Program, schedule: &Schedule) -> u64 {
+    let mut seen = vec![false; program.tiles()];
+    let mut bytes = 0;
+    for action in schedule.actions() {
+        if let Action::Load(tile) | Action::LoadInitial(tile) = action
+            && !std::mem::replace(&mut seen[tile.0 as usize], true)
+        {
+            bytes += program.cost(tile).load;
+        }
+    }
+    bytes
+}
+
+/// Of two crews with their schedules, the one that is sooner done; the first, if it is as fast.
+fn faster(
+    program: &Program,
+    speeds: Speeds,
+    one: (Crew, Schedule),
+    other: (Crew, Schedule),
+    watch: &mut dyn Watch,
+) -> Result<(Crew, Schedule)> {
+    let mut seconds = |(crew, schedule): &(Crew, Schedule)| {
+        let speeds = Speeds { threads: crew.threads, ..speeds };
+        predict(program, schedule, speeds, crew.room, watch).map(|p| p.seconds)
+    };
+    Ok(if seconds(&other)? < 0.95 * seconds(&one)? { other } else { one })
+}
+
+/// A schedule for a crew, with no more than some capacity for tiles, that fits into `limit` bytes with it.
+fn fit_divided(
+    program: &Program,
+    limit: usize,
+    (mut crew, mut capacity): (Crew, usize),
+    least: usize,
+    resident: &[TileId],
+    watch: &mut dyn Watch,
+) -> Result<Option<(Crew, Schedule)>> {
+    let total: usize = (0..program.tiles()).map(|t| program.frame(TileId(t as u32))).sum();
+    while capacity >= least {
+        let schedule = schedule::best(program, capacity, &fitting(program, resident, capacity), watch)?;
+        // Its own size was only estimated. What it does not need is not taken.
+        let room = limit.saturating_sub(fixed(program, &crew) + bookkeeping(program, &schedule));
+        if schedule.peak <= room {
+            crew.room = room.min(total.max(schedule.peak));
+            return Ok(Some((crew, schedule)));
+        }
+        capacity = capacity.min(room.min(schedule.peak - 1));
     }
     Ok(None)
 }

@@ -2,8 +2,8 @@
 //!
 //! The future of a program is known, so that a tile leaves memory by its next use, as a register
 //! allocator would have it, and not by its last. Of two tiles the one whose next use is further away
-//! for each byte that its return costs goes first: a clean tile costs a load, a changed one a store
-//! and a load. With clean tiles of one size this is Belady's rule, which is optimal. A tile whose
+//! for what its return costs goes first: a clean tile costs a load, a changed one a store and a load, and a
+//! large one all of it, however little memory is needed. With clean tiles of one size this is Belady's rule, which is optimal. A tile whose
 //! content is not needed again is discarded, and never written if it is a temporary. An output is
 //! stored as soon as its last step has run; from then on it is as clean as an input.
 //!
@@ -336,7 +336,8 @@ impl<'a> Placing<'a> {
             self.residents.remove(operand.tile());
         }
         while self.used + needed > self.capacity {
-            let victim = self.residents.victim(s as u32).ok_or_else(|| Error::Budget {
+            let missing = self.used + needed - self.capacity;
+            let victim = self.residents.victim(s as u32, missing).ok_or_else(|| Error::Budget {
                 purpose: format!("the tiles of one step of {}", program.name),
                 needed: step.operands.iter().map(|o| program.frame(o.tile()) as u64).sum(),
                 budget: self.capacity as u64,

@@ -157,7 +157,7 @@ mod tests {
         let product = new("T").temporary(&mut program)?;
         let result = new("X").output(&mut program, &Target::Store(Arc::clone(&x)))?;
         let [t, a_by_tiles] = [product, given].map(|array| Tiles::new(array, Axes::MATRIX));
-        let place = Place { runtime: &runtime, program: &mut program, speeds, way: 0 };
+        let place = Place { runtime: &runtime, program: &mut program, speeds, way: 0, makers: &() };
         matmul(place, (t, a_by_tiles, a_by_tiles), (false, false))?;
         let count = N.div_ceil(TILE);
         for (i, j) in (0..count).flat_map(|i| (0..count).map(move |j| (i, j))) {

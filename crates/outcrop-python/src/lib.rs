@@ -53,8 +53,12 @@ mod _native {
     use super::tape::{TapeDraft, has_loop};
 
     #[pymodule_init]
-    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         super::ending::be_quiet();
+        // What NumPy offers is looked for at first use, where Ctrl-C would be a panic: rather now.
+        let py = module.py();
+        py.import("numpy")?;
+        let _ = numpy::dtype::<u8>(py);
         // What this thread has to itself is there before memory is short: without any, the C library would end the
         // process.
         let _ = std::thread::current();

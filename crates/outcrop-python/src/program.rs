@@ -11,10 +11,10 @@ use crate::tape::TapeDraft;
 use numpy::PyReadonlyArray1;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
-use outcrop_engine::program::{ArrayId, Caller, Kernel, Operand, Program, Running, Tile};
+use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{Diagonal, Half};
-use outcrop_ops::linalg::{self, Axes, Place, Tiles, Triangle, Way};
+use outcrop_ops::linalg::{self, Axes, Makers, Place, Tiles, Triangle, Way};
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
 use outcrop_store::store::cast::CastArray;
@@ -23,6 +23,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::any::Any;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,8 +47,36 @@ struct Building {
     doers: Vec<Doer>,
     /// How many steps Python does.
     actions: u64,
+    /// The steps that make tiles of operands of linear algebra whenever these are needed.
+    makers: Recorded,
     /// Bytes that any schedule of the last operation of linear algebra reads, and who says so.
     lower_bound: Option<(f64, &'static str)>,
+}
+
+/// Steps that are not in the program yet, by the tiles that they make.
+#[derive(Default)]
+struct Recorded {
+    steps: HashMap<TileId, Record>,
+    /// The arrays of these tiles.
+    arrays: HashSet<ArrayId>,
+}
+
+struct Record {
+    kernel: u16,
+    operands: Vec<Operand>,
+    arguments: Vec<u64>,
+    work: f64,
+}
+
+impl Makers for Recorded {
+    fn make_tiles_of(&self, array: ArrayId) -> bool {
+        self.arrays.contains(&array)
+    }
+
+    fn make(&self, program: &mut Program, tile: TileId) {
+        let made = &self.steps[&tile];
+        program.step(made.kernel, &made.operands, &made.arguments, made.work);
+    }
 }
 
 /// What does the steps of a kernel.
@@ -128,10 +157,13 @@ impl Draft {
             let tiles = matrices.map(|(array, rows, cols)| Tiles::new(ArrayId(array), Axes { rows, cols }));
             let (path, bytes) = most_of(&building.program, &building.stores);
             let speeds = runtime.speeds(&path, bytes);
-            let place = Place { runtime: &runtime, program: &mut building.program, speeds, way };
+            let Building { program, makers, .. } = &mut *building;
+            let place = Place { runtime: &runtime, program, speeds, way, makers };
             let Way { remark, count, frugal, lower_bound } =
                 add(place, tiles).map_err(|e| to_python(py, e))?;
             building.lower_bound = Some(lower_bound);
+            // What was made in place of the result is the result from now on.
+            building.makers.arrays.remove(&ArrayId(matrices[0].0));
             // It has declared kernels, and perhaps arrays, of its own.
             building.doers.resize_with(building.program.kernels().len(), || Doer::Matrices);
             building.stores.resize(building.program.arrays().len(), None);
@@ -155,9 +187,15 @@ impl Draft {
         let mut program = Program::new(NAME);
         (program.workspace, program.beside) = (workspace, beside);
         program.calls_back = calls_back;
-        let (stores, raised, doers) = Default::default();
-        let lower_bound = None;
-        Draft(Mutex::new(Some(Building { program, stores, raised, doers, actions: 0, lower_bound })))
+        Draft(Mutex::new(Some(Building {
+            program,
+            stores: Vec::new(),
+            raised: Vec::new(),
+            doers: Vec::new(),
+            actions: 0,
+            makers: Recorded::default(),
+            lower_bound: None,
+        })))
     }
 
     /// Says what the program is: for people, and which operation of linear algebra, if it is nothing else.
@@ -366,6 +404,9 @@ impl Draft {
     /// times four, plus 1 where it is written whole and 2 where it is read and written; and in rows, too, the numbers of
     /// those that have any (of a tape, its part of each cut line; of a compiled function, its arguments), and for tapes,
     /// which of the operands their tiles are. Steps that Python does are numbered in their order.
+    ///
+    /// If they are `made` later, they are not added, but kept for linear algebra, which adds that which makes a tile, its
+    /// first operand, before each time that it takes it.
     #[allow(clippy::too_many_arguments, reason = "columns of a table")]
     fn steps(
         &self,
@@ -376,6 +417,7 @@ impl Draft {
         operands: PyReadonlyArray1<'_, u32>,
         numbers: PyReadonlyArray1<'_, u64>,
         places: PyReadonlyArray1<'_, u16>,
+        made: bool,
     ) -> PyResult<()> {
         let (kernels, counts, work) = (kernels.as_slice()?, counts.as_slice()?, work.as_slice()?);
         let columns = Columns {
@@ -384,7 +426,7 @@ impl Draft {
             places: places.as_slice()?,
         };
         self.with(py, |building| {
-            building.append(kernels, counts, work, columns).map_err(|error| to_python(py, error))
+            building.append(kernels, counts, work, columns, made).map_err(|error| to_python(py, error))
         })
     }
 }
@@ -422,17 +464,20 @@ impl Building {
         counts: &[u16],
         work: &[f64],
         mut columns: Columns<'_>,
+        made: bool,
     ) -> outcrop_store::Result<()> {
         if [counts.len(), work.len()] != [kernels.len(); 2] {
             return Err(Error::invalid("steps that do not fit together"));
         }
-        let Building { program, doers, actions, .. } = self;
+        let Building { program, doers, actions, makers, .. } = self;
         let arguments = kernels.iter().map(|&kernel| match doers.get(usize::from(kernel)) {
             Some(Doer::Tape(taped)) => taped.tape.arguments(),
             Some(Doer::Native(count)) => *count,
             _ => 1,
         });
-        program.reserve(kernels.len(), columns.operands.len(), arguments.sum());
+        if !made {
+            program.reserve(kernels.len(), columns.operands.len(), arguments.sum());
+        }
         let (mut operands, mut arguments) = (Vec::new(), Vec::new());
         for ((&kernel, &count), &work) in kernels.iter().zip(counts).zip(work) {
             operands.clear();
@@ -461,7 +506,16 @@ impl Building {
                     arguments.extend_from_slice(taken(&mut columns.numbers, *count)?);
                 }
             }
-            program.step(kernel, &operands, &arguments, work);
+            if !made {
+                program.step(kernel, &operands, &arguments, work);
+                continue;
+            }
+            let Some(first) = operands.first().filter(|o| o.access() == Access::Write) else {
+                return Err(Error::invalid("a step that makes no tile"));
+            };
+            makers.arrays.insert(program.array_of(first.tile()));
+            let (operands, arguments) = (operands.clone(), arguments.clone());
+            makers.steps.insert(operands[0].tile(), Record { kernel, operands, arguments, work });
         }
         if columns.operands.is_empty() && columns.numbers.is_empty() && columns.places.is_empty() {
             Ok(())

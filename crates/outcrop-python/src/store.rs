@@ -191,6 +191,13 @@ impl Store {
         detached(py, || inner.stored_bytes())?.map_err(|e| to_python(py, e))
     }
 
+    fn bytes_to_load(&self, py: Python<'_>, start: Vec<u64>, shape: Vec<u64>) -> PyResult<u64> {
+        let (_, inner) = self.inner(py)?;
+        let region = box_of(py, &start, &shape)?;
+        region.check_inside(&self.info.shape).map_err(|e| to_python(py, e))?;
+        detached(py, || inner.bytes_to_load(&region))?.map_err(|e| to_python(py, e))
+    }
+
     fn read<'py>(&self, py: Python<'py>, start: Vec<u64>, shape: Vec<u64>) -> PyResult<Bound<'py, PyAny>> {
         let (runtime, inner) = self.inner(py)?;
         let region = box_of(py, &start, &shape)?;

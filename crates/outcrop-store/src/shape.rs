@@ -256,16 +256,43 @@ impl Iterator for BoxIndices {
     }
 }
 
-/// Bytes the default tile aims at.
-const DEFAULT_TILE_BYTES: u64 = 8 << 20;
+/// Bytes of the smallest and of the largest tiles that the default aims at.
+const DEFAULT_TILE_BYTES: (u64, u64) = (1 << 20, 16 << 20);
 
-/// The default tile: about 8 MiB, square in the two largest dimensions, whole or one along the
-/// others, and a multiple of 4096 bytes where the array allows it.
+/// The square of a default tile's bytes over those of the array: 128 tiles of 1 MiB are 128 MiB, 2048 of 16 MiB are
+/// 32 GiB, and in between both grow alike.
+const TILE_OF_TILES: u64 = 8 << 10;
+
+/// The longest axis along which tables are cut into whole rows, as the side of a square of so many bytes.
+const ROWS: u64 = 8 << 20;
+
+/// How many times as long as wide a table is, at least.
+const TALL: u64 = 4;
+
+/// Bytes that the default tile of an array aims at. They depend on the array's size, and nothing else.
+fn default_tile_bytes(nbytes: u64) -> u64 {
+    let (least, most) = DEFAULT_TILE_BYTES;
+    let mut bytes = least;
+    while bytes < most && 4 * bytes * bytes <= nbytes.saturating_mul(TILE_OF_TILES) {
+        bytes *= 2;
+    }
+    bytes
+}
+
+/// The largest power of two whose square does not pass so many elements.
+fn side(elements: u64) -> u64 {
+    1 << (elements.max(1).ilog2() / 2)
+}
+
+/// The default tile: between 1 MiB and 16 MiB, as the array is large, square in the two largest dimensions, whole or one
+/// along the others, and a multiple of 4096 bytes where the array allows it. Tables are cut into whole rows, small cubes
+/// into whole maps.
 ///
-/// The smaller dimensions are taken whole only as far as the two largest still have room; an array
-/// smaller than a tile is one tile.
+/// Sides of squares are powers of two, so that tiles of arrays of different size are parts of each other; where elements
+/// of a power of two make no square, the square is the next smaller one. The smaller dimensions are taken whole only
+/// as far as the two largest still have room; an array smaller than a tile is one tile.
 pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
-    let budget = DEFAULT_TILE_BYTES / itemsize as u64;
+    let itemsize = itemsize as u64;
     let mut tile: Dims = SmallVec::from_elem(1, shape.len());
     if shape.is_empty() {
         return tile;
@@ -273,35 +300,32 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
     let mut by_extent: Vec<usize> = (0..shape.len()).collect();
     by_extent.sort_by_key(|&a| (std::cmp::Reverse(shape[a]), a));
     let whole = elements(shape);
+    let budget = default_tile_bytes(whole.saturating_mul(itemsize)) / itemsize;
     if whole <= budget {
         return shape.iter().map(|&n| n.max(1)).collect();
     }
-    let side = |elements: u64| -> u64 {
-        // The largest power of two whose square does not pass the room.
-        let mut side = 1;
-        while (side * 2) * (side * 2) <= elements {
-            side *= 2;
-        }
-        side
-    };
     if shape.len() == 1 {
         tile[0] = budget.min(shape[0].max(1));
         return tile;
     }
     let (large, second) = (by_extent[0], by_extent[1]);
     let edge = side(budget);
-    if shape[second] <= edge {
+    let is_table = shape[second] <= side(ROWS / itemsize) && shape[large] / TALL >= shape[second];
+    let row = elements(&shape[1..]);
+    if shape[second] <= edge && shape.len() > 2 && (1..=budget).contains(&row) {
+        // A small cube: whole maps, one after the other in a file, too.
+        tile.copy_from_slice(shape);
+        tile[0] = in_blocks(budget / row, row * itemsize);
+        return tile;
+    }
+    if shape[second] <= edge || is_table {
         // A thin array: whole along the second axis, as long as fits along the first.
         tile[second] = shape[second].max(1);
-        let room = (budget / tile[second]).max(1);
-        let unit = (4096 / itemsize as u64).min(room);
-        tile[large] = (room / unit * unit).clamp(1, shape[large].max(1));
+        let rows = in_blocks((budget / tile[second]).max(1), tile[second] * itemsize);
+        tile[large] = rows.min(shape[large].max(1));
     } else {
         tile[second] = edge;
-        tile[large] = (budget / edge).min(shape[large]);
-        if tile[large] > edge {
-            tile[large] = edge * (tile[large] / edge);
-        }
+        tile[large] = edge;
     }
     // What room is left goes to the remaining axes, largest first.
     for &axis in &by_extent[2..] {
@@ -309,6 +333,16 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
         tile[axis] = (budget / used).clamp(1, shape[axis].max(1));
     }
     tile
+}
+
+/// So many rows of so many bytes, or a few less that are whole blocks of 4096 bytes.
+fn in_blocks(rows: u64, bytes: u64) -> u64 {
+    let unit = (4096 / gcd(bytes, 4096)).min(rows);
+    rows / unit * unit
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
@@ -336,15 +370,43 @@ mod tests {
     }
 
     #[test]
-    fn default_tiles_are_about_eight_mebibytes() {
-        assert_eq!(default_tile(&[16384, 16384], 8).as_slice(), [1024, 1024]);
-        assert_eq!(default_tile(&[65536, 65536], 4).as_slice(), [2048, 1024]);
+    fn default_tiles_grow_with_the_array() {
+        for (size, bytes) in
+            [(0, 1), (20, 1), (28, 1), (29, 2), (30, 2), (31, 4), (33, 8), (35, 16), (45, 16)]
+        {
+            assert_eq!(default_tile_bytes(1 << size), bytes << 20, "2^{size}");
+        }
+        assert_eq!(default_tile_bytes(u64::MAX), 16 << 20);
+        assert_eq!(default_tile(&[4096, 4096], 8).as_slice(), [256, 256]);
+        assert_eq!(default_tile(&[10_000, 10_000], 8).as_slice(), [512, 512]);
+        assert_eq!(default_tile(&[65536, 65536], 8).as_slice(), [1024, 1024]);
+        assert_eq!(default_tile(&[65536, 65536], 4).as_slice(), [1024, 1024]);
+        assert_eq!(default_tile(&[1 << 20, 1 << 20], 4).as_slice(), [2048, 2048]);
         assert_eq!(default_tile(&[100, 100], 8).as_slice(), [100, 100]);
         assert_eq!(default_tile(&[1 << 30], 8).as_slice(), [1 << 20]);
-        assert_eq!(default_tile(&[1 << 20, 100], 8).as_slice(), [10240, 100]);
+        assert_eq!(default_tile(&[], 8).as_slice(), [0; 0]);
         for shape in [[3u64, 100_000, 5000], [1000, 1000, 1000], [7, 9, 100_000_000]] {
-            let bytes = elements(&default_tile(&shape, 8)) * 8;
-            assert!((4 << 20..=8 << 20).contains(&bytes), "{shape:?}: {bytes}");
+            let (bytes, whole) = (elements(&default_tile(&shape, 8)) * 8, elements(&shape) * 8);
+            let wanted = default_tile_bytes(whole);
+            assert!((wanted / 4..=wanted).contains(&bytes), "{shape:?}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn default_tiles_of_tables_are_whole_rows() {
+        assert_eq!(default_tile(&[1 << 20, 100], 8).as_slice(), [2560, 100]);
+        assert_eq!(default_tile(&[100, 200_000], 8).as_slice(), [100, 1280]);
+        assert_eq!(default_tile(&[10_000, 1000], 8).as_slice(), [128, 1000]);
+        assert_eq!(default_tile(&[240, 300, 200], 8).as_slice(), [2, 300, 200]);
+        assert_eq!(default_tile(&[8760, 100, 200], 8).as_slice(), [13, 100, 200]);
+        // As long as wide, nearly: a matrix.
+        assert_eq!(default_tile(&[3000, 1000], 8).as_slice(), [256, 256]);
+        for (rows, columns, size) in
+            [(99_991, 37, 8), (1_000_003, 999, 4), (5_000_000, 3, 2), (77_777, 1024, 1)]
+        {
+            let tile = default_tile(&[rows, columns], size);
+            assert_eq!(tile[1], columns);
+            assert!((elements(&tile) * size as u64).is_multiple_of(4096), "{tile:?}");
         }
     }
 

@@ -228,6 +228,8 @@ def says_nothing(name: str) -> str:
         # Said first: advice on how to describe a file that is not there helps nobody.
         raise ArrayNotFoundError(f"{name}: there is no array here")
     check_file(name)
+    if found := other_format(name):
+        raise UnsupportedError(f"{name}: {found}; as a raw file, it has to be described")
     return f"a raw file ({Path(name).stat().st_size} bytes) does not say what it holds"
 
 
@@ -264,7 +266,8 @@ def create(
         complex128; in native byte order.
     tile : int or sequence of int, optional
         Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
-        about 8 MiB, or an eighth of a small memory budget, square in the two largest dimensions.
+        from 1 MiB for small arrays to 16 MiB for terabytes, or an eighth of a small memory budget;
+        whole rows of tables, square in the two largest dimensions of others.
     format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
         Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
         ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
@@ -428,6 +431,8 @@ def asarray(
         The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
     InvalidArgumentError
         `copy` is False, and a copy is needed.
+    InvalidTypeError
+        `x` has arrays by name, as a file of h5py has.
     BudgetError
         NumPy takes more to make an array of a list, or another sequence, than is free of the
         memory budget.
@@ -455,6 +460,11 @@ def asarray(
         found = Array(lazy)
         found = found if kind is None or kind == found.dtype else found.astype(kind)
         return found.copy() if copy else found
+    if isinstance(x, Mapping):
+        raise InvalidTypeError(
+            f"a {type(x).__name__} is no array, but has arrays by name; pass one of them, such as "
+            f"x[{str(next(iter(x), 'NAME'))!r}]"
+        )
     array = unmasked(x, kind)
     own = check_dtype(array.dtype, swapped=True)
     if not own.isnative:

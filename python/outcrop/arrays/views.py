@@ -222,7 +222,7 @@ class View:
         """The same view of the bounding box, taken as a source of its own."""
         start, shape = self.box
         selectors = tuple(
-            replace(s, start=s.start - low) if isinstance(s, Span) else 0
+            Span(s.start - low, s.step, s.length) if isinstance(s, Span) else 0
             for s, low in zip(self.selectors, start, strict=True)
         )
         return View(shape, selectors, self.axes)
@@ -345,7 +345,7 @@ class View:
         """What gives the view of the dense bounding box; no copy."""
         return self.arranger(
             [
-                replace(s, start=s.start - s.low).slice() if isinstance(s, Span) else 0
+                Span(s.start - s.low, s.step, s.length).slice() if isinstance(s, Span) else 0
                 for s in self.selectors
             ]
         )

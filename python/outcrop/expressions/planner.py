@@ -37,6 +37,7 @@ from outcrop.expressions.tiling.tile_sizes import cut, sizes
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
+from outcrop.program.reading import Reading
 
 __all__ = ["Planned", "plan"]
 
@@ -45,6 +46,14 @@ Progress = Callable[[int, int], None]
 _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
+
+_AGAIN = 2
+"""How many times what is stored is read, at least, where another way to load it is tried."""
+
+_MANY_STEPS = 10_000
+"""Steps of programs of which more than a few ways would take long to plan."""
+
+_FEW_WAYS = 2
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -94,15 +103,27 @@ class Planned:
         return self._lowered.tiling.cuts
 
     @property
+    def holds_tiles(self) -> bool:
+        """Whether what is stored is loaded in larger pieces than steps take."""
+        tiling = self._lowered.tiling
+        return any(tiling.is_held(node) for node in self._lowered.nodes if isinstance(node, Leaf))
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether much more is read than is stored, and not only as there are several passes."""
+        return bool(self.facts["bytes_read"] > _AGAIN * _stored_bytes(self.facts))
+
+    @property
     def cuts_tiles(self) -> bool:
         """Whether parts of stored tiles are read, each of which takes the whole tile."""
+        tiling = self._lowered.tiling
         return any(
             isinstance(node, Leaf)
             and isinstance(node.source, StoreSource)
             and node.source.layout == "tiled"
             and any(
-                n < min(whole(node, axis), node.shape[axis])
-                for axis, n in enumerate(self._lowered.tiling.tile(node))
+                n * tiling.cells(node, axis) < min(whole(node, axis), node.shape[axis])
+                for axis, n in enumerate(tiling.tile(node))
             )
             for node in self._lowered.nodes
         )
@@ -119,6 +140,10 @@ class Planned:
     def passes(self) -> list[dict[str, Any]]:
         """What each pass reads, computes and keeps."""
         return self._lowered.passes()
+
+    def readings(self) -> list[Reading]:
+        """What the passes take of each stored array, and how little of that would do."""
+        return self._lowered.readings(self.facts["arrays"])
 
     def picture(self) -> str:
         """What is made of what, as SVG."""
@@ -215,13 +240,14 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
-                found = _plan_of(nodes, targets)
+                found = _plan_of(nodes, targets, briefly=best is not None)
+                if best is None:
+                    best = found
+                elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
+                    best = _plan_of(nodes, targets)
             except BudgetError as caught:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
-                continue
-            if best is None or found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
-                best = found
     if best is not None:
         return best
     assert error is not None
@@ -231,13 +257,25 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         del error
 
 
-def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
-    """The plan for nodes as they are."""
+def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = False) -> Planned:
+    """The plan for nodes as they are; briefly, the first order that there is."""
     error: BudgetError | None = None
+    held: tuple[Planned, Taking] | None = None
     for given, grouping, way in _candidates(roots, targets):
+        holds = grouping.tiling.holds
+        if held is not None and (holds or way is not held[1]):
+            # Once there is a plan, it is only looked whether to hold tiles pays.
+            if way is not held[1]:
+                break
+            continue
         try:
-            found = _best(given, grouping)
+            found = _best(given, grouping, briefly=briefly)
             if found.facts["bytes_read"] <= way.most:
+                if holds and found.holds_tiles and found.reads_again:
+                    held = found, way
+                    continue
+                if held is not None and held[0].moved_anyway <= found.moved_anyway:
+                    break
                 return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
         except BudgetError as caught:
@@ -247,6 +285,8 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
             if way.most == sys.maxsize or (error is None and way.error is None):
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
+    if held is not None:
+        return _or_by_whole_tiles(*held, targets)
     assert error is not None
     try:
         raise error
@@ -291,15 +331,20 @@ def _candidates(
         if way.roots is not roots:
             nodes = _with_siblings(ancestors(way.roots))
         tiles = list(zip(way.roots, shapes, strict=True))
-        cuts: dict[int, int] | None = None
-        for limit in limits:
-            own, grouping = _grouped(given, nodes, tiles, way, limit)
-            if grouping.tiling.cuts != cuts:
-                cuts = grouping.tiling.cuts
-                yield own, grouping, way
+        for holds in (True, False):
+            is_held = False
+            cuts: dict[int, int] | None = None
+            for limit in limits:
+                own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds)
+                if grouping.tiling.cuts != cuts:
+                    cuts = grouping.tiling.cuts
+                    is_held |= any(grouping.tiling.is_held(n) for n in nodes if isinstance(n, Leaf))
+                    yield own, grouping, way
+            if not is_held:
+                break
 
 
-def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
+def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False) -> Planned:
     """The order of steps that takes the least time, of those with the same tiles."""
     best: Planned | None = None
     error: BudgetError | None = None
@@ -310,14 +355,14 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
         if order.together in refused:
             continue
         try:
-            found = _by_the_best_way(wanted, grouping, order, way)
+            found = _by_the_best_way(wanted, grouping, order, way, briefly=briefly)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
             refused.add(order.together)
             continue
         best, way = found if best is None else best.or_rather(found), found.way
-        if order == Order() and not _may_be_better(found.facts):
+        if briefly or (order == Order() and not _may_be_better(found.facts)):
             break
     if best is None:
         assert error is not None
@@ -329,11 +374,12 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping) -> Planned:
 
 
 def _by_the_best_way(
-    wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int
+    wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int, *, briefly: bool
 ) -> Planned:
     """The way through the tiles of linear algebra that takes the least time.
 
-    Of orders other than the first, the way that was best for that. A budget that is named is that
+    Briefly, the first one, which promises to. Of orders other than the first, the way that was best
+    for that. A budget that is named is that
     of the way that takes the least memory: with more, others are there, and it is always one.
     """
     best: Planned | None = None
@@ -346,6 +392,10 @@ def _by_the_best_way(
         try:
             found = Planned(lowered, _native.plan_program(lowered.draft))
             best = found if best is None else best.or_rather(found)
+            if briefly:
+                break
+            if found.facts["steps"] > _MANY_STEPS:
+                count = min(count, _FEW_WAYS)
         except BudgetError as caught:
             forget_frames(caught)
             if lowered.is_frugal or error is None:
@@ -367,14 +417,18 @@ def _needed(error: BudgetError) -> int:
 
 def _may_be_better(facts: Mapping[str, Any]) -> bool:
     """Whether other orders are worth looking at."""
-    inputs = (a for a in facts["arrays"] if a["role"] == "input")
-    least = sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
     moved = facts["bytes_read"] + facts["bytes_written"]
     return (
-        bool(facts["bytes_read"] > 1.01 * least)
+        bool(facts["bytes_read"] > 1.01 * _stored_bytes(facts))
         and facts["io_seconds"] > facts["compute_seconds"]
         and moved > _WORTHWHILE * facts["steps"]
     )
+
+
+def _stored_bytes(facts: Mapping[str, Any]) -> int:
+    """Bytes of what is stored, each once."""
+    inputs = (a for a in facts["arrays"] if a["role"] == "input")
+    return sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:
@@ -404,10 +458,12 @@ def _grouped(
     limit: tuple[int, int],
     *,
     whole_tiles: bool = False,
+    holds: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
         tiling = cut(nodes, tiles, *limit, way.short, way.whole, whole_tiles=whole_tiles)
+        tiling.holds = holds
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

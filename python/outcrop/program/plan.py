@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from outcrop.errors import StorageError, StoragePermissionError, UnsupportedErro
 from outcrop.process.files import replace_file
 from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item, drawn
+from outcrop.program.reading import Reading, waste
 
 __all__ = ["ExpressionPlan", "MovementPlan", "Plan"]
 
@@ -64,6 +66,25 @@ class Plan:
         self.lower_bound: int | None = facts["lower_bound"]
         self.is_exact: bool = facts.get("exact", True)
 
+    @property
+    def waste(self) -> float:
+        """Bytes read over the least for these passes.
+
+        About 1 where each pass reads what it takes once; less, where some of it stays in memory
+        from one pass to the next; more, where parts of tiles are read as whole ones, where what is
+        in use is more than memory holds, and by what is written to scratch and read back. The least
+        of a product is its `lower_bound`.
+        """
+        return waste(self.bytes_read, max(self._least(), self.lower_bound or 0))
+
+    def _least(self) -> float:
+        """Bytes that are read if each pass reads what it takes once."""
+        return 0
+
+    def _reasons(self) -> Mapping[int, Sequence[str]]:
+        """Why arrays are read as often as they are, by their numbers."""
+        return {}
+
     def explain(self) -> str:
         """Say how it will be computed, what it moves, and why.
 
@@ -76,8 +97,10 @@ class Plan:
         lines = [f"{self.operation}: {facts['remark']}"]
         names = [a["name"] for a in facts["arrays"]]
         width = max(map(len, names), default=0)
-        for array in facts["arrays"]:
+        reasons = self._reasons()
+        for number, array in enumerate(facts["arrays"]):
             lines.append(f"  {array['name']:<{width}}  {_array(array)}")
+            lines += [f"  {'':<{width}}    {reason}" for reason in reasons.get(number, ())]
         bound = ""
         if self.lower_bound and self.bytes_read >= self.lower_bound:
             ratio = self.bytes_read / self.lower_bound
@@ -189,6 +212,9 @@ class Passes(Protocol):
     def passes(self) -> list[dict[str, Any]]:
         """What each pass reads, computes and keeps."""
 
+    def readings(self) -> list[Reading]:
+        """What its passes take of each stored array."""
+
     def picture(self) -> str:
         """What is made of what, as SVG."""
 
@@ -210,6 +236,21 @@ class ExpressionPlan(Plan):
     def __init__(self, planned: Passes, facts: Mapping[str, Any] | None = None) -> None:
         super().__init__(planned.facts if facts is None else facts)
         self._planned = planned
+
+    @cached_property
+    def _readings(self) -> list[Reading]:
+        return self._planned.readings()
+
+    def _least(self) -> float:
+        return sum(reading.least for reading in self._readings)
+
+    def _reasons(self) -> Mapping[int, Sequence[str]]:
+        arrays = self._planned.facts["arrays"]
+        found = {}
+        for reading in self._readings:
+            bytes_read = sum(arrays[number]["bytes_read"] for number in reading.arrays)
+            found[reading.arrays[0]] = reading.reasons(bytes_read)
+        return found
 
     def explain(self) -> str:
         """Say which passes there are, what they read, compute and keep, and what that costs.
@@ -273,6 +314,10 @@ class MovementPlan(Plan):
             }
         )
         self.movement: str = facts["movement"]
+
+    def _least(self) -> float:
+        # Each pass moves all of it.
+        return float(self._facts["nbytes"] * len(self._facts["passes"]))
 
     def _picture(self) -> str:
         facts, passes = self._facts, len(self._facts["passes"])

@@ -148,7 +148,9 @@ fn perform(
         .collect::<Result<_>>()?;
     let state = State::new(program, schedule.adopted.iter().copied().zip(adopted));
     let missing = schedule.peak.saturating_sub(state.used);
-    runtime.make_room(missing, program.name)?;
+    if missing > 0 {
+        runtime.make_room(missing, program.name)?;
+    }
     let run = Run {
         runtime,
         work,

@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 /// How the tile that leaves memory is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
-    /// The one with the furthest next use for each byte that its return costs. A store counts as so
-    /// many loads.
+    /// The one with the furthest next use for what its return costs, by byte that is needed. A store counts as
+    /// so many loads.
     NextUse {
         /// How dear a store is, in loads.
         store: f64,
@@ -43,8 +43,10 @@ struct Class {
     tiles: BinaryHeap<(u32, u32)>,
     /// How many are not gone.
     present: usize,
-    /// What their return costs, for each byte of memory.
+    /// What the return of one costs, in bytes moved.
     cost: f64,
+    /// Bytes of memory of one.
+    frame: f64,
 }
 
 /// The tiles in memory.
@@ -61,6 +63,7 @@ impl Residents {
     pub(super) fn new(program: &Program, policy: Policy) -> Residents {
         let arrays = program.arrays().len();
         let mut sums = vec![(0u64, 0u64, 0u64); arrays];
+        let mut counts = vec![0.0f64; arrays];
         let class_of_tile: Vec<u16> =
             (0..program.tiles()).map(|t| program.array_of(TileId(t as u32)).0).collect();
         for (t, &array) in class_of_tile.iter().enumerate() {
@@ -68,16 +71,18 @@ impl Residents {
             let cost = program.cost(tile);
             let sum = &mut sums[array as usize];
             *sum = (sum.0 + cost.load, sum.1 + cost.store, sum.2 + program.frame(tile) as u64);
+            counts[array as usize] += 1.0;
         }
         let mut classes = Vec::new();
-        for (load, store, frame) in sums {
-            let (load, store, frame) = (load as f64, store as f64, (frame as f64).max(1.0));
+        for ((load, store, frame), count) in sums.into_iter().zip(counts) {
+            let of_one = |all: u64| all as f64 / f64::max(count, 1.0);
+            let (load, store, frame) = (of_one(load), of_one(store), of_one(frame).max(1.0));
             let store = match policy {
                 Policy::NextUse { store: weight } => weight * store,
                 _ => store,
             };
-            classes.push(Class { cost: load / frame, ..Class::default() });
-            classes.push(Class { cost: (load + store) / frame, ..Class::default() });
+            classes.push(Class { cost: load, frame, ..Class::default() });
+            classes.push(Class { cost: load + store, frame, ..Class::default() });
         }
         Residents { policy, classes, place: vec![(0, 0); program.tiles()], class_of_tile }
     }
@@ -105,8 +110,8 @@ impl Residents {
         }
     }
 
-    /// The tile that is to leave.
-    pub(super) fn victim(&mut self, now: u32) -> Option<TileId> {
+    /// The tile that is to leave, where so many bytes are missing: what it has beyond these is not what it leaves for.
+    pub(super) fn victim(&mut self, now: u32, missing: usize) -> Option<TileId> {
         let mut best: Option<(bool, f64, u32, u32)> = None;
         for (i, class) in self.classes.iter_mut().enumerate() {
             while class.tiles.peek().is_some_and(|&entry| !is_there(&self.place, i, entry)) {
@@ -114,9 +119,10 @@ impl Residents {
             }
             let Some(&(key, tile)) = class.tiles.peek() else { continue };
             let clean = i % 2 == 0;
+            let cost = (class.cost / class.frame.min(missing as f64).max(1.0)).max(1e-9);
             let (first, score) = match self.policy {
-                Policy::NextUse { .. } => (false, distance(now, key) / class.cost.max(1e-9)),
-                Policy::CleanFirst => (clean, distance(now, key) / class.cost.max(1e-9)),
+                Policy::NextUse { .. } => (false, distance(now, key) / cost),
+                Policy::CleanFirst => (clean, distance(now, key) / cost),
                 Policy::Lru => (false, f64::from(key)),
                 Policy::CleanFirstLru => (clean, f64::from(key)),
             };

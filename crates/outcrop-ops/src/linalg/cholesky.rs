@@ -18,13 +18,13 @@ use outcrop_store::Result;
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn cholesky(place: Place<'_>, (l, a): (Tiles, Tiles), half: Half, whole: bool) -> Result<Way> {
-    let Place { runtime, program, speeds, way } = place;
+    let Place { runtime, program, speeds, way, makers } = place;
     let l = l.beginning_as(program, a);
     // The upper factor is, transposed, the lower factor of the transposed matrix.
     let l = if half == Half::Upper { l.transposed() } else { l };
     let (side, _) = l.tile(program);
     let turned = l.axes().is_transposed();
-    let mut builder = Builder::on(program, l.dtype(program), speeds, extents(side, side, turned));
+    let mut builder = Builder::on(program, makers, l.dtype(program), speeds, extents(side, side, turned));
     let ways = blocks(runtime, builder.program, l, speeds)?;
     let (p, q) = super::chosen(&ways, way);
     factor_steps(&mut builder, l, (p, q), &mut |_, _| {});

@@ -17,13 +17,13 @@ type Three = (Tiles, Tiles, Tiles);
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way> {
-    let Place { runtime, program, speeds, way } = place;
+    let Place { runtime, program, speeds, way, makers } = place;
     let (c, a, b) = three;
     let ((rows, cols), (_, depth)) = (c.tile(program), a.tile(program));
     let transposed = (a.axes().is_transposed(), b.axes().is_transposed());
     let dtype = c.dtype(program);
     let mut builder =
-        Builder::on(program, dtype, speeds, Extents { rows, cols, depth, solves: false, transposed });
+        Builder::on(program, makers, dtype, speeds, Extents { rows, cols, depth, solves: false, transposed });
     let program = &*builder.program;
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (count, least) = (mt * nt * kt, [a, b, c].iter().map(|t| t.frame(program)).sum());
@@ -37,7 +37,7 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
         remark: format!("{p} x {q} tiles of C, each {rows} x {cols}, in memory"),
         count: ways.len(),
         frugal: (p, q) == (1, 1),
-        lower_bound: lower_bound(runtime, dtype, m, n, k),
+        lower_bound: lower_bound(runtime, dtype, (m, n, k), a.is_of_the_array_of(b)),
     })
 }
 
@@ -77,7 +77,12 @@ fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q)
         for j0 in starts {
             let cols = j0..(j0 + q).min(nt);
             for k in 0..kt {
+                rows.clone().for_each(|i| builder.fetch(a, i, k));
                 for j in cols.clone() {
+                    let tile = b.at(builder.program, k, j);
+                    if !rows.clone().any(|i| a.at(builder.program, i, k).tile == tile.tile) {
+                        builder.fetch(b, k, j);
+                    }
                     for i in rows.clone() {
                         let program = &*builder.program;
                         let tiles = (c.at(program, i, j), a.at(program, i, k), b.at(program, k, j));
@@ -91,15 +96,23 @@ fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q)
 }
 
 /// Bytes that any schedule reads: what the product of matrices needs with so much memory, and at least
-/// the factors once.
-fn lower_bound(runtime: &Runtime, dtype: DType, m: u64, n: u64, k: u64) -> (f64, &'static str) {
+/// the factors once. Where they are one array, what is read of it may serve as both.
+fn lower_bound(
+    runtime: &Runtime,
+    dtype: DType,
+    (m, n, k): (u64, u64, u64),
+    is_one: bool,
+) -> (f64, &'static str) {
     let size = dtype.size() as f64;
     let memory = (runtime.limit() as f64 / size).max(1.0);
     let (m, n, k) = (m as f64, n as f64, k as f64);
-    let (moved, once) = (2.0 * m * n * k / memory.sqrt() - 2.0 * memory, m * k + k * n);
-    if moved > once {
-        (moved * size, "2mnk/sqrt(M) - 2M elements, Smith et al. 2017")
-    } else {
-        (once * size, "each factor once")
+    let (moved, once) = (2.0 * m * n * k / memory.sqrt(), if is_one { m * k } else { m * k + k * n });
+    // With as much memory, twice as many products are made of elements that are both.
+    let moved = if is_one { moved / 2.0 } else { moved } - 2.0 * memory;
+    match (moved > once, is_one) {
+        (true, false) => (moved * size, "2mnk/sqrt(M) - 2M elements, Smith et al. 2017"),
+        (true, true) => (moved * size, "mnk/sqrt(M) - 2M elements, after Smith et al. 2017"),
+        (false, false) => (once * size, "each factor once"),
+        (false, true) => (once * size, "the factor once"),
     }
 }

@@ -75,9 +75,15 @@ impl Tiles {
         Tiles { array, axes, source: None }
     }
 
-    /// The same, where they begin as those of another matrix.
+    /// Whether they are those of one array.
+    pub(crate) fn is_of_the_array_of(self, other: Tiles) -> bool {
+        self.array == other.array
+    }
+
+    /// The same, where they begin as those of another matrix, which may be made in their place.
     pub(crate) fn beginning_as(self, program: &Program, other: Tiles) -> Tiles {
         let is_initial = program.array_at(self.array).initial == Some(other.array) && self.axes == other.axes;
+        let is_initial = is_initial || self.array == other.array;
         Tiles { source: (!is_initial).then_some((other.array, other.axes)), ..self }
     }
 

@@ -20,7 +20,7 @@ pub use cholesky::{cholesky, square_side};
 pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;
-use outcrop_engine::program::Program;
+use outcrop_engine::program::{ArrayId, Program, TileId};
 use outcrop_engine::speeds::Speeds;
 use outcrop_store::Dims;
 pub use solve::solve;
@@ -37,6 +37,26 @@ pub struct Place<'a> {
     /// Which way through the tiles, of those that there are: the first promises the least reading, the last one may
     /// take the least memory.
     pub way: usize,
+    /// What makes tiles of operands that are not there.
+    pub makers: &'a dyn Makers,
+}
+
+/// What makes tiles of operands whenever they are needed, which are better made again than written and read back.
+pub trait Makers {
+    /// Whether the tiles of an array have to be made.
+    fn make_tiles_of(&self, array: ArrayId) -> bool;
+
+    /// Adds the step that makes a tile, whether it is in memory or not.
+    fn make(&self, program: &mut Program, tile: TileId);
+}
+
+/// All tiles are there.
+impl Makers for () {
+    fn make_tiles_of(&self, _array: ArrayId) -> bool {
+        false
+    }
+
+    fn make(&self, _program: &mut Program, _tile: TileId) {}
 }
 
 /// The way that was taken.

@@ -17,7 +17,7 @@ use outcrop_store::Result;
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn solve(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> {
-    let Place { runtime, program, speeds, way } = place;
+    let Place { runtime, program, speeds, way, makers } = place;
     let x = x.beginning_as(program, b);
     let ((side, wide), (n, _)) = (x.tile(program), a.shape(program));
     let dtype = a.dtype(program);
@@ -29,7 +29,7 @@ pub fn solve(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> 
     let new = New { name: "L", dtype, shape: &shape, tile: &tile, initial };
     let l = Tiles::new(new.temporary(program)?, axes).beginning_as(program, a);
     let turned = a.axes().is_transposed();
-    let mut builder = Builder::on(program, dtype, speeds, extents(side, wide.max(side), turned));
+    let mut builder = Builder::on(program, makers, dtype, speeds, extents(side, wide.max(side), turned));
     let mut shapes = blocks(runtime, builder.program, l, speeds)?;
     // Whether memory is tight, the steps for X decide as well.
     if !shapes.contains(&(1, 1)) {

@@ -1,5 +1,6 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
+use super::Makers;
 use super::matrix::{Axes, MatrixTile, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
@@ -41,6 +42,7 @@ struct MatrixKernel {
 /// Appends arrays and steps of linear algebra to a program.
 pub(crate) struct Builder<'a> {
     pub program: &'a mut Program,
+    makers: &'a dyn Makers,
     dtype: DType,
     /// The kernels that have been declared.
     known: Vec<(Kind, OperandAxes, u16)>,
@@ -71,6 +73,7 @@ impl<'a> Builder<'a> {
     /// Makes room for the workspace of such steps, and finds out how fast they are.
     pub(crate) fn on(
         program: &'a mut Program,
+        makers: &'a dyn Makers,
         dtype: DType,
         speeds: Speeds,
         extents: Extents,
@@ -89,7 +92,7 @@ impl<'a> Builder<'a> {
         program.workspace = program.workspace.max(workspace);
         program.beside = program.beside.max(beside);
         let rate = rates::rate(Product { dtype, m, n, k, transposed }, speeds.threads);
-        Builder { program, dtype, known: Vec::new(), rate }
+        Builder { program, makers, dtype, known: Vec::new(), rate }
     }
 
     fn kernel(&mut self, kind: Kind, axes: OperandAxes) -> u16 {
@@ -124,9 +127,18 @@ impl<'a> Builder<'a> {
         self.step(Kind::Zero, smallvec![c.axes], &[Use::write(c.tile)], 0.0);
     }
 
-    /// Copies what a tile starts with, where it is to be copied.
+    /// Makes a tile of an operand, if it has to be made, for the steps that follow.
+    pub(crate) fn fetch(&mut self, matrix: Tiles, row: u64, col: u64) {
+        if self.makers.make_tiles_of(matrix.array()) {
+            let tile = matrix.at(self.program, row, col).tile;
+            self.makers.make(self.program, tile);
+        }
+    }
+
+    /// Makes or copies what a tile starts with, where it is to be made or copied.
     pub(crate) fn begin(&mut self, x: Tiles, row: u64, col: u64) {
-        let Some(source) = x.copied_from() else { return };
+        let Some(source) = x.copied_from() else { return self.fetch(x, row, col) };
+        self.fetch(source, row, col);
         let (to, from) = (x.at(self.program, row, col), source.at(self.program, row, col));
         let operands = [Use::write(to.tile), Use::read(from.tile)];
         self.step(Kind::Copy, smallvec![to.axes, from.axes], &operands, 0.0);

@@ -26,13 +26,13 @@ pub struct Triangle {
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn solve_triangular(place: Place<'_>, (x, t, b): (Tiles, Tiles, Tiles), what: Triangle) -> Result<Way> {
-    let Place { runtime, program, speeds, way } = place;
+    let Place { runtime, program, speeds, way, makers } = place;
     let x = x.beginning_as(program, b);
     let (side, width) = x.tile(program);
     let transposed = (t.axes().is_transposed(), false);
     let extents = Extents { rows: side, cols: width, depth: side, solves: true, transposed };
     let dtype = x.dtype(program);
-    let mut builder = Builder::on(program, dtype, speeds, extents);
+    let mut builder = Builder::on(program, makers, dtype, speeds, extents);
     let ways = blocks(runtime, builder.program, t, x, speeds)?;
     let (p, w) = super::chosen(&ways, way);
     let ((n, _), (_, columns)) = (t.shape(builder.program), b.shape(builder.program));
@@ -105,6 +105,7 @@ pub(super) fn solve_steps(
             }
             for k in 0..i1 {
                 if k >= i0 {
+                    builder.fetch(t, row(k), row(k));
                     for s in cols.clone() {
                         let program = &*builder.program;
                         let (tile, diagonal) = (x.at(program, row(k), s), t.at(program, row(k), row(k)));
@@ -113,6 +114,7 @@ pub(super) fn solve_steps(
                     }
                 }
                 for i in i0.max(k + 1)..i1 {
+                    builder.fetch(t, row(i), row(k));
                     for s in cols.clone() {
                         subtract(builder, t, what.conj, x, (row(i), row(k), s));
                     }

@@ -42,10 +42,10 @@ pub(super) unsafe fn run(
     cancel: &Cancel,
 ) -> Result<Noted> {
     let mut extents = tape.lines.extents.clone();
-    let mut starts = vec![0; extents.len()];
+    let mut starts = vec![0_u64; extents.len()];
     for (&(line, extent), part) in tape.lines.cut.iter().zip(parts) {
         let start = part * extent;
-        (starts[line], extents[line]) = (start as usize, extent.min(extents[line] - start));
+        (starts[line], extents[line]) = (start, extent.min(extents[line] - start));
     }
     let (length, memory) = (workspace.len(), workspace.as_mut_ptr());
     if tape.room.end > length {
@@ -62,7 +62,7 @@ pub(super) unsafe fn run(
     let mut views = Vec::with_capacity(tape.values.len());
     for value in &tape.values {
         views.push(match &value.place {
-            Place::Tile(number, _) => of_tile(value, tiles[*number], shape(value, false))?,
+            Place::Tile(number, _) => of_tile(value, tiles[*number], shape(value, false), &starts)?,
             Place::Workspace(offset) => {
                 of_workspace(value.dtype, memory, length, *offset, shape(value, true))?
             }
@@ -87,21 +87,23 @@ pub(super) unsafe fn run(
     Ok(bound.noted)
 }
 
-/// A tile as a value.
-fn of_tile(value: &Value, tile: &Tile<'_>, shape: PerAxis<usize>) -> Result<View> {
+/// A tile as a value, or what it has of one that begins so along the lines: it may be there for several steps.
+fn of_tile(value: &Value, tile: &Tile<'_>, shape: PerAxis<usize>, starts: &[u64]) -> Result<View> {
     let Place::Tile(_, shown) = &value.place else { unreachable!("only for those") };
     let (array, size) = (tile.array(), value.dtype.size());
-    let (extents, apart) = (tile.region().shape, row_major_strides(array.tile_shape()));
+    let (region, apart) = (tile.region(), row_major_strides(array.tile_shape()));
     let mut first = 0;
     let mut strides = PerAxis::new();
     let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
     let mut fits = array.dtype.size() == size;
-    for (own, &n) in shown.iter().zip(&shape) {
+    for ((own, &n), &line) in shown.iter().zip(&shape).zip(&value.lines) {
         let (there, stride) = match own.axis {
-            Some(axis) if axis < extents.len() && !seen.contains(&axis) => {
+            Some(axis) if axis < region.shape.len() && !seen.contains(&axis) => {
                 seen.push(axis);
-                first += own.first as isize * apart[axis] * size as isize;
-                let there = extents[axis].saturating_sub(own.first as u64);
+                let start = starts[line] * own.step as u64 + own.first as u64;
+                let before = start.checked_sub(region.start[axis]);
+                first += before.unwrap_or(0) as isize * apart[axis] * size as isize;
+                let there = before.map_or(0, |before| region.shape[axis].saturating_sub(before));
                 (there.div_ceil(own.step as u64), apart[axis] * own.step as isize)
             }
             Some(_) => (0, 0),

@@ -143,7 +143,7 @@ impl Draft<'_> {
     pub fn add(&mut self, operation: impl FnOnce(Place<'_>) -> Result<Way>) -> Result<()> {
         let Draft { runtime, program, speeds, way, .. } = self;
         let Way { remark, count, lower_bound, .. } =
-            operation(Place { runtime, program, speeds: *speeds, way: *way })?;
+            operation(Place { runtime, program, speeds: *speeds, way: *way, makers: &() })?;
         self.program.remark = remark;
         self.program.lower_bound = Some(lower_bound);
         self.ways = self.ways.max(count);

@@ -195,6 +195,26 @@ mod tests {
         assert_eq!(together.len(), 4 * HUGE);
     }
 
+    /// What the kernel has in flight would be copied on the first write after a fork, and on kernels that copy for
+    /// the parent, what is read would arrive elsewhere.
+    #[test]
+    fn children_do_not_get_it() {
+        for len in [FRAME_ALIGN, HUGE] {
+            let memory = Mapping::new(len, None).unwrap();
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let mut here = false;
+            let flags = maps.lines().find_map(|line| {
+                let range = line.split(' ').next().unwrap().split_once('-');
+                let number = |digits| usize::from_str_radix(digits, 16).ok();
+                if let Some((Some(first), Some(end))) = range.map(|(a, b)| (number(a), number(b))) {
+                    here = (first..end).contains(&memory.start());
+                }
+                line.strip_prefix("VmFlags: ").filter(|_| here)
+            });
+            assert!(flags.expect("it is mapped").split(' ').any(|flag| flag == "dc"), "{flags:?}");
+        }
+    }
+
     #[test]
     fn what_is_mapped_already_is_not_replaced() {
         let there = Mapping::new(HUGE, None).unwrap();

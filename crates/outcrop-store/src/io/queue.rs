@@ -325,3 +325,74 @@ fn cancelled() -> TransferError {
     let source = io::ErrorKind::Interrupted.into();
     TransferError { direction: Direction::Read, offset: 0, len: 0, source, cancelled: true }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves at most so many bytes of each request, as a kernel may, and keeps what it was asked for.
+    struct Lazy {
+        most: u32,
+        asked: Arc<std::sync::Mutex<Vec<(u64, usize, u32)>>>,
+        done: Vec<Completion>,
+    }
+
+    impl IoEngine for Lazy {
+        fn name(&self) -> &'static str {
+            "lazy"
+        }
+
+        fn capacity(&self) -> usize {
+            4
+        }
+
+        unsafe fn submit(&mut self, request: Request) -> io::Result<()> {
+            self.asked.lock().unwrap().push((request.offset, request.memory as usize, request.len));
+            self.done.push(Completion { id: request.id, result: Ok(request.len.min(self.most)) });
+            Ok(())
+        }
+
+        fn reap(&mut self, _wait: bool, completions: &mut Vec<Completion>) -> io::Result<()> {
+            completions.append(&mut self.done);
+            Ok(())
+        }
+    }
+
+    /// From where it stopped, direct I/O would be refused; in memory, where faults are injected, nothing is.
+    #[test]
+    fn what_was_short_goes_on_at_a_whole_block() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let mut memory = vec![0u8; 1 << 16];
+        for direction in [Direction::Read, Direction::Write] {
+            for (most, steps) in [(5000, 16), (4096, 16), (9000, 8), (40_000, 2), (u32::MAX, 1)] {
+                let asked = Arc::default();
+                let engine = Lazy { most, asked: Arc::clone(&asked), done: Vec::new() };
+                let mut queue = IoQueue::new(Box::new(engine), Arc::default());
+                let (start, len) = (memory.as_mut_ptr(), memory.len());
+                let transfer = Transfer {
+                    fd: file.as_raw_fd(),
+                    block: FRAME_ALIGN,
+                    direction,
+                    offset: 8192,
+                    memory: start,
+                    len,
+                    need: len,
+                };
+                let mut one = std::iter::once(transfer);
+                // SAFETY: the file is open, and the memory is nobody else's.
+                unsafe { queue.run(&mut one, 1 << 20, 4, &Cancel::default()) }.unwrap();
+                let asked = asked.lock().unwrap();
+                assert_eq!(asked.len(), steps, "{most}");
+                let mut reached = 0;
+                for &(offset, at, left) in &*asked {
+                    assert_eq!(offset % FRAME_ALIGN as u64, 0, "{most}");
+                    assert_eq!(at - start as usize, (offset - 8192) as usize);
+                    assert!((offset - 8192) as usize <= reached, "a gap before {offset}");
+                    reached = (offset - 8192) as usize + left.min(most) as usize;
+                }
+                assert_eq!(reached, len);
+            }
+        }
+    }
+}

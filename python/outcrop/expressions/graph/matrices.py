@@ -19,6 +19,7 @@ __all__ = [
     "Solve",
     "SolveTriangular",
     "Straight",
+    "stored_below",
     "straight",
 ]
 
@@ -72,6 +73,22 @@ def straight(node: Node) -> Straight | None:
     return Straight(found, node.dtype, conjugate)
 
 
+def stored_below(operand: Node) -> Leaf | None:
+    """The largest of what is stored, of those that elementwise functions make an operand of."""
+    leaves: list[Leaf] = []
+    stack, seen = [operand], set()
+    while stack:
+        node = stack.pop()
+        if node.shape != operand.shape or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Map):
+            stack += node.operands
+        elif isinstance(node, Leaf) and isinstance(node.source, StoreSource):
+            leaves.append(node)
+    return max(leaves, key=lambda leaf: leaf.nbytes, default=None)
+
+
 def _is_conjugate(node: Node) -> bool:
     return (
         isinstance(node, Map)
@@ -111,6 +128,11 @@ class MatrixOperation(Node):
     def conjugates(self) -> tuple[bool, ...]:
         """Which operands count as their conjugates."""
         return (False,) * len(self.operands)
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        """Of which operands each tile is taken once, and not again and again."""
+        return (True,) * len(self.operands)
 
     @abstractmethod
     def alike(self) -> list[tuple[Axis, Axis]]:
@@ -164,6 +186,10 @@ class BlockProduct(MatrixOperation):
     @property
     def conjugates(self) -> tuple[bool, ...]:
         return self._conjugates
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, False
 
     @property
     def name(self) -> str:
@@ -260,6 +286,10 @@ class SolveTriangular(MatrixOperation):
             conjugate=self._conjugate,
             unit=self.unit,
         )
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, True
 
     @property
     def name(self) -> str:

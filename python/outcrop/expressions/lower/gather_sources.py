@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
 from outcrop.errors import BudgetError
 from outcrop.expressions.graph.gathers import Box, Copy, Gather, Share
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
@@ -39,7 +40,7 @@ class Gathering:
         extents = tiling.axes.extents
         self._lines = [(line, (0, extents[line])) for line in tiling.axes.of(node)]
         # Operands may be thousands, and cells as well, each of which takes from few of them.
-        self._tiles = [_tile(operand, tiling) for operand in node.operands]
+        self._tiles = [_tile(operand, storage) for operand in node.operands]
         self._nbytes = [
             math.prod(tile) * operand.dtype.itemsize
             for operand, tile in zip(node.operands, self._tiles, strict=True)
@@ -86,11 +87,11 @@ class Gathering:
         )
 
 
-def _tile(node: Node, tiling: Tiling) -> Shape:
+def _tile(node: Node, storage: Storage) -> Shape:
     """What of an operand is looked at in one go: all that is in memory."""
     if isinstance(node, Leaf) and isinstance(node.source, MemorySource):
         return tuple(max(n, 1) for n in node.shape)
-    return tiling.tile(node)
+    return storage.loaded(node)
 
 
 def _copy_from_tile(
@@ -107,8 +108,11 @@ def _from_source(leaf: Leaf, share: Share) -> Copy:
     start = [low for low, _ in share.box]
     part = leaf.view.part(start, [high - low for low, high in share.box])
 
-    def copy(out: NDArray[Any], tile: NDArray[Any]) -> None:
-        borrowed = leaf.source.borrow(part)
-        share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)
+    return partial(_copy_from_source, leaf, part, share)
 
-    return copy
+
+def _copy_from_source(
+    leaf: Leaf, part: View, share: Share, out: NDArray[Any], tile: NDArray[Any]
+) -> None:
+    borrowed = leaf.source.borrow(part)
+    share.copy(out, leaf.source.read(part) if borrowed is None else borrowed)

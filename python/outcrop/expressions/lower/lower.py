@@ -6,7 +6,7 @@ are several orders, one of which takes the fewest bytes or seconds; numbers are 
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,14 @@ from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.tape import Tape, pattern
 from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
+from outcrop.expressions.lower.readings import readings
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tiling.fusion import Group, Grouping
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item
+from outcrop.program.reading import Reading
 
 __all__ = ["Lowered", "Order", "orders"]
 
@@ -195,8 +197,12 @@ class Lowered:
             if self._storage.of(want.node) is not stored
         ]
         self._check(passes, moved)
-        for one in passes:
+        for group, one in zip(self._groups, passes, strict=True):
+            if group.is_made_later:
+                self._steps.hand_over()
             one.emit()
+            if group.is_made_later:
+                self._steps.hand_over(made=True)
         for node, stored in moved:
             self._move(node, stored)
 
@@ -289,6 +295,17 @@ class Lowered:
                 stored, _ = self._storage.matrix(node, group.roots[0])
             arrays.setdefault(stored.number, []).append(node)
         return [(views[0], len(views)) for views in arrays.values()]
+
+    def readings(self, arrays: Sequence[Mapping[str, Any]]) -> list[Reading]:
+        """What the groups take of what is stored; `arrays` are those of the program."""
+
+        def number_of(node: Node, group: Group) -> int | None:
+            stored = self._storage.of(node)
+            if stored is None and group.operation is not None:
+                stored, _ = self._storage.matrix(node, group.operation)
+            return None if stored is None else stored.number
+
+        return readings(self._groups, number_of, arrays)
 
     def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
         """Boxes and lines; `traffic` are the bytes read and written of each array."""

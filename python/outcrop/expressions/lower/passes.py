@@ -3,24 +3,25 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.functions import seconds_per_element
-from outcrop.expressions.graph.gathers import Gather
+from outcrop.expressions.graph.gathers import Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
-from outcrop.expressions.kernels.gathered import Ranges
+from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.tape import Tape
-from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.lower.gather_sources import Gathering
 from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
     WRITE,
+    Action,
     Kind,
     Size,
     Steps,
@@ -29,6 +30,7 @@ from outcrop.expressions.lower.steps import (
 )
 from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.lower.tree_reduction import Sum
+from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.fusion import Group, Grouping
 
 __all__ = ["Pass"]
@@ -73,11 +75,7 @@ class Pass:
         self._tiling, self._steps = grouping.tiling, steps
         self._lines, self._backwards = lines, backwards
         self._scans = any(isinstance(node, Scan) for node in group.computed)
-        self._gathering = [
-            Gathering(node, self._tiling, storage)
-            for node in group.computed
-            if isinstance(node, Gather)
-        ]
+        self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
         looks = tuple(map(storage.look, (*group.inputs, *group.roots)))
@@ -123,21 +121,60 @@ class Pass:
 
     def emit(self) -> None:
         """Append the steps."""
-        lines = self._lines
-        counts = [self._tiling.count(line) for line in lines]
-        each = [range(n)[:: -1 if self._backwards else 1] for n in counts]
-        cells = self._in_pairs(each) or itertools.product(*each)
-        for cell in cells:
-            at = dict(zip(lines, cell, strict=True))
-            self._cell(at)
-            for root in self._group.roots:
-                if total := self._sums.get(id(root)):
-                    total.take(self._coords(root, at), total.part(at))
+        made = _Cells(
+            self._group, self._tape, self._tiling, self._storage, self._lines, self._gathering
+        )
+        kernel = self._kernel
+        for cell in self._cells():
+            operands, own, taken = made.operands(cell)
+            work = self._work * made.share(cell)
+            if self._is_taped:
+                self._steps.add_taped(kernel, operands, work, made.parts(cell), own)
+            else:
+                self._steps.add(kernel, operands, work, made.action(cell, own, taken))
+            if self._sums:
+                at = dict(zip(self._lines, cell, strict=True))
+                for root in self._group.roots:
+                    if total := self._sums.get(id(root)):
+                        total.take(made.coords(root, at), total.part(at))
 
-    def _in_pairs(self, each: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]] | None:
-        """The cells, each after the one that lies across: they take the same tiles, transposed."""
-        if len(each) != 2 or each[0] != each[1] or self._scans:
-            return None
+    def _cells(self) -> Iterator[tuple[int, ...]]:
+        """The cells in their order: by blocks of those that have a stored tile in common."""
+        blocks: list[list[range]] = []
+        for line in self._lines:
+            count, block = self._tiling.count(line), self._block(line)
+            parts = [range(i, min(i + block, count)) for i in range(0, count, block)]
+            turn = -1 if self._backwards else 1
+            blocks.append([part[::turn] for part in parts[::turn]])
+        if self._are_pairs(blocks):
+            order = blocks[0]
+            for a, one in enumerate(order):
+                for other in order[a:]:
+                    yield from _across(one, other)
+            return
+        for parts_of_lines in itertools.product(*blocks):
+            yield from itertools.product(*parts_of_lines)
+
+    def _block(self, line: int) -> int:
+        """How many cells along a line have stored tiles in common, at most."""
+        axes, extent = self._tiling.axes, self._tiling.extent(line)
+        found = 1
+        for node in self._group.inputs:
+            loaded = zip(axes.of(node), self._storage.loaded(node), strict=True)
+            found = max(found, *(n // extent for own, n in loaded if own == line), 1)
+        for node in self._gathering:
+            if not isinstance(node, Select):
+                continue
+            whole = self._storage.loaded(node.operands[0])
+            for own, source in zip(axes.of(node), node.view.axes, strict=True):
+                if own == line and not isinstance(source, NewAxis):
+                    found = max(found, whole[source] // extent)
+        return found
+
+    def _are_pairs(self, blocks: Sequence[Sequence[range]]) -> bool:
+        """Whether the cells that lie across from each other take the same tiles, transposed."""
+        if len(blocks) != 2 or blocks[0] != blocks[1] or self._scans:
+            return False
         known: dict[int, list[int | None]] = {}
         for node in self._group.inputs:
             if not isinstance(node, Leaf):
@@ -145,65 +182,130 @@ class Pass:
             stored = self._storage.of(node)
             cut = [line for line in self._tiling.source_lines(node) if line in self._lines]
             if stored is not None and known.setdefault(stored.number, cut) == cut[::-1] != cut:
-                break
-        else:
-            return None
-        order = each[0]
-        pairs = (((i, j), (j, i)) for a, i in enumerate(order) for j in order[a:])
-        return (cell for one, other in pairs for cell in ((one,) if one == other else (one, other)))
+                return True
+        return False
 
-    def _cell(self, at: dict[int, int]) -> None:
-        tape, tiling, storage = self._tape, self._tiling, self._storage
-        ranges: Ranges = {line: tiling.range(line, i) for line, i in at.items()}
+
+# Functions within functions have their annotations looked at whenever they are made.
+_Memory: TypeAlias = NDArray[Any]
+_Tiles: TypeAlias = Sequence[NDArray[Any]]
+_Taken: TypeAlias = Sequence[tuple[Gathered, int]]
+"""What is gathered, each with the place of its tile among a step's."""
+
+
+class _Cells:
+    """The tiles of each cell's step, and what is done with them."""
+
+    def __init__(
+        self,
+        group: Group,
+        tape: Tape,
+        tiling: Tiling,
+        storage: Storage,
+        lines: Sequence[int],
+        gathering: Sequence[Gather],
+    ) -> None:
+        self._tape, self._tiling, self._storage = tape, tiling, storage
+        self._lines = lines
+        self._gathering = [Gathering(node, tiling, storage) for node in gathering]
+        self._inputs = group.inputs
+        self._held = [max(storage.cells(node), default=1) > 1 for node in group.inputs]
+        self._ranges = [
+            [tiling.range(line, i) for i in range(tiling.count(line))] for line in lines
+        ]
+        extents = [max(tiling.axes.extents[line], 1) for line in lines]
+        self._shares = [
+            [(high - low) / n for low, high in ranges]
+            for ranges, n in zip(self._ranges, extents, strict=True)
+        ]
+        self._cut = [lines.index(line) for line in tape.cut]
+        self._written = [storage.numbering(root, lines) for root in group.roots]
+        self._read = [storage.numbering(node, lines) for node in group.inputs]
+        self._carried = [
+            (storage.numbering_of_carry(scan, lines), lines.index(tiling.axes.of(scan)[scan.axis]))
+            for scan in tape.scans
+        ]
+        self._looks = [
+            *map(storage.look, (*group.inputs, *group.roots)),
+            *map(storage.look_at_carry, tape.scans),
+        ]
+
+    def operands(self, cell: tuple[int, ...]) -> tuple[list[int], list[int], _Taken]:
+        """The tiles of a step; where among them those of the tape are; and what is gathered."""
         operands: list[int] = []
         places: dict[int, int] = {}
 
         def place(tile: int, access: int) -> int:
-            if tile not in places:
-                places[tile] = len(operands)
+            found = places.get(tile)
+            if found is None:
+                found = places[tile] = len(operands)
                 operands.append(operand(tile, access))
-            return places[tile]
+            return found
 
         # What is written comes first, since a tile may be taken from as well.
-        written: list[tuple[int, Look]] = []
-        for root in self._group.roots:
-            total = self._sums.get(id(root))
-            part = total.part(at) if total else 0
-            tile = storage.tile(root, self._coords(root, at), part)
-            written.append((place(tile, WRITE), storage.look(root)))
-        given = [
-            (place(storage.tile(node, self._coords(node, at)), READ), storage.look(node))
-            for node in self._group.inputs
-        ]
-        given += written
-        for scan in tape.scans:
-            access = UPDATE if at[tiling.axes.of(scan)[scan.axis]] else WRITE
-            tile = storage.carry(scan, self._coords(scan, at))
-            given.append((place(tile, access), storage.look_at_carry(scan)))
+        written = [place(numbers.at(cell), WRITE) for numbers in self._written]
+        own = [place(numbers.at(cell), READ) for numbers in self._read]
+        own += written
+        for numbers, along in self._carried:
+            own.append(place(numbers.at(cell), UPDATE if cell[along] else WRITE))
+        if not self._gathering:
+            return operands, own, ()
+        ranges = self.ranges(cell)
         taken = [
             (piece, 0 if piece.tile is None else place(piece.tile, READ))
             for gathering in self._gathering
             for piece in gathering.at(ranges)
         ]
+        return operands, own, taken
 
-        share = math.prod(
-            (high - low) / max(tiling.axes.extents[line], 1) for line, (low, high) in ranges.items()
-        )
-        work = self._work * share
-        if self._is_taped:
-            parts, own = [at[line] for line in tape.cut], [i for i, _ in given]
-            self._steps.add_taped(self._kernel, operands, work, parts, own)
-            return
+    def parts(self, cell: tuple[int, ...]) -> list[int]:
+        """Which part a step has of each line that the tape has cut."""
+        return [cell[i] for i in self._cut]
 
-        def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
-            values = [look(tiles[i]) for i, look in given]
+    def share(self, cell: tuple[int, ...]) -> float:
+        """Which part of all elements it has."""
+        share = 1.0
+        for shares, i in zip(self._shares, cell, strict=True):
+            share *= shares[i]
+        return share
+
+    def ranges(self, cell: tuple[int, ...]) -> Ranges:
+        """The indices of each line."""
+        return {
+            line: ranges[i] for line, ranges, i in zip(self._lines, self._ranges, cell, strict=True)
+        }
+
+    def coords(self, node: Node, at: dict[int, int]) -> tuple[int, ...]:
+        """Where a node's part is among all."""
+        return tuple([at.get(line, 0) for line in self._tiling.axes.of(node)])
+
+    def action(self, cell: tuple[int, ...], own: Sequence[int], taken: _Taken) -> Action:
+        """What a step does that no tape does."""
+        tape, looks, ranges = self._tape, self._looks, self.ranges(cell)
+        inside: dict[int, tuple[slice, ...]] = {}
+        if any(self._held):
+            at = dict(zip(self._lines, cell, strict=True))
+            for i, node in enumerate(self._inputs):
+                if self._held[i]:
+                    inside[i] = self._storage.inside(node, self.coords(node, at))
+
+        def action(tiles: _Tiles, workspace: _Memory) -> None:
+            values = [look(tiles[i]) for look, i in zip(looks, own, strict=True)]
+            for i, part in inside.items():
+                values[i] = values[i][part]
             parts = [(piece, tiles[i]) for piece, i in taken]
             tape.run(ranges, values, parts, workspace)
 
-        self._steps.add(self._kernel, operands, work, action)
+        return action
 
-    def _coords(self, node: Node, at: dict[int, int]) -> tuple[int, ...]:
-        return tuple(at.get(line, 0) for line in self._tiling.axes.of(node))
+
+def _across(one: range, other: range) -> Iterator[tuple[int, ...]]:
+    """The cells of two blocks that lie across from each other, each after the one across."""
+    for a, i in enumerate(one):
+        for j in other if one != other else one[a:]:
+            yield i, j
+            if i != j:
+                yield j, i
 
 
 def _kind(nodes: Sequence[Node]) -> Kind:

@@ -142,8 +142,12 @@ class Steps:
         self._work.append(work)
         self._operands.extend(operands)
 
-    def hand_over(self) -> None:
-        """Give the steps that it does not have yet to the program."""
+    def hand_over(self, *, made: bool = False) -> None:
+        """Give the steps that it does not have yet to the program.
+
+        If they are made later, linear algebra adds them, before each time that it takes what they
+        make.
+        """
         self._draft.steps(
             np.array(self._kernels, np.uint16),
             np.array(self._counts, np.uint16),
@@ -151,6 +155,7 @@ class Steps:
             np.array(self._operands, np.uint32),
             np.array(self._numbers, np.uint64),
             np.array(self._places, np.uint16),
+            made,
         )
         for column in self._columns:
             del column[:]

@@ -13,7 +13,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
-from outcrop.expressions.graph.nodes import Leaf, Node, Scan
+from outcrop.expressions.graph.nodes import Leaf, Node, Scan, Shape
 from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.halos import Overlap, in_source, overlaps
@@ -41,18 +41,55 @@ class Stored:
         The number of its first tile; the others follow in row-major order.
     shape, tile : sequence of int
         Of the array, and of its tiles.
+    cells : sequence of int, optional
+        How many cells a tile is there for, along each axis; one.
     """
 
-    def __init__(self, numbers: tuple[int, int], shape: Sequence[int], tile: Sequence[int]) -> None:
-        self.number, self._first = numbers
+    def __init__(
+        self,
+        numbers: tuple[int, int],
+        shape: Sequence[int],
+        tile: Sequence[int],
+        cells: Sequence[int] | None = None,
+    ) -> None:
+        self.number, self.first = numbers
         self.counts = tuple(-(-n // t) for n, t in zip(shape, tile, strict=True))
+        self.cells = tuple(cells) if cells is not None else (1,) * len(tile)
+
+    @property
+    def strides(self) -> list[int]:
+        """How far numbers of tiles are apart that follow each other along each axis."""
+        return [math.prod(self.counts[axis + 1 :]) for axis in range(len(self.counts))]
 
     def at(self, coords: Sequence[int]) -> int:
         """The number of a tile."""
         index = 0
         for n, i in zip(self.counts, coords, strict=True):
             index = index * n + i
-        return self._first + index
+        return self.first + index
+
+
+class Numbering:
+    """Which tile of an array each cell of a pass has.
+
+    Parameters
+    ----------
+    first : int
+        The number of that which the first cell has.
+    tables : sequence of tuple
+        Lines, by their place among those of a cell, each with what a cell's coordinate along it
+        adds to the number.
+    """
+
+    def __init__(self, first: int, tables: Sequence[tuple[int, Sequence[int]]]) -> None:
+        self._first, self._tables = first, tables
+
+    def at(self, cell: Sequence[int]) -> int:
+        """The number of the tile that a cell has."""
+        number = self._first
+        for place, table in self._tables:
+            number += table[cell[place]]
+        return number
 
 
 class Storage:
@@ -95,6 +132,7 @@ class Storage:
             for leaf in overlap.leaves
         }
         self._hosts = self._inside_others()
+        in_place = {id(grouping.made_in_place_of(node)) for node in operations}
         for node in grouping.nodes:
             if isinstance(node, Leaf):
                 host = self._hosts.get(id(node), node)
@@ -102,8 +140,12 @@ class Storage:
                     self._input(host, host.source)
                 if host is not node and id(host) in self._arrays:
                     self._arrays[id(node)] = self._arrays[id(host)]
+            elif id(node) in in_place:
+                continue
             elif grouping.is_kept(node) and id(node) not in self._arrays:
                 self._arrays[id(node)] = self._kept(node)
+            if (operand := grouping.made_in_place_of(node)) is not None:
+                self._arrays[id(operand)] = self._arrays[id(node)]
         self._carries = {
             id(node): self._carry(node)
             for node in grouping.nodes
@@ -133,6 +175,58 @@ class Storage:
             return stored.at(in_source(node.view, coords, 0))
         return stored.at((part, *coords) if self._grouping.sums(node) else coords)
 
+    def numbering(self, node: Node, lines: Sequence[int]) -> Numbering:
+        """Which tile of a node each cell has; of a sum, which part of the first tile."""
+        stored, sums = self._arrays[id(node)], self._grouping.sums(node)
+        own: Sequence[int | None] = self._tiling.axes.of(node)
+        if isinstance(node, Leaf):
+            own = self._tiling.source_lines(node)
+        steps = list(
+            zip(own, stored.strides[bool(sums) :], stored.cells[bool(sums) :], strict=True)
+        )
+        apart = stored.strides[0] if sums else 0
+        for line in reversed(sums):
+            steps.append((line, apart, 1))
+            apart *= self._tiling.count(line)
+        return self._numbered(stored, steps, lines)
+
+    def numbering_of_carry(self, node: Scan, lines: Sequence[int]) -> Numbering:
+        """Which tile each cell has of those that a running sum hands on."""
+        stored, axes = self._carries[id(node)], self._tiling.axes.of(node)
+        rest = [line for axis, line in enumerate(axes) if axis != node.axis]
+        steps = zip(rest, stored.strides, stored.cells, strict=True)
+        return self._numbered(stored, list(steps), lines)
+
+    def _numbered(
+        self, stored: Stored, steps: Sequence[tuple[int | None, int, int]], lines: Sequence[int]
+    ) -> Numbering:
+        counts = self._tiling.count
+        tables = [
+            (lines.index(line), [i // cells * apart for i in range(counts(line))])
+            for line, apart, cells in steps
+            if line is not None and line in lines
+        ]
+        return Numbering(stored.first, tables)
+
+    def inside(self, node: Node, coords: Sequence[int]) -> tuple[slice, ...]:
+        """Which part a cell has of what the tile shows."""
+        ranges = zip(coords, self.cells(node), self._tiling.tile(node), strict=True)
+        return tuple([slice(i % n * t, (i % n + 1) * t) for i, n, t in ranges])
+
+    def loaded(self, node: Node) -> Shape:
+        """The shape of what is in memory in one piece: a tile, of one cell or of several."""
+        return tuple(
+            [n * t for n, t in zip(self.cells(node), self._tiling.tile(node), strict=True)]
+        )
+
+    def cells(self, node: Node) -> Shape:
+        """How many cells a tile of a node in memory is there for, along each axis."""
+        stored = self._arrays.get(id(node))
+        if stored is None or not isinstance(node, Leaf):
+            return (1,) * node.ndim
+        axes = node.view.axes
+        return tuple([1 if isinstance(a, NewAxis) else stored.cells[a] for a in axes])
+
     def look(self, node: Node) -> Look:
         """What shows a tile of a node."""
         found = self._looks.get(id(node))
@@ -147,11 +241,6 @@ class Storage:
                 found = _look_at(node, in_parts=bool(self._grouping.sums(node)))
             self._looks[id(node)] = found
         return found
-
-    def carry(self, node: Scan, coords: Sequence[int]) -> int:
-        """The number of the tile that a running sum hands from one cell to the next."""
-        rest = [i for axis, i in enumerate(coords) if axis != node.axis]
-        return self._carries[id(node)].at(rest)
 
     def look_at_carry(self, node: Scan) -> Look:
         """What shows a tile that a running sum hands on."""
@@ -276,14 +365,18 @@ class Storage:
     def _input(self, node: Leaf, source: StoreSource) -> None:
         view, tile = node.view, self._tiling.tile(node)
         (start, shape), leaves, overlap = view.box, [node], (0,) * len(view.selectors)
-        if (own := self._overlaps.get(id(node))) is not None:
+        own = self._overlaps.get(id(node))
+        if own is not None:
             leaves, start, overlap = list(own.leaves), own.low, own.extent
         steps = [view.span(axis).step for axis in range(node.ndim)]
-        sizes = [max(n * step, 1) for n, step in zip(tile, steps, strict=True)]
+        cells = [1] * node.ndim
+        if own is None:
+            cells = [self._tiling.cells(node, axis) for axis in range(node.ndim)]
+        sizes = [max(n * t * step, 1) for n, t, step in zip(cells, tile, steps, strict=True)]
         extents = in_source(view, sizes, 1)
         whole = [n + more for n, more in zip(shape, overlap, strict=True)]
         numbers = self._draft.input(node.name, source.store, start, whole, extents, overlap)
-        stored = Stored(numbers, shape, extents)
+        stored = Stored(numbers, shape, extents, in_source(view, cells, 1))
         self._arrays |= {id(leaf): stored for leaf in leaves}
 
 

@@ -6,7 +6,7 @@ a pass, and the rounding errors of pairwise summation.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.tiling.axes import Tiling
 
 __all__ = ["Sum"]
+
+# Functions within functions have their annotations looked at whenever they are made.
+_Memory: TypeAlias = NDArray[Any]
+_Tiles: TypeAlias = Sequence[NDArray[Any]]
 
 _RATE = 1e9
 """Bytes in a second that one thread combines."""
@@ -56,6 +60,7 @@ class Sum:
         self._steps = steps
         self._total = storage.parts(root)
         self._done: set[tuple[int, int, tuple[int, ...]]] = set()
+        self._first: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self._ufunc = _joining(root)
         draft = None
         if native.IS_USED and self._ufunc is not None:
@@ -107,12 +112,14 @@ class Sum:
             first, level = left, 2 * level
 
     def _combine(self, coords: tuple[int, ...], left: int, right: int, level: int) -> None:
-        family, tile, ufunc = self._family, self._storage.tile, self._ufunc
+        family, ufunc = self._family, self._ufunc
         root = family[0]
         operands: list[int] = []
-        for node in family:
-            operands.append(operand(tile(node, coords, left), UPDATE))
-            operands.append(operand(tile(node, coords, right), READ))
+        if (first := self._first.get(coords)) is None:
+            first = self._first[coords] = [self._parts_of(node, coords) for node in family]
+        for tile, apart in first:
+            operands.append(operand(tile + left * apart, UPDATE))
+            operands.append(operand(tile + right * apart, READ))
         work = float(self._tiling.tile_bytes(root))
         if self._is_taped:
             parts = native.parts(root, coords, self._tiling)
@@ -124,7 +131,7 @@ class Sum:
             self._elements(range(right, min(right + level, self._total))),
         )
 
-        def action(tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
+        def action(tiles: _Tiles, workspace: _Memory) -> None:
             into = [look(t) for look, t in zip(looks, tiles[::2], strict=True)]
             other = [look(t) for look, t in zip(looks, tiles[1::2], strict=True)]
             if ufunc is not None:
@@ -134,6 +141,12 @@ class Sum:
                 root.reduction.merge(into, other, counts)
 
         self._steps.add(self._kernel, operands, work, action)
+
+    def _parts_of(self, node: Node, coords: tuple[int, ...]) -> tuple[int, int]:
+        """The number of the first part of a tile, and how far apart those of others are."""
+        stored = self._storage.of(node)
+        assert stored is not None
+        return self._storage.tile(node, coords), stored.strides[0]
 
     def _elements(self, parts: range) -> int:
         """How many elements of the operand go into each element of some parts."""

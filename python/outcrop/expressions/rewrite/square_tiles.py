@@ -1,16 +1,22 @@
-"""Matrices in long tiles are brought to square ones first, where linear algebra reads less then."""
+"""Matrices that are read in pieces are brought to square tiles first, where that is less.
+
+So are those in long tiles, and in files of which a square is many short pieces.
+"""
 
 from collections.abc import Sequence
 
-from outcrop.arrays.stored import StoreSource
+from outcrop import _native
 from outcrop.expressions.graph.gathers import Alias
-from outcrop.expressions.graph.matrices import MatrixOperation, straight
+from outcrop.expressions.graph.matrices import MatrixOperation, stored_below, straight
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
 
 __all__ = ["alternatives"]
 
 _LONG = 4
 """How many times as long as it is wide a tile is, at least, that is not as good as a square one."""
+
+_RUN = 16 << 10
+"""Bytes in one piece of a file of which the blocks at its ends are a small part."""
 
 _MANY = 5000
 """Squares as wide as a tile, at most, into which a matrix may be cut."""
@@ -28,10 +34,15 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
         operands = [made[id(o)] for o in node.operands]
         if isinstance(node, MatrixOperation):
             for i, operand in enumerate(operands):
-                tile = _tile(operand)
-                if tile is not None and max(tile) > _LONG * min(tile):
-                    most = max(most, operand.size / min(tile) ** 2)
-                    operands[i] = squared.setdefault(id(operand), _copied(operand))
+                found = straight(operand)
+                leaf = stored_below(operand) if found is None else found.leaf
+                if leaf is None or not _is_read_in_pieces(leaf):
+                    continue
+                if found is not None and leaf.source.layout == "tiled":
+                    most = max(most, operand.size / min(_tile(leaf)) ** 2)
+                if id(operand) not in squared:
+                    squared[id(operand)] = _on_a_copy(operand, leaf)
+                operands[i] = squared[id(operand)]
         made[id(node)] = node.with_operands(operands)
     if not squared:
         return [list(roots)]
@@ -39,22 +50,36 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
     return [list(roots), others] if most <= _MANY else [others]
 
 
-def _tile(operand: Node) -> list[int] | None:
-    """Rows and columns of the tiles in which a matrix is stored, if it is."""
-    found = straight(operand)
-    if found is None or operand.ndim != 2 or not isinstance(found.leaf.source, StoreSource):
-        return None
-    leaf = found.leaf
+def _is_read_in_pieces(leaf: Leaf) -> bool:
+    """Whether squares of it are read in many pieces, or with much beside them."""
+    if leaf.ndim != 2:
+        return False
     if leaf.source.layout != "tiled":
-        return None
+        itemsize = leaf.dtype.itemsize
+        return _native.square_side(itemsize, None) * itemsize < _RUN
+    tile = _tile(leaf)
+    return len(tile) == 2 and max(tile) > 1 and max(tile) > _LONG * min(tile)
+
+
+def _tile(leaf: Leaf) -> list[int]:
+    """Rows and columns of the tiles in which a matrix is stored."""
     pairs = zip(leaf.view.axes, leaf.shape, strict=True)
-    tile = [min(leaf.source.tile[axis], n) for axis, n in pairs if isinstance(axis, int)]
-    return tile if len(tile) == 2 and max(tile) > 1 else None
+    return [min(leaf.source.tile[axis], n) for axis, n in pairs if isinstance(axis, int)]
 
 
-def _copied(operand: Node) -> Node:
-    """An operand cut in its own way."""
-    if isinstance(operand, Leaf):
-        return Alias.kept(operand)
-    assert isinstance(operand, Map)
-    return operand.applied([_copied(operand.operands[0])], operand.shape)
+def _on_a_copy(operand: Node, leaf: Leaf) -> Node:
+    """An operand, made of a copy of a matrix that is cut in its own way.
+
+    So is what else is made of the matrix: passes over that are not cut as the operand is.
+    """
+    if operand is leaf:
+        return Alias.kept(leaf)
+    operands = []
+    for below in operand.operands:
+        if below is leaf or (isinstance(below, Map) and below.shape == operand.shape):
+            operands.append(_on_a_copy(below, leaf))
+        elif below.ndim and any(node is leaf for node in ancestors([below])):
+            operands.append(Alias.kept(below))
+        else:
+            operands.append(below)
+    return operand.with_operands(operands)

@@ -17,6 +17,9 @@ from outcrop.expressions.graph.retile import Moved, Refolded
 
 __all__ = ["Axes", "Tiling"]
 
+_RUN = 16 << 10
+"""Bytes in one piece of a file of which the blocks at its ends are a small part."""
+
 
 class Axes:
     """The axes of nodes, joined to *lines*: axes that are cut alike, and run together.
@@ -217,15 +220,19 @@ class Tiling:
     ----------
     axes : Axes
         The lines.
-    cuts : dict
-        Their extents.
+    cuts : dict of int
+        The extents of tiles along those that are cut.
     fixed : set of int
         Those whose extents follow from tiles in which results are stored.
+    holds : bool
+        Whether what is stored in larger tiles is loaded by whole ones, which stay in memory while
+        it is the turn of their parts.
     """
 
     axes: Axes
     cuts: dict[int, int] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
+    holds: bool = False
 
     def extent(self, line: int) -> int:
         """Of a tile along a line."""
@@ -253,6 +260,24 @@ class Tiling:
             if not isinstance(axis, NewAxis):
                 found[axis] = line
         return found
+
+    def cells(self, leaf: Leaf, axis: int) -> int:
+        """How many tiles along an axis of a view are parts of what is loaded in one piece."""
+        line, source = self.axes.of(leaf)[axis], leaf.view.axes[axis]
+        if not self.holds or line not in self.cuts or isinstance(source, NewAxis):
+            return 1
+        span = leaf.view.span(axis)
+        own = self.extent(line) * span.step
+        if leaf.source.layout != "tiled":
+            is_row = leaf.source.layout == "row-major"
+            is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
+            return max(_RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
+        tile = leaf.source.tile[source]
+        return tile // own if own > 0 and tile % own == 0 == span.start % tile else 1
+
+    def is_held(self, leaf: Leaf) -> bool:
+        """Whether it is loaded by larger pieces than its tiles are."""
+        return any(self.cells(leaf, axis) > 1 for axis in range(leaf.ndim))
 
     def tile_bytes(self, node: Node) -> int:
         """Bytes of a node's tile."""

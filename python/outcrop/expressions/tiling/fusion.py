@@ -19,8 +19,12 @@ from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, S
 from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
+from outcrop.process.config import memory_budget
 
 __all__ = ["Group", "Grouping"]
+
+_IN_MEMORY = 3 / 8
+"""The part of the budget in which what is kept stays in memory, roughly."""
 
 _CHEAP = 12
 """Operations on an element that are rather done again than their results kept for a later pass."""
@@ -42,6 +46,8 @@ class Group:
         What it reads from tiles.
     computed : list of Node
         What it computes, operands first.
+    is_made_later : bool
+        Whether linear algebra has each tile made when it takes it, and no pass is made over all.
     """
 
     stage: int
@@ -49,6 +55,7 @@ class Group:
     roots: list[Node] = field(default_factory=list)
     inputs: list[Node] = field(default_factory=list)
     computed: list[Node] = field(default_factory=list)
+    is_made_later: bool = False
 
     @property
     def operation(self) -> MatrixOperation | None:
@@ -88,6 +95,7 @@ class Grouping:
         for node in nodes:
             if self._has_to_be_kept(node):
                 self._kept.add(id(node))
+        self._made_later = {id(node) for node in nodes if self._is_made_later(node)}
         self._stage = self._stages()
         self.groups = self._grouped()
         while again := self._computed_again():
@@ -120,7 +128,7 @@ class Grouping:
 
     def apart(self, group: Group) -> list[Group]:
         """A group as several, each of which computes one of its results."""
-        if group.operation is not None:
+        if group.operation is not None or group.is_made_later:
             return [group]
         families: dict[int, Group] = {}
         for root in group.roots:
@@ -226,6 +234,9 @@ class Grouping:
             return False
         if isinstance(node, MatrixOperation):
             return True
+        if isinstance(node, Alias) and isinstance(node.operands[0], Leaf):
+            # What is stored is copied to have it in other tiles.
+            return True
         consumers = self._consumers.get(id(node), [])
         if straight(node) is not None:
             consumers = [c for c in consumers if not isinstance(c, MatrixOperation)]
@@ -234,6 +245,47 @@ class Grouping:
             or bool(self.sums(node))
             or any(self._from_tiles(node, consumer) for consumer in consumers)
         )
+
+    def made_in_place_of(self, node: Node) -> Node | None:
+        """The operand whose tiles are made in place of those of an operation's result."""
+        if not isinstance(node, MatrixOperation) or not node.taken_once[-1]:
+            return None
+        operand = node.operands[-1]
+        return operand if id(operand) in self._made_later else None
+
+    def _is_made_later(self, node: Node) -> bool:
+        """Whether linear algebra has tiles of a node made when it takes them.
+
+        That saves to write them, and to read them back. Where it takes tiles again and again, they
+        are not made anew unless they are beyond memory, and no more is read for that.
+        """
+        consumers = self._consumers.get(id(node), [])
+        if not isinstance(node, Map) or straight(node) is not None or self.is_output(node):
+            return False
+        if not consumers or not all(isinstance(c, MatrixOperation) and c.size for c in consumers):
+            return False
+        below = self._below(node)
+        if any(isinstance(n, Scan) for n in below):
+            return False
+        (first, *others) = consumers
+        assert isinstance(first, MatrixOperation)
+        if not others and first.taken_once[first.operands.index(node)]:
+            return True
+        cost = self._cost_again(node)
+        return (
+            cost is not None and cost <= node.nbytes and node.nbytes > _IN_MEMORY * memory_budget()
+        )
+
+    def _below(self, node: Node) -> list[Node]:
+        """What is computed to compute a node of what is there."""
+        found: dict[int, Node] = {}
+        stack = [node]
+        while stack:
+            at = stack.pop()
+            if id(at) not in found and (at is node or not self.is_kept(at)):
+                found[id(at)] = at
+                stack += at.operands
+        return list(found.values())
 
     def _computed_again(self) -> set[int]:
         """What several groups compute, and is rather kept than computed again."""
@@ -250,6 +302,11 @@ class Grouping:
 
     def _is_cheap(self, node: Node) -> bool:
         """Whether it is rather computed again than kept."""
+        cost = self._cost_again(node)
+        return cost is not None and cost <= 2 * node.nbytes
+
+    def _cost_again(self, node: Node) -> int | None:
+        """Bytes that are read to compute a node again; None where computing takes long."""
         count, bytes_read = 0, 0
         stack, seen = [node], set()
         while stack:
@@ -257,7 +314,7 @@ class Grouping:
             if id(at) in seen:
                 continue
             seen.add(id(at))
-            if isinstance(at, Leaf) or self.is_kept(at):
+            if at is not node and (isinstance(at, Leaf) or self.is_kept(at)):
                 in_memory = isinstance(at, Leaf) and not isinstance(at.source, StoreSource)
                 bytes_read += 0 if in_memory else at.nbytes
                 continue
@@ -265,12 +322,12 @@ class Grouping:
                 stack += at.operands
                 continue
             if not isinstance(at, Map) or at.function.retains:
-                return False
+                return None
             count += 1
             if count > _CHEAP:
-                return False
+                return None
             stack += at.operands
-        return bytes_read <= 2 * node.nbytes
+        return bytes_read
 
     def _stages(self) -> dict[int, int]:
         earliest: dict[int, int] = {}
@@ -303,16 +360,19 @@ class Grouping:
     def _grouped(self) -> list[Group]:
         groups: dict[tuple[int, tuple[int, ...]], Group] = {}
         operations: list[Group] = []
+        later: list[Group] = []
         for node in self.nodes:
             stage, lines = self._stage[id(node)], self._lines[id(node)]
             if isinstance(node, MatrixOperation) and node.size:
                 inputs = list(dict.fromkeys(node.operands))
                 operations.append(Group(stage, lines, [node], inputs, [node]))
+            elif id(node) in self._made_later:
+                later.append(Group(stage, lines, [node], is_made_later=True))
             elif self.is_kept(node):
                 groups.setdefault((stage, lines), Group(stage, lines)).roots.append(node)
-        for group in groups.values():
+        for group in (*groups.values(), *later):
             self._close(group)
-        found = [groups[key] for key in sorted(groups)] + operations
+        found = [groups[key] for key in sorted(groups)] + later + operations
         return sorted(found, key=lambda group: group.stage)
 
     def _close(self, group: Group) -> None:

@@ -9,9 +9,11 @@ from outcrop.expressions.graph.matrices import (
     Axis,
     BlockProduct,
     MatrixOperation,
+    stored_below,
     straight,
 )
 from outcrop.expressions.graph.nodes import Node
+from outcrop.expressions.tiling.parts import equal_part
 
 __all__ = ["wanted_extents"]
 
@@ -26,7 +28,7 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     """
     itemsize = node.dtype.itemsize
     best = _native.square_side(itemsize, None)
-    tiles = [_tile(operand) for operand in node.operands]
+    tiles = [_tile(operand, best) for operand in node.operands]
     if isinstance(node, BlockProduct):
         return _of_product(node, tiles, best)
     side = _native.square_side(itemsize, tiles[0])
@@ -63,16 +65,19 @@ def _for_others(extent: int, best: int) -> int:
     return extent if extent * _SMALL >= best else best // extent * extent
 
 
-def _tile(operand: Node) -> tuple[int, int] | None:
-    """Rows and columns of the tiles in which an operand lies on disk, if it does."""
+def _tile(operand: Node, best: int) -> tuple[int, int] | None:
+    """Rows and columns of the tiles in which an operand lies on disk, if it does.
+
+    Of what is made of it, parts of those tiles.
+    """
     found = straight(operand)
-    if found is None or not isinstance(found.leaf.source, StoreSource):
-        return None
-    source, view = found.leaf.source, found.leaf.view
-    if source.layout != "tiled":
+    leaf = found.leaf if found is not None else stored_below(operand)
+    if leaf is None or not isinstance(leaf.source, StoreSource) or leaf.source.layout != "tiled":
         return None
     extents = [
-        1 if isinstance(axis, NewAxis) else min(source.tile[axis], max(n, 1))
-        for axis, n in zip(view.axes, view.shape, strict=True)
+        1 if isinstance(axis, NewAxis) else min(leaf.source.tile[axis], max(n, 1))
+        for axis, n in zip(leaf.view.axes, leaf.view.shape, strict=True)
     ]
+    if found is None:
+        extents = [equal_part(n, best) if n > best else n for n in extents]
     return extents[0], extents[1] if len(extents) > 1 else 1

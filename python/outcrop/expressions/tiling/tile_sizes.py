@@ -16,6 +16,7 @@ from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import wanted_extents
+from outcrop.expressions.tiling.parts import equal_part
 
 __all__ = ["cut", "sizes"]
 
@@ -191,6 +192,8 @@ def cut(
             elif given is not None and tiling.extent(line) > given:
                 # A tile is read whole, however little of it is of use: other lines first.
                 extent = given
+            elif given is not None:
+                extent = equal_part(given, extent)
             together = blocks.get(line, 1)
             if given is None and extent >= together:
                 extent = extent // together * together
@@ -274,6 +277,7 @@ def _square_pairs(
             continue
         side = math.isqrt(math.prod(tiling.extent(line) for line in lines))
         if side < unit:
+            tiling.cuts.update(dict.fromkeys(lines, equal_part(unit, side)))
             continue
         # As even as so many tiles can be: what the last ones have beyond the array is stored, too.
         longest = max(tiling.axes.extents[line] for line in lines)

@@ -1,0 +1,12 @@
+"""Parts into which a stored tile is cut."""
+
+__all__ = ["equal_part"]
+
+_EQUAL = 4
+"""By how much parts are shorter, at most, so that they are equal."""
+
+
+def equal_part(whole: int, most: int) -> int:
+    """How long equal parts of a tile are, at most; another length where they were much shorter."""
+    found = next(n for n in range(most, 0, -1) if whole % n == 0)
+    return found if found * _EQUAL >= most else most
