@@ -191,7 +191,7 @@ def bincount(x: Any, /, weights: None = None, minlength: int = 0) -> NDArray[np.
         if block.min() < 0:
             raise InvalidArgumentError("'list' argument must have no negative elements")
         _check_room(int(block.max()) + 1, counts.itemsize)
-        found = np.bincount(block.astype(np.intp, copy=False))
+        found = np.bincount(block.astype(np.intp, copy=False).ravel())
         if len(found) > len(counts):
             counts, found = found, counts
         counts[: len(found)] += found

@@ -29,6 +29,7 @@ from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
+from outcrop.expressions.rewrite.unordered import unordered
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
@@ -228,7 +229,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = rewritten(settled([node for node, _ in wanted]))
+    roots = rewritten(settled(unordered([node for node, _ in wanted])))
     targets = [target for _, target in wanted]
     chosen = preferred(roots)
     best: Planned | None = None
@@ -301,7 +302,7 @@ def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> P
     tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
     nodes = _with_siblings(ancestors(way.roots))
     limit = sizes(memory_budget())[0]
-    own, grouping = _grouped(given, nodes, tiles, way.short, limit, whole_tiles=True)
+    own, grouping = _grouped(given, nodes, tiles, way, limit, whole_tiles=True)
     if grouping.tiling.cuts == found.cuts:
         return found
     try:
@@ -334,7 +335,7 @@ def _candidates(
             is_held = False
             cuts: dict[int, int] | None = None
             for limit in limits:
-                own, grouping = _grouped(given, nodes, tiles, way.short, limit, holds=holds)
+                own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds)
                 if grouping.tiling.cuts != cuts:
                     cuts = grouping.tiling.cuts
                     is_held |= any(grouping.tiling.is_held(n) for n in nodes if isinstance(n, Leaf))
@@ -453,7 +454,7 @@ def _grouped(
     wanted: Sequence[Wanted],
     nodes: Sequence[Node],
     tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
-    short: Sequence[tuple[Node, int, int]],
+    way: Taking,
     limit: tuple[int, int],
     *,
     whole_tiles: bool = False,
@@ -461,7 +462,7 @@ def _grouped(
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, short, whole_tiles=whole_tiles)
+        tiling = cut(nodes, tiles, *limit, way.short, way.whole, whole_tiles=whole_tiles)
         tiling.holds = holds
         made: dict[int, Node] = {}
         for node in nodes:

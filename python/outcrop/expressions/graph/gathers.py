@@ -2,10 +2,11 @@
 
 import itertools
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,54 +78,67 @@ class _Views(Gather):
 
     def shares(self, box: Box, tiles: Sequence[Shape]) -> Iterator[Share]:
         for number, view, target in self.boxes(box):
-            tile = tiles[number]
-            start, shape = view.box
-            spans = [
-                range(n // t, -(-(n + e) // t)) for n, e, t in zip(start, shape, tile, strict=True)
-            ]
-            for coords in itertools.product(*spans):
-                common = _common(view, target, coords, tile)
-                if common is not None:
-                    part, place = common
-                    low, extents = part.box
-                    needed = tuple((n, n + e) for n, e in zip(low, extents, strict=True))
-                    # There may be very many: what is copied how is worked out when it is.
-                    yield Share(number, coords, needed, partial(_copy_part, part, place))
+            pairs = zip(view.selectors, tiles[number], strict=True)
+            for parts in itertools.product(*[_by_tile(s, extent) for s, extent in pairs]):
+                # There may be very many: what is not told apart before is worked out when it is
+                # copied.
+                coords = tuple([part.coord for part in parts])
+                needed = tuple([part.needed for part in parts])
+                yield Share(number, coords, needed, partial(_copy, view, target, parts))
 
 
-def _common(
-    view: View, target: Sequence[slice], coords: Sequence[int], tile: Sequence[int]
-) -> tuple[View, tuple[slice, ...]] | None:
-    """The part of a view that is in a tile, and where it goes."""
-    selectors: list[int | Span] = []
-    parts: dict[int, tuple[int, int]] = {}
-    for axis, (s, i, t) in enumerate(zip(view.selectors, coords, tile, strict=True)):
-        low, high = i * t, (i + 1) * t
-        if not isinstance(s, Span):
-            if not low <= s < high:
-                return None
-            selectors.append(s)
-            continue
-        first, last = s.within(low, high)
-        if first >= last:
-            return None
-        parts[axis] = first, last
-        selectors.append(s.part(first, last - first))
-    place = []
+class _Part(NamedTuple):
+    """What of a selector is in one tile.
+
+    Attributes
+    ----------
+    coord : int
+        Which tile.
+    needed : tuple of int
+        The first index there, and the one after the last.
+    selector : int or Span
+        What selects it.
+    place : tuple of int
+        Which of the selected ones these are.
+    """
+
+    coord: int
+    needed: tuple[int, int]
+    selector: int | Span
+    place: tuple[int, int]
+
+
+def _by_tile(selector: int | Span, extent: int) -> list[_Part]:
+    """The parts of a selector that are in the tiles of an extent."""
+    if not isinstance(selector, Span):
+        return [_Part(selector // extent, (selector, selector + 1), selector, (0, 1))]
+    found = []
+    low = selector.low
+    for i in range(low // extent, -(-(low + selector.extent) // extent)):
+        first, last = selector.within(i * extent, (i + 1) * extent)
+        if first < last:
+            part = selector.part(first, last - first)
+            found.append(_Part(i, (part.low, part.low + part.extent), part, (first, last)))
+    return found
+
+
+def _copy(
+    view: View,
+    target: Sequence[slice],
+    parts: Sequence[_Part],
+    out: NDArray[Any],
+    block: NDArray[Any],
+) -> None:
+    """Copy the part of a view that is in a tile to where it goes."""
+    place: list[Any] = []
     for to, source in zip(target, view.axes, strict=True):
         if isinstance(source, NewAxis):
             place.append(to)
         else:
-            first, last = parts[source]
+            first, last = parts[source].place
             place.append(slice(to.start + first, to.start + last))
-    return View(view.source_shape, tuple(selectors), view.axes), tuple(place)
-
-
-def _copy_part(
-    part: View, place: tuple[slice, ...], out: NDArray[Any], block: NDArray[Any]
-) -> None:
-    key: tuple[Any, ...] = (*place, ...)
-    np.copyto(out[key], part.applier()(block))
+    part = View(view.source_shape, tuple([part.selector for part in parts]), view.axes)
+    np.copyto(out[(*place, ...)], part.applier()(block))
 
 
 def _extents(box: Box) -> list[int]:
@@ -199,11 +213,20 @@ class Alias(_Views):
 
 
 class Join(_Views):
-    """Arrays one after the other along an axis."""
+    """Arrays one after the other along an axis.
 
-    __slots__ = ("axis",)
+    Attributes
+    ----------
+    axis : int
+        Which.
+    starts : tuple of int
+        Where each of them begins.
+    """
+
+    __slots__ = ("axis", "starts")
 
     axis: int
+    starts: tuple[int, ...]
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Join.of(operands, self.axis)
@@ -213,10 +236,10 @@ class Join(_Views):
         """The node of arrays of one type."""
         node = cls()
         node.operands, node.axis = tuple(operands), axis
-        extent = sum(operand.shape[axis] for operand in operands)
+        *starts, extent = itertools.accumulate([o.shape[axis] for o in operands], initial=0)
         shape = list(operands[0].shape)
         shape[axis] = extent
-        node.shape, node.dtype = tuple(shape), operands[0].dtype
+        node.starts, node.shape, node.dtype = tuple(starts), tuple(shape), operands[0].dtype
         return only((cls, axis, *map(id, operands)), node)
 
     @property
@@ -224,9 +247,13 @@ class Join(_Views):
         return "concatenate"
 
     def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
-        axis, first, shape = self.axis, 0, _extents(box)
+        axis, shape = self.axis, _extents(box)
         begin, end = box[axis]
-        for i, operand in enumerate(self.operands):
+        # There may be thousands, of which a box is in few.
+        for i in range(max(bisect_right(self.starts, begin) - 1, 0), len(self.operands)):
+            operand, first = self.operands[i], self.starts[i]
+            if first >= end:
+                break
             low, high = max(begin, first), min(end, first + operand.shape[axis])
             if low < high:
                 at, extents = [n for n, _ in box], list(shape)
@@ -234,7 +261,6 @@ class Join(_Views):
                 to = [slice(0, n) for n in shape]
                 to[axis] = slice(low - begin, high - begin)
                 yield i, View.whole(operand.shape).part(at, extents), tuple(to)
-            first += operand.shape[axis]
 
 
 class Mosaic(_Views):

@@ -29,9 +29,12 @@ class Reduction(ABC):
     ----------
     name : str
         For people.
+    takes_any_order : bool
+        Whether elements that are reduced may come in any order, and their axes in any shape.
     """
 
     name: str
+    takes_any_order = False
 
     @abstractmethod
     def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
@@ -75,6 +78,7 @@ class UfuncReduction(Reduction):
 
     ufunc: np.ufunc
     dtype: np.dtype[Any]
+    takes_any_order = True
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -133,6 +137,7 @@ class Moments(Reduction):
 
     dtype: np.dtype[Any]
     name = "moments"
+    takes_any_order = True
 
     def dtypes(self, dtype: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
         return self.dtype, np.empty(0, self.dtype).real.dtype

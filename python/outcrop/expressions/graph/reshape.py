@@ -13,14 +13,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop.arrays.views import NewAxis, Span, View
-from outcrop.expressions.graph.gathers import Box, Copy, Gather, Share
+from outcrop.expressions.graph.gathers import Box, Gather, Share, by_tile
 from outcrop.expressions.graph.nodes import Node, Shape, only
 
 __all__ = ["Fold", "Reshape", "folds_of"]
@@ -93,16 +93,16 @@ class Fold:
         found: dict[tuple[int, ...], Box] = {}
         for box in self._sources(_shifted(target, self.target_first)):
             own = _shifted(box, -self.source_first)
-            ranges = [range(a // t, -(-b // t)) for (a, b), t in zip(own, tile, strict=True)]
-            for coords in itertools.product(*ranges):
-                part = tuple(
-                    (max(a, i * t), min(b, (i + 1) * t))
-                    for (a, b), i, t in zip(own, coords, tile, strict=True)
-                )
-                known = found.get(coords, part)
-                found[coords] = tuple(
-                    (min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, part, strict=True)
-                )
+            parts = [by_tile(ends, extent) for ends, extent in zip(own, tile, strict=True)]
+            for chosen in itertools.product(*parts):
+                coords = tuple([i for i, _ in chosen])
+                part = tuple([ends for _, ends in chosen])
+                known = found.get(coords)
+                if known is not None:
+                    part = tuple(
+                        [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(known, part, strict=True)]
+                    )
+                found[coords] = part
         return found
 
     def _sources(self, target: Box) -> Iterator[Box]:
@@ -308,7 +308,13 @@ class Reshape(Gather):
     @property
     def is_whole(self) -> bool:
         """Whether it has all elements of the operand, in their order."""
-        return self.view.is_whole and self.size == self.operands[0].size
+        view, whole = self.view, View.whole(self.view.source_shape)
+        own = [axis for axis in view.axes if not isinstance(axis, NewAxis)]
+        return (
+            own == sorted(own)
+            and view.selectors == whole.selectors
+            and self.size == self.operands[0].size
+        )
 
     def axes(self) -> Iterator[tuple[Fold, int, int]]:
         """The folds, and their first axes in the operand and in the node."""
@@ -377,33 +383,36 @@ class Reshape(Gather):
             for (fold, at, _), target in zip(self.axes(), targets, strict=True)
         ]
         for chosen in itertools.product(*needed):
-            coords = tuple(itertools.chain.from_iterable(c for c, _ in chosen))
+            coords = tuple([i for own, _ in chosen for i in own])
             sources = [part for _, part in chosen]
-            whole = tuple(itertools.chain.from_iterable(sources))
-            yield Share(0, coords, whole, self._copier(sources, targets, part))
+            whole = tuple([ends for own in sources for ends in own])
+            yield Share(0, coords, whole, partial(_copy, self.folds, sources, targets, part))
 
-    def _copier(self, sources: Sequence[Box], targets: Sequence[Box], part: View) -> Copy:
-        folds = self.folds
 
-        def copy(out: NDArray[Any], block: NDArray[Any]) -> None:
-            straight = part.unapply(out)
-            short = (f.is_in_short_runs(own) for f, own in zip(folds, sources, strict=True))
-            if any(short):
-                _scatter(folds, block, sources, straight, targets)
-                return
-            pieces = [
-                list(fold.pieces(source, target))
-                for fold, source, target in zip(folds, sources, targets, strict=True)
-            ]
-            for chosen in itertools.product(*pieces):
-                taken = _part(block, [piece.source for piece in chosen])
-                dims = _joined(piece.unfolded[0] for piece in chosen)
-                inner = _joined(piece.unfolded[1] for piece in chosen)
-                # Axes are only split here, so that this is a view of the same memory.
-                place = _part(straight, [piece.target for piece in chosen])
-                np.copyto(place, taken.reshape(dims)[inner])
-
-        return copy
+def _copy(
+    folds: Sequence[Fold],
+    sources: Sequence[Box],
+    targets: Sequence[Box],
+    part: View,
+    out: NDArray[Any],
+    block: NDArray[Any],
+) -> None:
+    """Copy what boxes of both sides of the folds have in common."""
+    straight = part.unapply(out)
+    if any(f.is_in_short_runs(own) for f, own in zip(folds, sources, strict=True)):
+        _scatter(folds, block, sources, straight, targets)
+        return
+    pieces = [
+        list(fold.pieces(source, target))
+        for fold, source, target in zip(folds, sources, targets, strict=True)
+    ]
+    for chosen in itertools.product(*pieces):
+        taken = _part(block, [piece.source for piece in chosen])
+        dims = _joined(piece.unfolded[0] for piece in chosen)
+        inner = _joined(piece.unfolded[1] for piece in chosen)
+        # Axes are only split here, so that this is a view of the same memory.
+        place = _part(straight, [piece.target for piece in chosen])
+        np.copyto(place, taken.reshape(dims)[inner])
 
 
 def _scatter(

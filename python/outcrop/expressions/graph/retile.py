@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from outcrop.arrays.views import View
 from outcrop.expressions.graph.gathers import Select
 from outcrop.expressions.graph.nodes import Node, Shape, only
-from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.reshape import Fold, Reshape
 
 __all__ = ["Cuts", "Moved", "Refolded"]
 
@@ -34,7 +34,32 @@ class Cuts:
 class Refolded(Reshape):
     """A reshape in other tiles than those of its operand, also along axes that they share."""
 
-    __slots__ = ()
+    __slots__ = ("cuts",)
+
+    cuts: Cuts
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Refolded.made(operands[0], self.folds, self.view, self.cuts)
+
+    @classmethod
+    def made(cls, operand: Node, folds: Sequence[Fold], view: View, cuts: Cuts) -> "Refolded":
+        """The node of a dense view of the folds' targets."""
+        node = cls()
+        node.operands, node.folds, node.view = (operand,), tuple(folds), view
+        node.shape, node.dtype, node.cuts = view.shape, operand.dtype, cuts
+        return only((cls, id(operand), node.folds, view, cuts), node)
+
+    @property
+    def limit(self) -> int:
+        """Bytes that these tiles may have."""
+        return self.cuts.nbytes
+
+    def tiles(self) -> Iterator[tuple[Node, Shape]]:
+        """Into which tiles it should be cut, and what it is made of."""
+        if self.cuts.source is not None:
+            yield self.operands[0], self.cuts.source
+        if self.cuts.target is not None:
+            yield self, self.cuts.target
 
 
 class Moved(Select):

@@ -16,7 +16,7 @@ from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.tape import Tape
-from outcrop.expressions.lower.gather_sources import gathered
+from outcrop.expressions.lower.gather_sources import Gathering
 from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
@@ -206,7 +206,8 @@ class _Cells:
         gathering: Sequence[Gather],
     ) -> None:
         self._tape, self._tiling, self._storage = tape, tiling, storage
-        self._lines, self._gathering = lines, gathering
+        self._lines = lines
+        self._gathering = [Gathering(node, tiling, storage) for node in gathering]
         self._inputs = group.inputs
         self._held = [max(storage.cells(node), default=1) > 1 for node in group.inputs]
         self._ranges = [
@@ -252,8 +253,8 @@ class _Cells:
         ranges = self.ranges(cell)
         taken = [
             (piece, 0 if piece.tile is None else place(piece.tile, READ))
-            for node in self._gathering
-            for piece in gathered(node, ranges, self._tiling, self._storage)
+            for gathering in self._gathering
+            for piece in gathering.at(ranges)
         ]
         return operands, own, taken
 

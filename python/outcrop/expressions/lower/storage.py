@@ -258,11 +258,11 @@ class Storage:
                 read.setdefault(id(node), []).append(i)
         gathers = (node for node in self._grouping.nodes if isinstance(node, Gather))
         gathered = {id(operand) for node in gathers for operand in node.operands}
+        taken = {*self._overlaps, *self._arrays, *gathered}
         stored: dict[int, list[Leaf]] = {}
         for node in self._grouping.nodes:
             if not isinstance(node, Leaf) or not isinstance(node.source, StoreSource):
                 continue
-            taken = {*self._overlaps, *self._arrays, *gathered}
             if id(node) in read and id(node) not in taken and node.size:
                 stored.setdefault(id(node.source), []).append(node)
         found: dict[int, Leaf] = {}

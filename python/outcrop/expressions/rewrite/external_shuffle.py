@@ -24,9 +24,10 @@ from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.graph.gathers import Alias, Take
 from outcrop.expressions.graph.indices import Listed
 from outcrop.expressions.graph.merge_runs import Collect, Runs
-from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
+from outcrop.expressions.graph.nodes import Leaf, Map, Node, Shape, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.rewrite.reshape_by_slabs import in_order, tiles_taken
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import whole
@@ -40,6 +41,9 @@ the next one is loaded, and the temporary tiles of a result are as large as the 
 
 _COLLECTED = 4
 """What part of the budget the temporary tiles may have that a tile of the result is made of."""
+
+_HELD = 3
+"""What part of the budget a tile on disk may have that places are in: there are two at once."""
 
 _SHORT = 64 << 10
 """Bytes of a temporary tile, where there is room."""
@@ -77,15 +81,27 @@ class Taking:
         Bytes that may be read: with more memory there is a better way.
     error : BudgetError, optional
         What says so.
+    whole : sequence of Leaf, optional
+        Of what tiles on disk are taken whole.
     """
 
     roots: list[Node]
     short: list[tuple[Node, int, int]]
     most: int = sys.maxsize
     error: BudgetError | None = None
+    whole: Sequence[Leaf] = ()
 
 
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
+    """How rows are taken and shapes changed, the best way first: others take less memory."""
+    found = _ways(roots, tiling, budget, holds=True)
+    holding = any(isinstance(node, Refolded | Moved) for node in ancestors(found[0].roots))
+    if holding or found[0].whole:
+        found[1:] = _ways(roots, tiling, budget, holds=False)
+    return found
+
+
+def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) -> list[Taking]:
     """How rows are taken and shapes changed: such that little is read, or else as they come.
 
     Parameters
@@ -96,6 +112,8 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
         Into which tiles it is cut otherwise.
     budget : int
         Bytes of memory.
+    holds : bool
+        Whether tiles on disk may take much of it.
 
     Raises
     ------
@@ -105,8 +123,10 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
     """
     nodes = ancestors(roots)
     uses = Counter(id(operand) for node in nodes for operand in node.operands)
+    cut = _cut_by_others(nodes)
     made: dict[int, Node] = {}
     short: list[tuple[Node, int, int]] = []
+    wholes: list[Leaf] = []
     error: BudgetError | None = None
     count = 0
     for node in nodes:
@@ -118,15 +138,25 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
                 fastest = own.view.axes.index(len(own.view.selectors) - 1)
                 short += [(own, axis, 1) for axis in range(own.ndim) if axis != fastest]
                 tile = tuple(n if axis == fastest else 1 for axis, n in enumerate(own.shape))
+            elif holds and _is_in_tiles(now.operands[0], budget // _HELD):
+                own = _own(now.operands[0], uses)
+                made[id(node)] = now = Points.of(own, now.places)
+                wholes.append(own)
+                tile = tuple(min(whole(own, axis), n) for axis, n in enumerate(own.shape))
             else:
                 tile = tiling.tile(node.operands[0])
             short.append((now, 0, _at_once(now, tile, budget)))
             continue
         if isinstance(node, Reshape) and isinstance(now, Reshape) and node.size:
-            is_shared = uses[id(now.operands[0])] > 1
             try:
                 made[id(node)], shorter = in_order(
-                    node, now.operands[0], tiling, budget, is_shared=is_shared
+                    node,
+                    now.operands[0],
+                    tiling,
+                    budget,
+                    is_shared=uses[id(now.operands[0])] > 1,
+                    is_free=id(node) not in cut,
+                    holds=holds,
                 )
                 short += shorter
             except BudgetError as caught:
@@ -158,9 +188,18 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
         if not as_they_come:
             raise error
         return as_they_come
-    best = Taking([made[id(node)] for node in roots], short)
+    best = Taking([made[id(node)] for node in roots], short, whole=wholes)
     differs = bool(short) or any(a is not b for a, b in zip(best.roots, roots, strict=True))
     return [best, *as_they_come] if differs else [Taking(list(roots), [])]
+
+
+def _cut_by_others(nodes: Sequence[Node]) -> set[int]:
+    """What is made something else of than functions of elements, which would have it cut so."""
+    found: set[int] = set()
+    for node in reversed(nodes):
+        if not isinstance(node, Map) or id(node) in found:
+            found.update(map(id, node.operands))
+    return found
 
 
 def _own(node: Node, uses: Mapping[int, int]) -> Leaf:
@@ -168,6 +207,15 @@ def _own(node: Node, uses: Mapping[int, int]) -> Leaf:
     own = node if uses[id(node)] == 1 else Alias.of(node)
     assert isinstance(own, Leaf)
     return own
+
+
+def _is_in_tiles(node: Node, room: int) -> bool:
+    """Whether it lies in tiles on disk which memory has room for."""
+    if not isinstance(node, Leaf) or not isinstance(node.source, StoreSource):
+        return False
+    units = [min(whole(node, axis), n) for axis, n in enumerate(node.shape)]
+    nbytes = math.prod(units) * node.dtype.itemsize * _spread(node)
+    return node.source.layout == "tiled" and nbytes <= room
 
 
 def _are_in_few_rows(node: Points) -> bool:
@@ -192,17 +240,17 @@ def _are_in_few_rows(node: Points) -> bool:
 def _at_once(node: Points, tile: Shape, budget: int) -> int:
     """How many places a tile of the result may have: there is memory for all that they are in."""
     operand, places = node.operands[0], node.places
-    most = max(
-        budget // _COLLECTED // (math.prod(tile) * operand.dtype.itemsize * _spread(operand)), 1
-    )
+    nbytes = math.prod(tile) * operand.dtype.itemsize * _spread(operand)
+    # Of two tiles there are places wherever one is done and the next one begins.
+    most = max(budget // _COLLECTED // nbytes, 2)
+    counts = [-(-operand.shape[a] // tile[a]) for a in places.axes]
     blocks = [own // tile[a] for a, own in zip(places.axes, places.indices, strict=True)]
-    changes = np.any([np.diff(own, prepend=-1) != 0 for own in blocks], axis=0)
-    visit = np.cumsum(changes)
-    count = len(visit)
+    numbers = np.ravel_multi_index(blocks, counts)
+    count = len(numbers)
     while count > 1:
-        first, last = visit[::count], visit[count - 1 :: count]
-        visits = np.append(last, visit[-1])[: len(first)] - first
-        if visits.max() < most:
+        # They come in the order of tiles on disk, which need not be cut as these are.
+        pairs = np.unique(np.arange(len(numbers)) // count * math.prod(counts) + numbers)
+        if np.bincount(pairs // math.prod(counts)).max() <= most:
             break
         count = -(-count // 2)
     return count

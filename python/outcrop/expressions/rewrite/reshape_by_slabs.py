@@ -9,10 +9,11 @@ tile of the operand is read once, and so is each temporary tile.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.errors import BudgetError
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
@@ -34,6 +35,9 @@ one ends and the next one begins."""
 _PART = 12
 """What part of the budget a tile may have: one is used while the next one is loaded."""
 
+_HELD = 2
+"""What part of the budget the tiles on disk may have that are in memory until all is taken."""
+
 _SHORTEST = 1024
 """Bytes of a temporary tile, at least."""
 
@@ -48,7 +52,14 @@ Short = list[tuple[Node, int, int]]
 
 
 def in_order(
-    node: Reshape, operand: Node, tiling: Tiling, budget: int, *, is_shared: bool
+    node: Reshape,
+    operand: Node,
+    tiling: Tiling,
+    budget: int,
+    *,
+    is_shared: bool,
+    is_free: bool,
+    holds: bool,
 ) -> tuple[Node, Short]:
     """A reshape that reads its operand once.
 
@@ -64,6 +75,10 @@ def in_order(
         Bytes of memory.
     is_shared : bool
         Whether others need the operand, too, in other tiles.
+    is_free : bool
+        Whether any tiles of it will do.
+    holds : bool
+        Whether tiles on disk may take so much of the budget that little is left beside them.
 
     Returns
     -------
@@ -77,8 +92,65 @@ def in_order(
     BudgetError
         Temporary tiles would be too small.
     """
-    source, cut, short = _source(operand, tiling.tile(node.operands[0]), budget, is_shared)
-    return _target(node, source, cut, tiling.tile(node), budget), short
+    tile = tiling.tile(node.operands[0])
+    held = _held(node, operand, tile, budget, budget // (_HELD if holds else _FITS))
+    if held is not None:
+        own = Alias.of(operand) if is_shared else operand
+        cuts = Cuts(held, None, math.prod(held) * operand.dtype.itemsize)
+        return Refolded.made(own, node.folds, node.view, cuts), []
+    is_free = is_free and tiling.fixed.isdisjoint(tiling.axes.of(node))
+    order = _Order.of(node, None if is_free else tiling.tile(node))
+    source, cut, short = _source(
+        operand, tile, budget, order.source, is_shared=is_shared, holds=holds
+    )
+    is_slabs = holds and isinstance(source, Moved)
+    if is_slabs and is_free:
+        return _by_slabs(node, source, budget, order), short
+    made = _target(node, source, cut, tiling.tile(node), budget, order)
+    if is_slabs and type(made) is Reshape:
+        made = _by_slabs(node, source, budget, order)
+    return made, short
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The order in which elements are moved: its slowest axes are cut, so that slabs are short.
+
+    Attributes
+    ----------
+    source, target : list of int
+        The axes of the operand, and those that it is folded to.
+    """
+
+    source: list[int]
+    target: list[int]
+
+    @classmethod
+    def of(cls, node: Reshape, tile: Shape | None) -> "_Order":
+        """Of a node in such tiles: the folds most cut come first; None where any tiles will do."""
+        folds = list(node.axes())
+        if tile is not None:
+            pairs = zip(node.view.axes, node.shape, tile, strict=True)
+            counts = {axis: -(-n // extent) for axis, n, extent in pairs}
+            folds.sort(key=lambda f: -math.prod(counts.get(a, 1) for a in _axes(f[2], f[0].target)))
+        return cls(
+            [axis for fold, first, _ in folds for axis in _axes(first, fold.source)],
+            [axis for fold, _, first in folds for axis in _axes(first, fold.target)],
+        )
+
+
+def _axes(first: int, extents: Shape) -> range:
+    return range(first, first + len(extents))
+
+
+def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
+    """The reshape in tiles that are made of one slab each, so that this is looked up once."""
+    room = budget // _SLAB // node.dtype.itemsize
+    slab = math.prod(_slab(source.shape, order.source, room))
+    tile = _slab(node.view.source_shape, order.target, slab)
+    own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
+    cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
+    return Refolded.made(source, node.folds, node.view, cuts)
 
 
 def tiles_taken(node: Reshape, tiling: Tiling) -> int:
@@ -91,9 +163,44 @@ def tiles_taken(node: Reshape, tiling: Tiling) -> int:
     return _count(node.shape, tile) * _count(slab, tiling.tile(operand))
 
 
-def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[Node, Shape, Short]:
+def _held(node: Reshape, operand: Node, tile: Shape, budget: int, room: int) -> Shape | None:
+    """Tiles of whole ones on disk, of which those that are taken from at a time stay in memory.
+
+    None where they take too much of it, or where there is nothing to gain.
+    """
+    if not isinstance(operand, Leaf) or not isinstance(operand.source, StoreSource):
+        return None
+    shape, itemsize = operand.shape, operand.dtype.itemsize
+    units = tuple(min(whole(operand, axis), n) for axis, n in enumerate(shape))
+    slab = _slab(shape, range(operand.ndim), budget // _FITS // itemsize)
+    is_whole = all(a >= b for a, b in zip(tile, units, strict=True))
+    if operand.source.layout != "tiled" or (is_whole and _is_within(tile, slab)):
+        return None
+    for held in (tuple(map(max, tile, units)), units):
+        size = itemsize
+        for fold, first, _ in node.axes():
+            own = _axes(first, fold.source)
+            slowest = next((axis for axis in own if held[axis] > 1), own[-1])
+            # Of axes behind the slowest one that a tile has more than one index of, all.
+            size *= held[slowest]
+            if not fold.is_trivial:
+                size *= math.prod(shape[axis] for axis in own if axis > slowest)
+        if size <= room:
+            return held
+    return None
+
+
+def _source(
+    operand: Node,
+    tile: Shape,
+    budget: int,
+    axes: Sequence[int],
+    *,
+    is_shared: bool,
+    holds: bool,
+) -> tuple[Node, Shape, Short]:
     """The operand in tiles that are short along slow axes, and what tiles these are."""
-    shape, itemsize, axes = operand.shape, operand.dtype.itemsize, range(operand.ndim)
+    shape, itemsize = operand.shape, operand.dtype.itemsize
     if isinstance(operand, Leaf) and isinstance(operand.source, MemorySource):
         return operand, shape, []
     if _is_within(tile, _slab(shape, axes, budget // _FITS // itemsize)):
@@ -104,35 +211,40 @@ def _source(operand: Node, tile: Shape, budget: int, is_shared: bool) -> tuple[N
             operand = Alias.of(operand)
             assert isinstance(operand, Leaf)
         units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
-        on_disk = sorted(axes, key=lambda a: slowness(operand, a))
+        on_disk = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
         room = budget // _PART // itemsize
         wide = _slab(shape, axes, room, units)
-        if math.prod(wide) <= room and (
-            operand.source.layout == "tiled" or _run(shape, on_disk, wide) * itemsize >= _LONG
-        ):
+        if operand.source.layout != "tiled" and _run(shape, on_disk, wide) * itemsize >= _LONG:
             return operand, wide, [(operand, axis, extent) for axis, extent in enumerate(wide)]
         tile = taken = _slab(shape, on_disk, room, units)
     slab = _slab(shape, axes, budget // _SLAB // itemsize)
     short = tuple(map(min, tile, slab))
-    return _moved(operand, View.whole(shape), taken, short, budget), short, []
+    most = budget // (_HELD if holds else _SLAB)
+    return _moved(operand, View.whole(shape), taken, short, budget, most), short, []
 
 
-def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -> Node:
+def _target(
+    node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int, order: _Order
+) -> Node:
     """The result, made slab by slab before it is brought in tiles that are long along slow axes."""
     view, itemsize = node.view, node.dtype.itemsize
     shape = view.source_shape
     if node.size != math.prod(shape):
         return node.with_operands([source])
     own = tuple(tile[view.axes.index(a)] if a in view.axes else 1 for a in range(len(shape)))
-    lines = [axis for axis in view.axes if isinstance(axis, int) and own[axis] < shape[axis]]
+    lines = [
+        order.target.index(axis)
+        for axis in view.axes
+        if isinstance(axis, int) and own[axis] < shape[axis]
+    ]
     room = budget // _FITS // itemsize
-    if lines == sorted(lines) and _is_within(own, _slab(shape, range(len(shape)), room)):
+    if lines == sorted(lines) and _is_within(own, _slab(shape, order.target, room)):
         return node.with_operands([source])
-    straight = Refolded.of(source, node.folds, View.whole(shape))
+    straight = Refolded.made(source, node.folds, View.whole(shape), Cuts(None, None, 0))
     room = budget // _PART // itemsize
-    slab = _slab(shape, range(len(shape)), room)
+    slab = _slab(shape, order.target, room)
     short = tuple(map(min, own, slab))
-    before = _slab(source.shape, range(source.ndim), room)
+    before = _slab(source.shape, order.source, room)
     if _count(before, cut) <= _FEW:
         return _moved(straight, view, short, None, budget)
     # A slab is in many tiles already, and is not put together again for each new one.
@@ -141,8 +253,14 @@ def _target(node: Reshape, source: Node, cut: Shape, tile: Shape, budget: int) -
 
 
 def _moved(
-    operand: Node, view: View, source: Shape | None, target: Shape | None, budget: int
+    operand: Node,
+    view: View,
+    source: Shape | None,
+    target: Shape | None,
+    budget: int,
+    most: int = 0,
 ) -> Node:
+    """A movement between tiles; of what is on disk, whole ones if they have up to `most` bytes."""
     short = source if target is None else target
     assert short is not None
     if math.prod(short) * operand.dtype.itemsize < min(_SHORTEST, operand.nbytes):
@@ -152,7 +270,9 @@ def _moved(
             f"{format_bytes(least)}",
             least,
         )
-    return Moved.made(operand, view, Cuts(source, target, budget // _PART))
+    nbytes = 0 if source is None else math.prod(source) * operand.dtype.itemsize
+    limit = max(nbytes if nbytes <= most else 0, budget // _PART)
+    return Moved.made(operand, view, Cuts(source, target, limit))
 
 
 def _slab(

@@ -1,9 +1,12 @@
 """Reshaping: of the operands, as far down as it goes, so that elements move as they are read."""
 
+import math
+
 import numpy as np
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import NewAxis, View
+from outcrop.expressions.graph.gathers import Join
 from outcrop.expressions.graph.nodes import Below, Leaf, Map, Node, Shape, remade
 from outcrop.expressions.graph.reshape import Reshape, folds_of
 from outcrop.expressions.rewrite.view_pushdown import refolded, viewed
@@ -27,7 +30,38 @@ def _below(node: Node, shape: Shape) -> Below[Shape]:
             return wishes, lambda made: node.applied(made, shape)
     if node.size and isinstance(node, Reshape) and node.is_whole:
         return [(node.operands[0], shape)], lambda made: made[0]
+    if node.size and isinstance(node, Join) and (found := _joined(node, shape)) is not None:
+        place, wishes = found
+        return wishes, lambda made: _moved(Join.of(made, place), shape)
     return (), lambda _: _moved(node, shape)
+
+
+def _joined(node: Join, shape: Shape) -> tuple[int, list[tuple[Node, Shape]]] | None:
+    """What to join instead, and along which axis, so that less is reshaped, or nothing.
+
+    Operands as they are, but for axes of one element, each of which is indices of the new shape.
+    """
+    before, own = math.prod(node.shape[: node.axis]), node.shape[node.axis :]
+    place = next((i for i in range(len(shape) + 1) if math.prod(shape[:i]) == before), len(shape))
+    # Axes of one element before it are as they may be.
+    while place < len(shape) and shape[place] == 1 != own[0]:
+        place += 1
+    if place == len(shape):
+        return None
+    rest = shape[place + 1 :]
+    pieces = [(operand, operand.shape[node.axis :]) for operand in node.operands]
+    wishes: list[tuple[Node, Shape]] = []
+    for operand, (n, *inner) in pieces:
+        count, more = divmod(n * math.prod(inner), math.prod(rest))
+        if more:
+            return None
+        if [m for m in (count, *rest) if m > 1] == [m for m in (n, *inner) if m > 1]:
+            wishes.append((operand, (*shape[:place], count, *rest)))
+        elif count == 1 and len({extents for _, extents in pieces}) == 1:
+            wishes.append((operand, (*shape[:place], 1, n, *inner)))
+        else:
+            return None
+    return place, wishes
 
 
 def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
@@ -50,6 +84,8 @@ def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
 
 
 def _moved(node: Node, shape: Shape) -> Node:
+    if node.shape == shape:
+        return node
     if not node.size:
         empty = np.empty(shape, node.dtype)
         return Leaf.of(MemorySource(empty, owned=True), View.whole(shape))

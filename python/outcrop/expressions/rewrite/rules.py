@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 
 from outcrop.expressions.graph.nodes import Contract, Node, ancestors
+from outcrop.expressions.rewrite.point_pushdown import sampled
 
 __all__ = ["RULES", "rewritten"]
 
@@ -76,7 +77,7 @@ def _turned(node: Contract, i: int, inner: Contract) -> Contract | None:
     return None
 
 
-RULES: Sequence[Rule] = (associated,)
+RULES: Sequence[Rule] = (associated, sampled)
 
 
 def rewritten(roots: Sequence[Node]) -> list[Node]:

@@ -1,5 +1,6 @@
 """Views of expressions: what is selected is selected from the operands, as far down as it goes."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,12 +20,14 @@ from outcrop.expressions.graph.nodes import (
     Node,
     Reduce,
     Scan,
+    Shape,
     remade,
 )
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Fold, Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
+from outcrop.expressions.tiling.disk_order import slowness
 
 __all__ = [
     "below",
@@ -122,8 +125,36 @@ def refolded(operand: Node, folds: Sequence[Fold], view: View) -> Node:
     if all(fold.is_trivial for fold in folds):
         return pushed(operand, view)
     if view.is_dense:
-        return Reshape.of(operand, folds, view)
+        return Reshape.of(*_as_stored(operand, folds, view))
     return viewed_later(Reshape.of(operand, folds, View.whole(view.source_shape)), view)
+
+
+def _as_stored(
+    operand: Node, folds: Sequence[Fold], view: View
+) -> tuple[Node, Sequence[Fold], View]:
+    """What is stored with its folds in the order in which it lies, which the view undoes.
+
+    ``X.transpose(1, 2, 0).reshape(J * I, T)`` is a reshape of X as well, transposed.
+    """
+    if not isinstance(operand, Leaf) or len(folds) < 2:
+        return operand, folds, view
+    sources, targets = _places([f.source for f in folds]), _places([f.target for f in folds])
+    order = sorted(range(len(folds)), key=lambda i: slowness(operand, sources[i][0]))
+    if order == list(range(len(folds))):
+        return operand, folds, view
+    own = [axis for i in order for axis in sources[i]]
+    moved = [axis for i in order for axis in targets[i]]
+    selectors = tuple(view.selectors[axis] for axis in moved)
+    shape = tuple(view.source_shape[axis] for axis in moved)
+    axes = tuple(a if isinstance(a, NewAxis) else moved.index(a) for a in view.axes)
+    turned = pushed(operand, View.whole(operand.shape).transpose(tuple(own)))
+    return turned, [folds[i] for i in order], View(shape, selectors, axes)
+
+
+def _places(shapes: Sequence[Shape]) -> list[range]:
+    """The axes of each of several shapes, one after the other."""
+    ends = list(itertools.accumulate(map(len, shapes), initial=0))
+    return [range(first, last) for first, last in itertools.pairwise(ends)]
 
 
 def leaf_of(source: Any, view: View) -> Node:

@@ -222,6 +222,8 @@ class Tiling:
         The lines.
     cuts : dict of int
         The extents of tiles along those that are cut.
+    fixed : set of int
+        Those whose extents follow from tiles in which results are stored.
     holds : bool
         Whether what is stored in larger tiles is loaded by whole ones, which stay in memory while
         it is the turn of their parts.
@@ -229,6 +231,7 @@ class Tiling:
 
     axes: Axes
     cuts: dict[int, int] = field(default_factory=dict)
+    fixed: set[int] = field(default_factory=set)
     holds: bool = False
 
     def extent(self, line: int) -> int:

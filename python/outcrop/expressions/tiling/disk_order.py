@@ -31,6 +31,10 @@ def slowness(node: Node, axis: int) -> int:
         if node.source.layout == "column-major":
             return len(node.view.selectors) - source
         return source
+    if isinstance(node, Reshape):
+        # Its folds are in the order of what is stored.
+        place = node.view.axes[axis]
+        return len(node.view.source_shape) if isinstance(place, NewAxis) else place
     return axis
 
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
-from outcrop.expressions.graph.retile import Moved
+from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.process.config import memory_budget
@@ -164,6 +165,9 @@ class Grouping:
                 # Tile by tile of the operand, which has several of these in it.
                 (operand,) = node.operands
                 lines.sort(key=lambda item: slowness(operand, item[0]))
+                lines.sort(key=lambda item: self._inside(node, item[0]))
+            elif isinstance(node, Refolded):
+                lines.sort(key=lambda item: self._inside(node, item[0]))
             elif isinstance(node, Alias):
                 # Along the thinnest extent of what is stored, each of its tiles comes once.
                 (operand,) = node.operands
@@ -174,6 +178,22 @@ class Grouping:
         # The line of a running sum comes last, so that each sum needs what one cell leaves it.
         slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
         return tuple(sorted(slowest, key=scanned.__contains__))
+
+    def _inside(self, node: Moved | Refolded, axis: int) -> int:
+        """When cells along an axis come one after the other, the last ones nearest.
+
+        Of those that are parts of one tile of the operand, one follows the other, so that this tile
+        is loaded once.
+        """
+        (operand,) = node.operands
+        if isinstance(node, Moved):
+            source = node.view.axes[axis]
+        else:
+            source = next((own for own, other in node.unchanged() if other == axis), NewAxis())
+        if isinstance(source, NewAxis):
+            return 1
+        own, whole = self.tiling.tile(node)[axis], self.tiling.tile(operand)[source]
+        return 0 if own >= whole else 2
 
     def _iteration(self, node: Node) -> tuple[int, ...]:
         """The cut lines over which a node runs, its own before those that it sums over."""

@@ -51,6 +51,7 @@ def cut(
     nbytes: int,
     wide: int,
     short: Sequence[tuple[Node, int, int]] = (),
+    taken: Sequence[Leaf] = (),
     *,
     whole_tiles: bool = False,
 ) -> Tiling:
@@ -70,6 +71,8 @@ def cut(
         pass; where a product is whole, its factors are read once.
     short : sequence of tuple, optional
         Nodes, an axis of each, and how many indices their tiles have along it, at most.
+    taken : sequence of Leaf, optional
+        What is cut into whole tiles on disk, however large they are.
     whole_tiles : bool, optional
         Whether what is stored in tiles is cut into whole ones, however large they are.
     """
@@ -83,7 +86,7 @@ def cut(
 
     # Tiles that there are, and those of results, which are stored whole.
     natural: dict[int, int] = {}
-    fixed: set[int] = set()
+    fixed = tiling.fixed
     for node, tile in wanted:
         if tile is not None:
             for line, extent in zip(axes.of(node), tile, strict=True):
@@ -110,6 +113,9 @@ def cut(
             if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
                 own = whole(operand, source) // abs(node.view.span(axis).step)
                 natural.setdefault(line, max(own, 1))
+    apart = _joined(nodes, axes, nbytes)
+    for line, extent in apart.items():
+        natural.setdefault(line, extent)
     for alike in axes.classes():
         units = [natural[line] for line in alike if line in fixed]
         if units:
@@ -145,8 +151,21 @@ def cut(
         for node in (operation, *operation.operands):
             for own in axes.of(node):
                 larger[own] = max(larger.get(own, 0), tiling.tile_bytes(node))
+    for leaf in (n for n in taken if id(n) in there):
+        units = [min(whole(leaf, axis), n) for axis, n in enumerate(leaf.shape)]
+        for own, extent in zip(axes.of(leaf), units, strict=True):
+            shorten(own, extent)
+            larger[own] = max(larger.get(own, 0), math.prod(units) * leaf.dtype.itemsize)
+    # What is made of whole tiles on disk is cut as they are: one after the other is loaded.
+    for node in nodes:
+        if not isinstance(node, Refolded) or (held := node.cuts.source) is None:
+            continue
+        for source, axis in node.unchanged():
+            if held[source] < node.shape[axis]:
+                own = axes.of(node)[axis]
+                shorten(own, natural.setdefault(own, held[source]))
     # What is sorted or moved: the larger its tiles, the fewer there are of temporary ones.
-    for moving in (n for n in nodes if isinstance(n, Collect | Moved)):
+    for moving in (n for n in nodes if isinstance(n, Collect | Moved | Refolded)):
         for node, tile in moving.tiles():
             for own, extent in zip(axes.of(node), tile, strict=True):
                 unit = natural[own] if own in fixed else 1
@@ -156,7 +175,8 @@ def cut(
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
-            chosen = _which(node, lines, tiling, natural, natural if whole_tiles else fixed)
+            kept = natural if whole_tiles else fixed
+            chosen = _which(node, lines, tiling, natural, kept, apart)
             if chosen is None:
                 break
             line = chosen
@@ -184,6 +204,20 @@ def cut(
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
+
+
+def _joined(nodes: Sequence[Node], axes: Axes, nbytes: int) -> dict[int, int]:
+    """The lines along which arrays are joined that are smaller than a tile, and their extents.
+
+    Cut between them, a tile takes few of them, whole, and one that lies across takes part of all.
+    """
+    found: dict[int, int] = {}
+    for node in nodes:
+        if isinstance(node, Join) and all(operand.nbytes <= nbytes for operand in node.operands):
+            extent = max(operand.shape[node.axis] for operand in node.operands)
+            line = axes.of(node)[node.axis]
+            found[line] = max(found.get(line, 1), extent)
+    return found
 
 
 def _square(
@@ -257,6 +291,7 @@ def _which(
     tiling: Tiling,
     natural: dict[int, int],
     fixed: Container[int],
+    apart: Container[int],
 ) -> int | None:
     """The line to be cut (further), None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
@@ -272,7 +307,8 @@ def _which(
         axis, line = item
         below = tiling.extent(line) <= natural.get(line, 0)
         across = not _follows(node, axis, tiling)
-        return (below, axis == scan, line not in tiling.cuts, across, slowness(node, axis))
+        slow = -1 if line in apart else slowness(node, axis)
+        return (below, axis == scan, line not in tiling.cuts, across, slow)
 
     return min(open_lines, key=rank)[1]
 

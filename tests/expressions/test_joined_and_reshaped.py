@@ -1,0 +1,249 @@
+"""Many small arrays as one, and elements in another shape: what is read, and NumPy's values."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import outcrop as oc
+
+few = settings(
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+Make = Callable[[Any], Any]
+
+
+def moved(array: oc.Array, nbytes: int) -> tuple[float, float]:
+    """What a plan reads and writes, over the size of what there is; without its result."""
+    plan = oc.plan(array)
+    return plan.bytes_read / nbytes, (plan.bytes_written - array.nbytes) / nbytes
+
+
+# -- many small arrays -----------------------------------------------------------------------------
+
+COUNT = 200
+
+
+@pytest.fixture(scope="module", params=["npy", "zarr"])
+def images(request: Any, tmp_path_factory: Any) -> tuple[list[oc.Array], Any]:
+    """Images of whole blocks of the disk, 3 MiB together."""
+    place: Path = tmp_path_factory.mktemp("images")
+    values = np.random.default_rng(0).random((COUNT, 64, 62)).astype(np.float32)
+    paths = [place / f"{i}.{request.param}" for i in range(COUNT)]
+    stored = [oc.asarray(v).save(path) for v, path in zip(values, paths, strict=True)]
+    return stored, values
+
+
+STACKED: list[tuple[str, Make, Make, float]] = [
+    ("mean of images", lambda x: oc.stack(x).mean(axis=0), lambda v: v.mean(axis=0), 1.1),
+    ("mean of each", lambda x: oc.stack(x).mean(axis=(1, 2)), lambda v: v.mean(axis=(1, 2)), 1.1),
+    ("largest", lambda x: oc.stack(x, axis=-1).max(axis=-1), lambda v: v.max(axis=0), 1.1),
+    ("spread", lambda x: oc.stack(x, axis=1).var(axis=1), lambda v: v.var(axis=0), 1.1),
+    ("stacked", oc.stack, lambda v: v, 1.3),
+    ("side by side", lambda x: oc.concat(x, axis=1), lambda v: np.concatenate([*v], 1), 1.3),
+    ("folded", lambda x: oc.concat(x).reshape(COUNT, -1).sum(1), lambda v: v.sum((1, 2)), 1.1),
+    (
+        "of parts",
+        lambda x: oc.concat(x[::3])[5:-5].sum(0),
+        lambda v: v[::3].reshape(-1, 62)[5:-5].sum(0),
+        0.4,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "expected", "most"), STACKED, ids=[s[0] for s in STACKED])
+@pytest.mark.parametrize("budget", ["1MiB", "2MiB"])
+def test_each_of_many_is_read_once(
+    desk: Any, images: Any, budget: str, name: str, make: Make, expected: Make, most: float
+) -> None:
+    """A tile has a few of them, whole; it had a part of all, each of read up to 44 times."""
+    stored, values = images
+    # Files begin with their metadata, in the block where the elements begin.
+    each = oc.plan(stored[0] + 1).bytes_read * COUNT
+    with oc.config(memory=budget):
+        assert moved(make(stored), each)[0] <= most
+        desk.check(make(stored), expected(values), digits=1e6)
+
+
+@few
+@given(data=st.data(), dtype=st.sampled_from(["bool", "int16", "float64", "complex64"]))
+def test_joins_of_any_pieces(tiny: Any, data: st.DataObject, dtype: str) -> None:
+    """Whatever their extents are, along any axis, of files and of tiles."""
+    shape = data.draw(st.tuples(*[st.integers(1, 9)] * 3))
+    axis = data.draw(st.integers(0, 2))
+    extents = data.draw(st.lists(st.integers(1, 7), min_size=2, max_size=9))
+    rng = np.random.default_rng(len(extents))
+    pieces = [
+        rng.integers(0, 100, (*shape[:axis], n, *shape[axis + 1 :])).astype(dtype) for n in extents
+    ]
+    layouts = data.draw(st.lists(st.sampled_from(["npy", "zarr", "memory"]), min_size=1))
+    stored = [tiny.put(v, layouts[i % len(layouts)]) for i, v in enumerate(pieces)]
+    joined, plain = oc.concat(stored, axis=axis), np.concatenate(pieces, axis)
+    np.testing.assert_array_equal(joined.compute(), plain)
+    np.testing.assert_array_equal(joined.sum(axis=axis).compute(), plain.sum(axis=axis))
+    key = tuple(data.draw(st.slices(n)) for n in plain.shape)
+    np.testing.assert_array_equal(joined[key].compute(), plain[key])
+    for made in ((-1,), (plain.shape[0], -1), (-1, plain.shape[-1]), (sum(extents), -1)):
+        if plain.size % abs(math.prod(made)) == 0:
+            np.testing.assert_array_equal(joined.reshape(made).compute(), plain.reshape(made))
+
+
+# -- another shape ---------------------------------------------------------------------------------
+
+SIDE = 600
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory: Any) -> dict[int, tuple[oc.Array, Any]]:
+    """A square matrix of 2.75 MiB in tiles of all its rows and so many columns."""
+    place: Path = tmp_path_factory.mktemp("squares")
+    values = np.random.default_rng(0).random((SIDE, SIDE))
+    with oc.config(memory="64MiB"):
+        return {
+            width: (oc.asarray(values).save(place / f"{width}.zarr", tile=(SIDE, width)), values)
+            for width in (4, 7, 30, 64)
+        }
+
+
+# What is made, with NumPy or of an array, and what is read and written at most beside the result.
+FLATTENED: list[tuple[str, Make, float, float]] = [
+    ("flattened", lambda x: x.reshape(-1), 2.2, 1.2),
+    ("running sums", lambda x: np.cumsum(x.reshape(-1)), 2.2, 1.2),
+    ("folded", lambda x: x.reshape(SIDE * 2, -1), 2.2, 1.2),
+    ("of another type", lambda x: x.reshape(-1).astype(np.float32) * 2, 2.2, 1.2),
+    ("each hundredth", lambda x: x.reshape(-1)[::100], 1.2, 0.1),
+    ("the last ones", lambda x: x.reshape(-1)[-1:5:-97], 1.2, 0.1),
+    ("sum", lambda x: x.reshape(-1).sum(), 1.1, 0.1),
+    ("least", lambda x: x.flatten().min(), 1.1, 0.1),
+    ("spread", lambda x: np.ravel(x).std(), 1.1, 0.1),
+    ("of functions", lambda x: (np.sqrt(x.ravel()) + x.ravel() * 2).mean(), 1.1, 0.1),
+    ("product", lambda x: np.vdot(x, x + 1), 1.1, 0.1),
+    ("sums of columns", lambda x: x.reshape(20, -1, SIDE).sum(axis=(0, 1)), 1.1, 0.3),
+    ("sums of rows", lambda x: x.reshape(SIDE, 20, -1).sum(axis=(1, 2)), 1.1, 0.1),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "read", "written"), FLATTENED, ids=[f[0] for f in FLATTENED]
+)
+@pytest.mark.parametrize("width", [4, 7, 30, 64])
+def test_tiles_against_the_order(
+    desk: Any, squares: Any, width: int, name: str, make: Make, read: float, written: float
+) -> None:
+    """Where the order counts, elements are moved once; where it does not, they stay where they are.
+
+    Tiles that are long along the first axis were taken for slabs, which they are not; each tile of
+    the result was then made of all of them, as long as there was memory for the steps.
+    """
+    array, values = squares[width]
+    once = oc.plan(array.sum()).bytes_read
+    with oc.config(memory="1MiB"):
+        got = moved(make(array), once)
+        assert got[0] <= read and got[1] <= written + 65536 / once
+        desk.check(make(array), make(values), digits=1e7)
+
+
+def test_counting_needs_no_order(squares: Any) -> None:
+    """What is shown to a function block by block is shown in the shape that it has."""
+    array, values = squares[7]
+    once = oc.plan(array.sum()).bytes_read
+    counted, plain = (array * 50).astype(np.int64), (values * 50).astype(np.int64)
+    with oc.config(memory="1MiB"):
+        np.testing.assert_array_equal(oc.bincount(counted.ravel()), np.bincount(plain.ravel()))
+        run = oc.last_run()
+        assert run is not None and run.bytes_read <= 1.1 * once
+        for got, expected in zip(
+            oc.unique_counts(counted.reshape(-1)), np.unique(plain, return_counts=True), strict=True
+        ):
+            np.testing.assert_array_equal(got, expected)
+        got, _ = oc.histogram(array.ravel(), bins=7, range=(0, 1))
+        np.testing.assert_array_equal(got, np.histogram(values, bins=7, range=(0, 1))[0])
+
+
+MONTHS = (48, 50, 60)
+
+
+@pytest.mark.parametrize(
+    "tile", [(48, 50, 7), (48, 11, 60), (24, 25, 30), (12, 50, 60), (5, 9, 60)]
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_by_month(desk: Any, tile: tuple[int, ...], axis: int) -> None:
+    """A tile on disk stays in memory while it is taken apart."""
+    values = np.random.default_rng(0).random(MONTHS)
+    array = desk.put(values, "zarr", tile)
+    once = oc.plan(array.sum()).bytes_read
+    with oc.config(memory="1MiB"):
+        by_month = array.reshape(4, 12, *MONTHS[1:]).mean(axis=axis)
+        assert moved(by_month, once)[0] <= 1.35
+        desk.check(by_month, values.reshape(4, 12, *MONTHS[1:]).mean(axis=axis), digits=1e4)
+
+
+@pytest.mark.parametrize("layout", ["npy", "zarr"])
+def test_transposed_before_it_is_folded(desk: Any, layout: str) -> None:
+    """One array, however it is said."""
+    values = np.random.default_rng(0).random((40, 80, 90))
+    array = desk.put(values, layout, (40, 30, 25))
+    with oc.config(memory="1MiB"):
+        one, other = array.transpose(1, 2, 0).reshape(-1, 40), array.reshape(40, -1).T
+        assert moved(one, values.nbytes) == moved(other, values.nbytes)
+        desk.check(one, values.transpose(1, 2, 0).reshape(-1, 40))
+        desk.check(
+            array.transpose(2, 0, 1).reshape(90, 20, -1)[3:, ::2],
+            values.transpose(2, 0, 1).reshape(90, 20, -1)[3:, ::2],
+        )
+
+
+@st.composite
+def foldings(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes of as many elements, many of whose axes are axes of both."""
+    factors = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 6]), min_size=2, max_size=5))
+    made = []
+    for _ in range(2):
+        shape = [1]
+        for n in factors:
+            shape = [*shape[:-1], shape[-1] * n] if draw(st.booleans()) else [*shape, n]
+        made.append(tuple(shape))
+    return made[0], made[1]
+
+
+@settings(few, max_examples=80)
+@given(data=st.data(), pair=foldings(), dtype=st.sampled_from(["bool", "int16", "float64"]))
+def test_reductions_of_any_shape(tiny: Any, data: st.DataObject, pair: Any, dtype: str) -> None:
+    """Over any axes, alone or beside what needs the order."""
+    source, target = pair
+    values = np.random.default_rng(0).integers(0, 50, source).astype(dtype)
+    tile = tuple(data.draw(st.integers(1, n)) for n in source)
+    array = tiny.put(values, data.draw(st.sampled_from(["npy", "F", "zarr"])), tile)
+    turn = tuple(data.draw(st.permutations(range(len(source)))))
+    lazy, plain = array.transpose(turn), values.transpose(turn)
+    if data.draw(st.booleans()):
+        lazy, plain = lazy.reshape(target), plain.reshape(target)
+    else:
+        lazy, plain = (lazy + lazy).reshape(target), (plain + plain).reshape(target)
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(target) - 1)))))
+    chosen = axes or None
+    for name in ("sum", "max", "any"):
+        np.testing.assert_array_equal(
+            getattr(lazy, name)(axis=chosen).compute(), getattr(plain, name)(axis=chosen)
+        )
+    np.testing.assert_allclose(
+        lazy.var(axis=chosen, keepdims=True).compute(),
+        plain.var(axis=chosen, keepdims=True),
+        atol=1e-9,
+    )
+    both = (lazy - lazy.min(axis=chosen, keepdims=True)) if dtype != "bool" else lazy
+    other = (plain - plain.min(axis=chosen, keepdims=True)) if dtype != "bool" else plain
+    np.testing.assert_array_equal(both.compute(), other)
+    np.testing.assert_array_equal(
+        lazy.argmax(axis=None if chosen is None else axes[0]).compute(),
+        plain.argmax(axis=None if chosen is None else axes[0]),
+    )
