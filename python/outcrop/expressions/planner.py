@@ -27,6 +27,7 @@ from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.rules import rewritten
+from outcrop.expressions.rewrite.small_tiles import on_small_tiles
 from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
 from outcrop.expressions.rewrite.unordered import unordered
@@ -54,6 +55,9 @@ _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
 
 _FEW_WAYS = 2
+
+_FEW_TILES = 16
+"""How many stored tiles a budget holds, at most, that are copied to smaller ones."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -112,6 +116,11 @@ class Planned:
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
         return bool(self.facts["bytes_read"] > _AGAIN * _stored_bytes(self.facts))
+
+    @property
+    def holds_enough(self) -> bool:
+        """Whether no tiles are read again and again that another plan might read once."""
+        return not (self.cuts and self.reads_again and self.cuts_tiles)
 
     @property
     def cuts_tiles(self) -> bool:
@@ -249,12 +258,25 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
     if best is not None:
-        return best
+        return best if best.holds_enough else _or_on_small_tiles(best, roots, targets)
     assert error is not None
     try:
         raise error
     finally:
         del error
+
+
+def _or_on_small_tiles(found: Planned, roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
+    """The plan; or one that copies what is stored in large tiles to small ones, if that is less."""
+    copied = on_small_tiles(roots, memory_budget() // _FEW_TILES)
+    if copied is None:
+        return found
+    try:
+        other = _plan_of(copied, targets)
+    except BudgetError as error:
+        forget_frames(error)
+        return found
+    return other if other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1] else found
 
 
 def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = False) -> Planned:

@@ -206,6 +206,11 @@ class Alias(_Views):
         node.operands, node.shape, node.dtype = (operand,), operand.shape, operand.dtype
         return node
 
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The view of the operand: all of it."""
+        return (View.whole(self.shape),)
+
     def boxes(self, box: Box) -> Iterator[tuple[int, View, tuple[slice, ...]]]:
         shape = _extents(box)
         part = View.whole(self.shape).part([low for low, _ in box], shape)

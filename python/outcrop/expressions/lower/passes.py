@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.functions import seconds_per_element
-from outcrop.expressions.graph.gathers import Gather, Select
+from outcrop.expressions.graph.gathers import Alias, Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
@@ -163,10 +163,11 @@ class Pass:
             loaded = zip(axes.of(node), self._storage.loaded(node), strict=True)
             found = max(found, *(n // extent for own, n in loaded if own == line), 1)
         for node in self._gathering:
-            if not isinstance(node, Select):
+            if not isinstance(node, Select | Alias):
                 continue
             whole = self._storage.loaded(node.operands[0])
-            for own, source in zip(axes.of(node), node.view.axes, strict=True):
+            (view,) = node.views
+            for own, source in zip(axes.of(node), view.axes, strict=True):
                 if own == line and not isinstance(source, NewAxis):
                     found = max(found, whole[source] // extent)
         return found

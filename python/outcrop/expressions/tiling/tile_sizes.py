@@ -116,6 +116,12 @@ def cut(
     apart = _joined(nodes, axes, nbytes)
     for line, extent in apart.items():
         natural.setdefault(line, extent)
+    for node in nodes:
+        if isinstance(node, Alias) and isinstance(node.operands[0], Leaf):
+            # A copy has parts of the tiles that it is copied from.
+            for axis, line in enumerate(axes.of(node)):
+                if node.operands[0].source.layout == "tiled":
+                    natural.setdefault(line, whole(node.operands[0], axis))
     for alike in axes.classes():
         units = [natural[line] for line in alike if line in fixed]
         if units:
