@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import outcrop as oc
 
 few = settings(
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -30,12 +30,12 @@ def moved(array: oc.Array, nbytes: int) -> tuple[float, float]:
 
 # -- many small arrays -----------------------------------------------------------------------------
 
-COUNT = 200
+COUNT = 150
 
 
 @pytest.fixture(scope="module", params=["npy", "zarr"])
 def images(request: Any, tmp_path_factory: Any) -> tuple[list[oc.Array], Any]:
-    """Images of whole blocks of the disk, 3 MiB together."""
+    """Images of whole blocks of the disk, 2.3 MiB together."""
     place: Path = tmp_path_factory.mktemp("images")
     values = np.random.default_rng(0).random((COUNT, 64, 62)).astype(np.float32)
     paths = [place / f"{i}.{request.param}" for i in range(COUNT)]
@@ -61,17 +61,15 @@ STACKED: list[tuple[str, Make, Make, float]] = [
 
 
 @pytest.mark.parametrize(("name", "make", "expected", "most"), STACKED, ids=[s[0] for s in STACKED])
-@pytest.mark.parametrize("budget", ["1MiB", "2MiB"])
 def test_each_of_many_is_read_once(
-    desk: Any, images: Any, budget: str, name: str, make: Make, expected: Make, most: float
+    desk: Any, images: Any, name: str, make: Make, expected: Make, most: float
 ) -> None:
     """A tile has a few of them, whole; it had a part of all, each of read up to 44 times."""
     stored, values = images
     # Files begin with their metadata, in the block where the elements begin.
     each = oc.plan(stored[0] + 1).bytes_read * COUNT
-    with oc.config(memory=budget):
-        assert moved(make(stored), each)[0] <= most
-        desk.check(make(stored), expected(values), digits=1e6)
+    assert moved(make(stored), each)[0] <= most
+    desk.check(make(stored), expected(values), digits=1e6)
 
 
 @few
@@ -110,7 +108,7 @@ def squares(tmp_path_factory: Any) -> dict[int, tuple[oc.Array, Any]]:
     with oc.config(memory="64MiB"):
         return {
             width: (oc.asarray(values).save(place / f"{width}.zarr", tile=(SIDE, width)), values)
-            for width in (4, 7, 30, 64)
+            for width in (4, 7, 64)
         }
 
 
@@ -135,7 +133,7 @@ FLATTENED: list[tuple[str, Make, float, float]] = [
 @pytest.mark.parametrize(
     ("name", "make", "read", "written"), FLATTENED, ids=[f[0] for f in FLATTENED]
 )
-@pytest.mark.parametrize("width", [4, 7, 30, 64])
+@pytest.mark.parametrize("width", [4, 7, 64])
 def test_tiles_against_the_order(
     desk: Any, squares: Any, width: int, name: str, make: Make, read: float, written: float
 ) -> None:
@@ -215,7 +213,7 @@ def foldings(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return made[0], made[1]
 
 
-@settings(few, max_examples=80)
+@settings(few, max_examples=50)
 @given(data=st.data(), pair=foldings(), dtype=st.sampled_from(["bool", "int16", "float64"]))
 def test_reductions_of_any_shape(tiny: Any, data: st.DataObject, pair: Any, dtype: str) -> None:
     """Over any axes, alone or beside what needs the order."""
@@ -247,3 +245,25 @@ def test_reductions_of_any_shape(tiny: Any, data: st.DataObject, pair: Any, dtyp
         lazy.argmax(axis=None if chosen is None else axes[0]).compute(),
         plain.argmax(axis=None if chosen is None else axes[0]),
     )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.reshape(-1).sum(),
+        lambda x: np.ravel(x).var(),
+        lambda x: x.reshape(20, -1, SIDE).mean(axis=0),
+        lambda x: np.cumsum(x.reshape(-1)),
+        lambda x: oc.stack([x[:200], x[200:400] * 2, x[400:]]).mean(axis=0),
+    ],
+)
+def test_the_same_bits_for_any_number_of_threads(desk: Any, squares: Any, make: Make) -> None:
+    """In whatever shape elements are added up."""
+    array, _ = squares[7]
+    made = []
+    for threads in (1, 2, 3):
+        with oc.config(memory="1MiB", threads=threads):
+            saved = make(array).save(desk.path / f"{threads}.zarr")
+        with oc.config(memory="64MiB"):
+            made.append(saved.compute().tobytes())
+    assert made[0] == made[1] == made[2]
