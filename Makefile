@@ -40,9 +40,11 @@ tour: build
 test: test-rust test-python
 
 # What others wrote is compiled once for tests and extension, which takes longer than the tests. Our own crates
-# are tested with assertions of debug builds, and with overflow checked.
-CHECKED := $(foreach crate,store engine ops,$(foreach check,debug-assertions overflow-checks,\
-	--config profile.release.package.outcrop-$(crate).$(check)=true))
+# are tested with assertions of debug builds, and with overflow checked; hardly optimized, as compiling them
+# would take longer than the tests do. `make test-python` has them as they are used.
+CHECKED := --config profile.release.debug=false $(foreach crate,store engine ops,\
+	$(foreach setting,debug-assertions=true overflow-checks=true opt-level=1,\
+	--config profile.release.package.outcrop-$(crate).$(setting)))
 
 test-rust: $(VENV)/.ready
 	cargo test --release $(CHECKED) --workspace --locked

@@ -9,7 +9,7 @@ Run = Callable[..., Any]
 
 
 def test_a_table(outcrop: Run, tmp_path: Path) -> None:
-    done = outcrop("doctor", "--quick")
+    done = outcrop("doctor", "--quick", env={"OUTCROP_CACHE": str(tmp_path / "cache")})
     for part in ("engine", "direct I/O", "reads", "writes", "depth", "MiB", "/s"):
         assert part in done.stdout
     kept = list((tmp_path / "cache").glob("profiles/*.json"))

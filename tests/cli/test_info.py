@@ -57,7 +57,7 @@ def test_odd_shapes(outcrop: Run, tmp_path: Path) -> None:
 def test_names_are_bytes(outcrop: Run, tmp_path: Path, plain: NDArray[Any]) -> None:
     name = b"caf\xe9:x=1.npy".decode("utf-8", "surrogateescape")
     np.save(tmp_path / name, plain)
-    done = outcrop("info", name, errors="surrogateescape")
+    done = outcrop("info", name)
     assert name in done.stdout
 
 

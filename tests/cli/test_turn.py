@@ -57,7 +57,7 @@ def together(here: Path) -> Together:
         done = subprocess.run(
             [sys.executable, "-c", ONE_BY_ONE, json.dumps(list(commands))],
             cwd=here,
-            env=os.environ | {"OUTCROP_CACHE": str(here / "cache"), "OUTCROP_MEMORY": "64MiB"},
+            env=os.environ | {"OUTCROP_MEMORY": "64MiB"},
             capture_output=True,
             text=True,
             check=True,

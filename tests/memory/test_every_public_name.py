@@ -24,8 +24,10 @@ import outcrop as oc
 from outcrop.cli.app import group
 
 MIB = 1 << 20
-BUDGET = 64 * MIB
-ALLOWED = BUDGET + 200 * MIB
+# Of calls: little, for arrays that are soon computed; of verbs, which start with what they load.
+LITTLE, BUDGET = 16 * MIB, 64 * MIB
+BESIDE = 200 * MIB
+"""What a process may have beside the budget."""
 
 # A and B are stored in different ways, larger than the budget, and random from 0 to 1. I and J are
 # integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
@@ -43,10 +45,10 @@ FUNCTIONS = """
     nancumsum(A, axis=0)  trapezoid(A)
 
     array_split(A, 3)  broadcast_arrays(A, B[:1])  moveaxis(A, 0, 1)  pad(A, 3)
-    repeat(A, 2, axis=0)  reshape(A, -1)  reshape(A, (3000, 4500))  roll(A, 5)  split(A, 2)
+    repeat(A, 2, axis=0)  reshape(A, -1)  reshape(A, (1500, 2250))  roll(A, 5)  split(A, 2)
     swapaxes(A, 0, 1)  tile(A, 2)  unstack(A[:3])
 
-    arange(14_000_000)  eye(3700)  full(A.shape, 2.5)  full_like(A, 2)  linspace(0, 1, 14_000_000)
+    arange(3_500_000)  eye(1850)  full(A.shape, 2.5)  full_like(A, 2)  linspace(0, 1, 3_500_000)
     ones(A.shape)  ones_like(A)  zeros(A.shape)  zeros_like(A)
 
     bincount(oc.reshape(I, -1))  histogram(A, 20)  unique_counts(I)  unique_values(I)
@@ -76,7 +78,7 @@ FUNCTIONS = """
     argmax(A)  argmax(A, axis=0)  argmin(A, axis=1)  count_nonzero(A, axis=0)  nanargmax(A)
     nanargmin(A, axis=0)  compress(A[:, 0] > 0.5, A, axis=0)  diagonal(A)
     extract(A > 0.9999, A)  flatnonzero(A > 0.9999)  nonzero(A > 0.9999)
-    nonzero(A > 0.5)  take(A, [3, 1], axis=0)  take(A, range(2999, 0, -2), axis=1)
+    nonzero(A > 0.5)  take(A, [3, 1], axis=0)  take(A, range(1499, 0, -2), axis=1)
 
     all(A)  any(A, axis=1)  average(A, axis=1, weights=B[0])  max(A)  mean(A, axis=0)
     min(A, axis=1)  nanmax(A)  nanmean(A, axis=0)  nanmin(A)  nanprod(A)  nanstd(A)
@@ -84,7 +86,7 @@ FUNCTIONS = """
 
     linalg.cholesky(Q)  linalg.cholesky(Q, upper=True)  linalg.diagonal(A)
     linalg.matmul(A, B.T[:, :100])  linalg.matrix_transpose(A)  linalg.norm(A)
-    linalg.norm(A, axis=1)  linalg.outer(v[:4000], w[:4000])
+    linalg.norm(A, axis=1)  linalg.outer(v[:2000], w[:2000])
     linalg.solve(Q, Q[0], assume='pos')  linalg.solve(Q, Q[:, :300], assume='pos')
     linalg.solve_triangular(L, Q[:, :300], lower=True)
     linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
@@ -102,8 +104,8 @@ MEMBERS = """
     A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value  A.flatten()  A.flatten('F')  A.format
     A.imag  A.item(3, 4)  A.itemsize  A.layout  A.mT  A.max(axis=1)  A.mean()  A.min()  A.nbytes
     A.ndim  A.nonzero()  A.path  A.prod(axis=0)  A.ravel()  A.real  A.repeat(2, axis=1)
-    A.reshape(3000, 4500)  A.round(1)  A.save('new.zarr', codecs='zstd')
-    A.save('new.npy', order='F')  A.save('new.zarr', tile=500)  A.shape  A.size  A.squeeze()
+    A.reshape(1500, 2250)  A.round(1)  A.save('new.zarr', codecs='zstd')
+    A.save('new.npy', order='F')  A.save('new.zarr', tile=250)  A.shape  A.size  A.squeeze()
     A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.tile  A.tolist()
     A[:100].tolist()  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
@@ -121,7 +123,7 @@ OTHERWISE = {
     "__exit__": "with oc.open('E' + suffix, 'r+') as N: N[::2] = 3",
     "__setitem__": "D[:] = A; D[3:, 5] = B[3:, 5]; D[::2] = 1; D[D > 0.5] = 0; D[[7, 3]] = B[:2]",
     "__getitem__": "A[5:], A[::-3, ::2], A[:, None, 5:], A[A > 0.9999]",
-    "__getitem__ of indices": "A[[5, 3]], A[:, [9] * 4000], A[np.arange(4499, -1, -1)]",
+    "__getitem__ of indices": "A[[5, 3]], A[:, [9] * 2000], A[np.arange(2249, -1, -1)]",
     "__abs__": "abs(A)",
     "__add__": "A + B",
     "__and__": "I & J",
@@ -146,7 +148,7 @@ OTHERWISE = {
     "__iand__": "K &= J",
     "__ifloordiv__": "D //= B + 1",
     "__ilshift__": "K <<= J",
-    "__imatmul__": "V = D[:400]; V @= B[:3000]",
+    "__imatmul__": "V = D[:200]; V @= B[:1500]",
     "__imod__": "D %= B + 1",
     "__imul__": "D *= B.T.T",
     "__index__": "[1, 2, 3][(A > 2).any().astype('int64')]",
@@ -178,7 +180,7 @@ OTHERWISE = {
     "__repr__": "repr(A), str(A + B)",
     "__rfloordiv__": "1 // (A + 1)",
     "__rlshift__": "1 << I",
-    "__rmatmul__": "np.ones(4500) @ A",
+    "__rmatmul__": "np.ones(2250) @ A",
     "__rmod__": "1 % (A + 1)",
     "__rmul__": "2 * A",
     "__ror__": "1 | I",
@@ -227,26 +229,35 @@ budget = int(sys.argv[1])
 def tell(*facts):
     print(json.dumps(facts), flush=True)
 
+def memory(field):
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
+
 def begin(call):
+    global beside
     tell("begin", call)
+    # What is not of the budget: modules, and what they keep.
+    beside = memory("VmRSS:") - oc._native.status()["used"]
     open("/proc/self/clear_refs", "w").write("5")
 
 def end(call, how):
-    lines = open("/proc/self/status").read().splitlines()
-    most = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-    tell("end", call, how, most)
+    most = memory("VmHWM:")
+    tell("end", call, how, most, most - beside)
+    return most - beside
 
 def remove(path):
     shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
 
 oc.config(memory=budget, scratch=".")
-G, shape = oc.random.default_rng(1), (4500, 3000)
+G, shape, size = oc.random.default_rng(1), (2250, 1500), 1850
+if budget > 16 << 20:
+    shape, size = (4500, 3000), 3700
 
 SHARDS = [
     {
         "name": "sharding_indexed",
         "configuration": {
-            "chunk_shape": [100, 100],
+            "chunk_shape": [50, 50],
             "codecs": [
                 {"name": "bytes", "configuration": {"endian": "little"}},
                 {"name": "zstd", "configuration": {"level": 1, "checksum": False}},
@@ -260,8 +271,8 @@ SHARDS = [
     }
 ]
 PACKED = {
-    ".chunks": {"format": "zarr", "codecs": "zstd:1", "tile": 500},
-    ".shards": {"format": "zarr", "codecs": SHARDS, "tile": 500},
+    ".chunks": {"format": "zarr", "codecs": "zstd:1", "tile": 250},
+    ".shards": {"format": "zarr", "codecs": SHARDS, "tile": 250},
 }
 
 def stored(name, array, *suffixes):
@@ -288,8 +299,7 @@ for names, where in ("A", packed), ("B", other), ("DE", suffix):
     for name in names:
         stored(name, G.random(shape), where)
 for name, where in zip("IJK", (packed, other, suffix)):
-    stored(name, G.integers(0, 9, (5300, 5300), dtype="int32"), where)
-size = 3700
+    stored(name, G.integers(0, 9, (2650, 2650), dtype="int32"), where)
 diagonal = oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + size * (i == j), (size, size))
 stored("Q", diagonal, packed)
 stored("L", oc.tril(oc.open("Q" + packed)), packed)
@@ -302,12 +312,9 @@ P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
 names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
 names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
 np.seterr(all="ignore")
-for call in json.loads(sys.argv[2]):
-    label = packed + " " + call
-    begin(label)
-    how = "done"
+def done(call):
+    text = call.replace("{A}", "A" + packed)
     try:
-        text = call.replace("{A}", "A" + packed)
         try:
             code = compile(text, "call", "eval")
         except SyntaxError:
@@ -315,11 +322,19 @@ for call in json.loads(sys.argv[2]):
         else:
             written(eval(code, names))
     except Exception as error:
-        how = type(error).__name__ + ": " + str(error)
-    end(label, how)
-    for made in os.listdir("."):
-        if made.startswith(("new.", "out.", "1.", "2.")):
-            remove(made)
+        return type(error).__name__ + ": " + str(error)
+    return "done"
+
+for call in json.loads(sys.argv[2]):
+    for _ in range(2):
+        begin(packed + " " + call)
+        took = end(packed + " " + call, done(call))
+        for made in os.listdir("."):
+            if made.startswith(("new.", "out.", "1.", "2.")):
+                remove(made)
+        # How fast the processor is at something is measured once, with memory beside the budget.
+        if took <= int(sys.argv[4]):
+            break
 """
 )
 
@@ -328,10 +343,10 @@ COMMANDS = (
     + """
 from outcrop.cli.app import run
 stored("A", G.random(shape), ".npy", ".zarr")
-diagonal = oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + 9 * (i == j), (3700, 3700))
+diagonal = oc.fromfunction(lambda i, j: 1 / (1 + abs(i - j)) + 9 * (i == j), (size, size))
 stored("Q", diagonal, ".npy", ".zarr")
-G.random((3000, 90)).save("Y.npy")
-G.random((3700, 90)).save("R.npy")
+G.random((shape[1], 90)).save("Y.npy")
+G.random((size, 90)).save("R.npy")
 with oc.config(timeline="run.json"):
     (oc.open("A.npy") @ oc.open("Y.npy")).save("Z.npy")
 for call in json.loads(sys.argv[2]):
@@ -375,21 +390,22 @@ def _limited(most: int) -> Iterator[list[str]]:
             place.rmdir()
 
 
-def _measured(script: str, calls: list[str], place: Path, *more: str) -> list[tuple[str, str, int]]:
-    """For each call how it ended, and the most that was resident meanwhile."""
-    with _limited(ALLOWED) as limited:
+def _measured(script: str, budget: int, calls: list[str], place: Path, *more: str) -> list[Any]:
+    """For each call how it ended, the most that was resident, and what the call took of that."""
+    with _limited(budget + BESIDE) as limited:
         ended = subprocess.run(
-            [*limited, sys.executable, "-c", script, str(BUDGET), json.dumps(calls), *more],
+            [*limited, sys.executable, "-c", script, str(budget), json.dumps(calls), *more],
             cwd=place,
             capture_output=True,
             text=True,
         )
     told = [json.loads(line) for line in ended.stdout.splitlines()]
     assert ended.returncode == 0, (ended.returncode, told[-1:], ended.stderr)
-    done = [facts for facts in told if facts[0] == "end"]
-    for _, call, how, most in done:
-        print(f"{most // MIB:5} MiB  {call}  {how}")
-    return [(call, how, most) for what, call, how, most in done]
+    # Of what was done twice, the second time counts.
+    done = {facts[1]: facts[1:] for facts in told if facts[0] == "end"}
+    for call, how, most, took in done.values():
+        print(f"{took // MIB:5} of {most // MIB:5} MiB  {call}  {how}")
+    return list(done.values())
 
 
 def _public(of: Any) -> set[str]:
@@ -455,22 +471,25 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) ->
     assert not REFUSED.keys() - set(calls)
     # Each with one of the two, in turn.
     calls = calls[packed == ".shards" :: 2]
-    found = _measured(CALLS, calls, tmp_path, packed)
+    # An operand has 26 MiB.
+    most = LITTLE + 20 * MIB
+    found = _measured(CALLS, LITTLE, calls, tmp_path, packed, str(most))
     assert len(found) == len(calls)
     unexpected = [
         (call, how)
-        for call, how, _ in found
+        for call, how, *_ in found
         if how.partition(":")[0] != REFUSED.get(call.partition(" ")[2], "done")
     ]
     assert not unexpected
-    assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]
+    assert not [(call, took // MIB) for call, _, _, took in found if took > most]
+    assert not [(call, peak // MIB) for call, _, peak, _ in found if peak > LITTLE + BESIDE]
 
 
 def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
     # A picture takes Matplotlib, which has memory of its own: it is drawn in another process.
     drawing = [call for call in _table(VERBS) if call.startswith("timeline ")]
-    found = _measured(COMMANDS, [c for c in _table(VERBS) if c not in drawing], tmp_path)
+    found = _measured(COMMANDS, BUDGET, [c for c in _table(VERBS) if c not in drawing], tmp_path)
     (tmp_path / "drawn").mkdir()
-    found += _measured(COMMANDS, drawing, tmp_path / "drawn")
-    assert not [(call, how) for call, how, _ in found if how != "done"]
-    assert not [(call, most // MIB) for call, _, most in found if most > ALLOWED]
+    found += _measured(COMMANDS, BUDGET, drawing, tmp_path / "drawn")
+    assert not [(call, how) for call, how, *_ in found if how != "done"]
+    assert not [(call, most // MIB) for call, _, most, _ in found if most > BUDGET + BESIDE]
