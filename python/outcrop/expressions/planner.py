@@ -290,14 +290,19 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = F
             if way is not held[1]:
                 break
             continue
+        if briefly and error is not None and not holds:
+            # It would be read in parts: no way that is looked for.
+            break
         try:
-            found = _best(given, grouping, briefly=briefly)
+            found = _best(given, grouping, briefly=briefly or held is not None)
             if found.facts["bytes_read"] <= way.most:
                 if holds and found.holds_tiles and found.reads_again:
                     held = found, way
                     continue
-                if held is not None and held[0].moved_anyway <= found.moved_anyway:
-                    break
+                if held is not None:
+                    if held[0].moved_anyway <= found.moved_anyway:
+                        break
+                    found = found if briefly else _best(given, grouping)
                 return _or_by_whole_tiles(found, way, targets)
             error = error or way.error
         except BudgetError as caught:

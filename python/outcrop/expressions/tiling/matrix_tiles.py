@@ -1,10 +1,12 @@
 """Into which tiles operations of linear algebra would cut their matrices."""
 
+import math
 from collections.abc import Sequence
 
 from outcrop import _native
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
+from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
     Axis,
     BlockProduct,
@@ -12,10 +14,15 @@ from outcrop.expressions.graph.matrices import (
     stored_below,
     straight,
 )
-from outcrop.expressions.graph.nodes import Node
+from outcrop.expressions.graph.nodes import Leaf, Map, Node
+from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.parts import equal_part
+from outcrop.process.config import memory_budget
 
 __all__ = ["wanted_extents"]
+
+_THERE = 3
+"""What part of the budget the tiles have that something is copied from, at most."""
 
 _SMALL = 4
 """What part of the best side that of a tile may be, at least, by which others are cut, too."""
@@ -70,6 +77,9 @@ def _tile(operand: Node, best: int) -> tuple[int, int] | None:
 
     Of what is made of it, parts of those tiles.
     """
+    copy = _copy_below(operand)
+    if copy is not None:
+        return _of_copy(copy, best)
     found = straight(operand)
     leaf = found.leaf if found is not None else stored_below(operand)
     if leaf is None or not isinstance(leaf.source, StoreSource) or leaf.source.layout != "tiled":
@@ -81,3 +91,24 @@ def _tile(operand: Node, best: int) -> tuple[int, int] | None:
     if found is None:
         extents = [equal_part(n, best) if n > best else n for n in extents]
     return extents[0], extents[1] if len(extents) > 1 else 1
+
+
+def _copy_below(operand: Node) -> Leaf | None:
+    """What is copied to tiles of its own for an operand, if something is."""
+    while isinstance(operand, Map):
+        largest = max(operand.operands, key=lambda node: node.size, default=None)
+        if largest is None or largest.shape != operand.shape:
+            return None
+        operand = largest
+    (below, *_) = operand.operands or (None,)
+    return below if isinstance(operand, Alias) and isinstance(below, Leaf) else None
+
+
+def _of_copy(leaf: Leaf, best: int) -> tuple[int, int] | None:
+    """Rows and columns of a copy: as many as may be there of the tiles that it is copied from."""
+    if leaf.source.layout != "tiled" or leaf.ndim != 2:
+        return None
+    tile = [min(whole(leaf, axis), n) for axis, n in enumerate(leaf.shape)]
+    there = max(memory_budget() // _THERE // (math.prod(tile) * leaf.dtype.itemsize), 1)
+    extents = [min(best, n * there) if n < best else best for n in tile]
+    return extents[0], extents[1]
