@@ -26,6 +26,9 @@ _SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
 _WIDE = 24
 """What part of the budget a tile may have that is not cut further, as that would cost passes."""
 
+_SMALL = 4
+"""How many times as large as a small matrix a tile may be."""
+
 _BLOCK = 4096
 """Bytes of a block of the disk."""
 
@@ -147,6 +150,9 @@ def cut(
     # Bytes that tiles may have along some lines, beyond those of others.
     larger: dict[int, int] = {}
     for operation in (n for n in nodes if isinstance(n, MatrixOperation)):
+        if max(o.nbytes for o in (operation, *operation.operands)) * _SMALL <= nbytes:
+            # In one step; what it is made of is not cut for it.
+            continue
         for (matrix, axis), extent in wanted_extents(operation):
             own = axes.of(matrix)[axis]
             if own in fixed:
