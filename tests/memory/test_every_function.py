@@ -438,8 +438,8 @@ def test_ufuncs_keep_to_the_budget_or_are_refused(tmp_path: Path) -> None:
     done = {call.split()[0] for call, how, _ in found if how == "done" and call.endswith("call")}
     # There are no times among our arrays.
     assert ufuncs - done == {"isnat"}
-    # An operand has 26 MiB.
-    assert not [(call, took // MIB) for call, _, took in found if took > LITTLE + 20 * MIB]
+    # Less than an operand, which has 26 MiB.
+    assert not [(call, took // MIB) for call, _, took in found if took > LITTLE + 8 * MIB]
 
 
 def test_what_has_no_bound_is_refused_by_its_full_name() -> None:

@@ -471,8 +471,8 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) ->
     assert not REFUSED.keys() - set(calls)
     # Each with one of the two, in turn.
     calls = calls[packed == ".shards" :: 2]
-    # An operand has 26 MiB.
-    most = LITTLE + 20 * MIB
+    # Less than an operand, which has 26 MiB.
+    most = LITTLE + 8 * MIB
     found = _measured(CALLS, LITTLE, calls, tmp_path, packed, str(most))
     assert len(found) == len(calls)
     unexpected = [
@@ -481,7 +481,9 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) ->
         if how.partition(":")[0] != REFUSED.get(call.partition(" ")[2], "done")
     ]
     assert not unexpected
-    assert not [(call, took // MIB) for call, _, _, took in found if took > most]
+    # What measures a disk has 32 MiB for that.
+    called = [(call, took) for call, _, _, took in found if "oc.doctor(" not in call]
+    assert not [(call, took // MIB) for call, took in called if took > most]
     assert not [(call, peak // MIB) for call, _, peak, _ in found if peak > LITTLE + BESIDE]
 
 
