@@ -56,12 +56,13 @@ pub fn input(
     room: usize,
 ) -> Result<ArrayId> {
     let info = store.info();
-    let exact = store.moves_whole_tiles()
-        && overlap.iter().all(|&n| n == 0)
-        && info.tile.as_slice() == tile
-        && region.start.iter().zip(tile).all(|(s, t)| s.is_multiple_of(*t))
+    let own = &info.tile;
+    // Tiles that are made of whole ones of the store's.
+    let whole = overlap.iter().all(|&n| n == 0)
+        && (0..tile.len()).all(|a| tile[a].is_multiple_of(own[a]) && region.start[a].is_multiple_of(own[a]))
         // A box that ends inside a tile is not what the tile holds.
-        && (0..tile.len()).all(|a| region.end(a).is_multiple_of(tile[a]) || region.end(a) == info.shape[a]);
+        && (0..tile.len()).all(|a| region.end(a).is_multiple_of(own[a]) || region.end(a) == info.shape[a]);
+    let exact = store.moves_whole_tiles() && whole && own.as_slice() == tile;
     let inner: Dims = region.shape.iter().zip(overlap).map(|(n, more)| n.saturating_sub(*more)).collect();
     let grid = TileGrid::new(&inner, tile)?;
     let in_store = |i: u64| {
@@ -76,7 +77,11 @@ pub fn input(
     let tile = beyond(tile, overlap);
     let bytes = info.box_bytes(&tile) as usize;
     let liked = if straight { 0 } else { store.staging(false).wanted.min(room) };
-    let staging = if exact { 0 } else { store.staging_of(&tile).max(liked) };
+    let staging = match store.staging_of_whole(&tile) {
+        _ if exact => 0,
+        Some(staging) if whole => staging,
+        _ => store.staging_of(&tile).max(liked),
+    };
     let declaration = Declaration {
         name,
         role: Role::Input,

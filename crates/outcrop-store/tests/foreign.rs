@@ -620,6 +620,214 @@ fn staging_is_enough() {
     }
 }
 
+/// What a list of codecs leaves between a chunk's file and its elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// The file is the elements.
+    Bare,
+    /// They are decoded straight to where they are wanted.
+    Straight,
+    /// They pass through memory of their own.
+    Around,
+}
+
+/// Lists of codecs, of arrays of two-byte elements and more.
+fn ways() -> Vec<(u8, String, Way)> {
+    use Way::{Around, Bare, Straight};
+    let blosc = |cname: &str| {
+        format!(
+            r#"{{"name":"blosc","configuration":{{"cname":"{cname}","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":0}}}}"#
+        )
+    };
+    let mut ways: Vec<(u8, String, Way)> = [
+        (ZSTD.into(), Straight),
+        (GZIP.into(), Straight),
+        (numcodecs("zlib", r#""level":1"#), Straight),
+        (numcodecs("bz2", r#""level":9"#), Straight),
+        (blosc("lz4"), Straight),
+        (blosc("zstd"), Straight),
+        (format!("{BYTES},{ZSTD},{CRC}"), Straight),
+        (format!("{BYTES},{},{CRC}", blosc("blosclz")), Straight),
+        (format!("{BYTES},{CRC},{ZSTD}"), Around),
+        (format!("{BYTES},{ZSTD},{GZIP}"), Around),
+        (format!("{BIG},{ZSTD}"), Around),
+        (BIG.into(), Around),
+        (TRANSPOSE.into(), Around),
+        (format!("{TRANSPOSE},{BYTES},{ZSTD}"), Around),
+        (format!("{},{ZSTD}", numcodecs("shuffle", r#""elementsize":1"#)), Around),
+        (numcodecs("fletcher32", ""), Around),
+        (sharded("[5,6]", &format!("{BYTES},{ZSTD}"), "end"), Around),
+    ]
+    .map(|(list, way)| (3, format!("[{list}]"), way))
+    .into();
+    ways.extend(
+        [
+            ("[]", Bare),
+            (r#"{"id":"zlib","level":1}"#, Straight),
+            (r#"{"id":"zstd","level":0}"#, Straight),
+            (r#"{"id":"bz2","level":1}"#, Straight),
+            (r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#, Straight),
+            (r#"[{"id":"shuffle","elementsize":2},{"id":"zlib","level":1}]"#, Around),
+        ]
+        .map(|(list, way)| (2, list.into(), way)),
+    );
+    ways
+}
+
+/// Guarded memory for a whole tile, and the canvas of what a box has of it.
+struct Framed {
+    memory: Vec<u64>,
+    bytes: usize,
+    canvas: Canvas,
+}
+
+const GUARD: usize = 512;
+
+impl Framed {
+    fn new(region: &ArrayBox, tile: &[u64], itemsize: usize) -> Framed {
+        let bytes = elements(tile) as usize * itemsize;
+        let mut memory = vec![0xEEEE_EEEE_EEEE_EEEE_u64; (bytes + 4096) / 8 + GUARD];
+        let start = memory.as_mut_ptr().cast::<u8>();
+        let start = start.wrapping_add(start.align_offset(4096));
+        let patch = Patch::padded(region.clone(), start, bytes, tile, itemsize);
+        // SAFETY: the patch is the whole canvas, over memory that lives as long as it.
+        let canvas = unsafe { Canvas::new(region.clone(), itemsize, [patch]) };
+        Framed { memory, bytes, canvas }
+    }
+
+    /// What the box holds, where nothing beside the tile was written to.
+    fn found(&self, store: &dyn Store) -> Vec<u8> {
+        let region = self.canvas.region();
+        let itemsize = store.info().dtype.size();
+        let mut found = vec![0; store.info().box_bytes(&region.shape) as usize];
+        // SAFETY: the box is the canvas's, and there is room for it.
+        unsafe {
+            self.canvas.gather(region, found.as_mut_ptr(), &dense_strides(&region.shape, itemsize), 1);
+            let (start, _) = self.canvas.address(region);
+            let first = self.memory.as_ptr().cast::<u8>();
+            let before = std::slice::from_raw_parts(first, start.offset_from(first) as usize);
+            let behind = std::slice::from_raw_parts(start.add(self.bytes), GUARD * 8);
+            assert!(before.iter().chain(behind).all(|&b| b == 0xEE), "beside the tile");
+        }
+        found
+    }
+}
+
+/// Chunks are decoded straight to frames, those that hang over too: then loading takes no memory beside the file's.
+#[test]
+fn whole_chunks_take_no_memory_beside_their_files() {
+    let bench = Bench::new();
+    let (shape, tile) = ([230, 130], [100, 60]);
+    for (n, (version, list, way)) in ways().into_iter().enumerate() {
+        for dtype in [DType::F64, DType::I16] {
+            let (name, what) = (format!("{n}-{dtype}.zarr"), format!("{list}, {dtype}"));
+            let bytes = bench.filled(&name, &shape, dtype, &tile, version, &list);
+            let store = bench.open(&name, false);
+            let chunk = store.info().box_bytes(&tile) as usize;
+            let around = store.staging(false).least;
+            let staging = store.staging_of_whole(&tile);
+            match (way, staging) {
+                (Way::Bare, Some(staging)) => assert_eq!(staging, 5 * 4096, "{what}"),
+                (Way::Straight, Some(staging)) => {
+                    // Blosc's blocks are as large as chunks that are as small as these.
+                    let most = if list.contains("blosc") { around } else { around + 4096 - chunk };
+                    assert!((chunk..=most).contains(&staging), "{what}: {staging}");
+                }
+                (Way::Around, None) => {}
+                other => panic!("{what}: {other:?}"),
+            }
+            // Tiles that hang over may be wanted without what they have beyond the array.
+            assert_eq!(store.staging(true).least, around, "{what}");
+            // One tile, and several of them side by side and one below the other.
+            for tiles in [tile, [200, 60], [100, 120], [300, 180]] {
+                let staging = store.staging_of_whole(&tiles);
+                let lie_as_decoded = tiles[1] == tile[1];
+                assert_eq!(staging.is_some(), way != Way::Around && lie_as_decoded, "{what}");
+                let staging = staging.unwrap_or(around);
+                let grid = outcrop_store::TileGrid::new(&shape, &tiles).unwrap();
+                for coords in grid.tiles_of(&ArrayBox::whole(&shape)) {
+                    let region = grid.tile_box(&coords);
+                    let frame = Framed::new(&region, &tiles, dtype.size());
+                    let mut mover =
+                        Mover::new(&bench.disk, &bench.budget, staging, &Cancel::default()).unwrap();
+                    bench.budget.reset_peak();
+                    store.load(&mut mover, &frame.canvas).unwrap();
+                    assert_eq!(bench.budget.peak(), bench.budget.used(), "{what}, {region}");
+                    assert!(
+                        frame.found(&*store) == part(&bytes, &shape, &region, dtype.size()),
+                        "{what}, {region}"
+                    );
+                }
+            }
+            // A part of a chunk leaves the rest of the frame alone.
+            let frame = Framed::new(&ArrayBox::new([100, 60], [100, 60]), &tile, dtype.size());
+            let inside = ArrayBox::new([110, 60], [90, 60]);
+            store.load(&mut bench.mover(&*store), &frame.canvas.part(&inside)).unwrap();
+            let found = frame.found(&*store);
+            let row = 60 * dtype.size();
+            assert!(found[..10 * row].iter().all(|&b| b == 0xEE), "{what}");
+            assert!(found[10 * row..] == part(&bytes, &shape, &inside, dtype.size()), "{what}");
+        }
+    }
+}
+
+/// Where all tiles are whole, frames of any kind hold them.
+#[test]
+fn staging_for_exact_tiles_is_that_of_their_files() {
+    let bench = Bench::new();
+    for (n, (version, list, way)) in ways().into_iter().enumerate() {
+        let name = format!("{n}.zarr");
+        bench.filled(&name, &[200, 120], DType::F64, &[100, 60], version, &list);
+        let store = bench.open(&name, false);
+        let special = store.staging_of_whole(&[100, 60]);
+        assert_eq!(store.staging(true).least, special.unwrap_or(store.staging(false).least), "{list}");
+        assert_eq!(special.is_some(), way != Way::Around, "{list}");
+        // Storing takes what it took.
+        let store = bench.open(&name, true);
+        assert_eq!(store.staging(true), store.staging(false), "{list}");
+    }
+}
+
+/// What is wrong with a chunk does not depend on where it is decoded to.
+#[test]
+fn damage_is_told_alike_wherever_chunks_are_decoded_to() {
+    let bench = Bench::new();
+    let (shape, tile) = ([20, 30], [20, 30]);
+    for (n, (version, list, _)) in ways().into_iter().enumerate() {
+        let name = format!("{n}.zarr");
+        bench.filled(&name, &shape, DType::F64, &tile, version, &list);
+        let small = format!("{n}-small.zarr");
+        bench.filled(&small, &[10, 24], DType::F64, &[10, 24], version, &list);
+        let large = format!("{n}-large.zarr");
+        bench.filled(&large, &[25, 36], DType::F64, &[25, 36], version, &list);
+        let key = if version == 3 { "c/0/0" } else { "0.0" };
+        let read = |name: &str| std::fs::read(bench.path(name).join(key)).unwrap();
+        let good = read(&name);
+        let mut bad = vec![vec![], read(&small), read(&large), [&good[..], &good].concat()];
+        bad.extend((0..good.len()).step_by(good.len() / 23).map(|at| good[..at].to_vec()));
+        bad.extend([&b"\0"[..], b"\0\0\0\0\0", b"garbage"].map(|end| [&good, end].concat()));
+        for at in (0..good.len().min(24)).chain((24..good.len()).step_by(good.len() / 97 + 1)) {
+            for change in [1, 0x80, 0xFF] {
+                let mut changed = good.clone();
+                changed[at] ^= change;
+                bad.push(changed);
+            }
+        }
+        let store = bench.open(&name, false);
+        let whole = ArrayBox::whole(&shape);
+        for (which, chunk) in bad.iter().enumerate() {
+            std::fs::write(bench.path(&name).join(key), chunk).unwrap();
+            let loaded = |frame: &Framed| {
+                let loaded = store.load(&mut bench.mover(&*store), &frame.canvas);
+                loaded.map(|()| frame.found(&*store)).map_err(|e| e.to_string())
+            };
+            let straight = loaded(&Framed::new(&whole, &tile, 8));
+            let around = loaded(&Framed::new(&whole, &[20, 31], 8));
+            assert!(straight == around, "{list}, {which}: {:?}, {:?}", straight.err(), around.err());
+        }
+    }
+}
+
 #[test]
 fn several_threads_at_once() {
     let bench = Bench::new();

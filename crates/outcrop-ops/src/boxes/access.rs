@@ -82,7 +82,7 @@ fn move_box(
 ) -> Result<()> {
     let info = store.info();
     let operation = if write { "write" } else { "read" };
-    let exact = canvas.exact(canvas.region(), &info.tile).is_some() && canvas.region().shape == info.tile;
+    let exact = canvas.exact(canvas.region(), &info.tile).is_some() && info.is_whole_tile(canvas.region());
     let staging = store.staging(exact);
     let units = units(store, canvas.region(), PART);
     if units.len() == 1 && (info.box_bytes(&canvas.region().shape) <= SMALL || info.layout == Layout::Tiled) {

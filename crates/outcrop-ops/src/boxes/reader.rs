@@ -142,7 +142,7 @@ impl Reader {
         crate::boxes::access::flush(runtime, store)?;
         let bytes = boxes.iter().map(|b| store.info().box_bytes(&b.shape)).sum();
         runtime.tune(&store.info().path, bytes);
-        let exact = boxes.iter().all(|b| b.shape == store.info().tile);
+        let exact = boxes.iter().all(|b| store.info().is_whole_tile(b));
         let choice = threads(runtime, store.staging(exact), None);
         runtime.make_room(choice.load_staging, "reading ahead")?;
         let Loaders::Threads(count) = choice.loaders else { unreachable!("threads were asked for") };

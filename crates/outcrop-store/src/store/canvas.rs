@@ -1,7 +1,7 @@
 //! Memory that a box of an array is loaded into or stored from.
 
 use crate::frame::FRAME_ALIGN;
-use crate::shape::{ArrayBox, row_major_strides};
+use crate::shape::{ArrayBox, elements, row_major_strides};
 use crate::strided;
 use smallvec::SmallVec;
 
@@ -150,6 +150,32 @@ impl Canvas {
         same.then(|| patch.at(region))
     }
 
+    /// The start of the memory of a whole tile of this shape, of which `region` is the part inside the array, where all of
+    /// it may be overwritten and it has these strides, in bytes: as many elements, one after the other.
+    ///
+    /// A tile that hangs over has that where it lies in a block with rows as long as those of whole tiles: what is
+    /// behind its own elements is nobody's then.
+    pub fn whole(&self, region: &ArrayBox, tile: &[u64], strides: &[isize]) -> Option<*mut u8> {
+        let patch = self.patches.iter().find(|p| p.region.contains(region))?;
+        if (0..tile.len()).any(|a| tile[a] > 1 && patch.strides[a] != strides[a]) {
+            return None;
+        }
+        let start = patch.at(region);
+        if region.shape.as_slice() == tile {
+            return Some(start);
+        }
+        if patch.capacity == 0 {
+            return None;
+        }
+        // Only blocks in the order of the axes have a capacity: an axis is as long as its stride fits that before it.
+        let reach =
+            |a: usize| (region.start[a] - patch.region.start[a] + tile[a]) as isize * patch.strides[a];
+        let inside = (1..tile.len()).all(|a| reach(a) <= patch.strides[a - 1]);
+        let bytes = elements(tile) as usize * self.itemsize;
+        let offset = start as usize - patch.start as usize;
+        (inside && bytes <= patch.capacity.saturating_sub(offset)).then_some(start)
+    }
+
     /// The part of the canvas inside a box, with indices that count from the box's start.
     pub fn within(&self, outer: &ArrayBox) -> Canvas {
         let moved = |region: &ArrayBox| {
@@ -284,5 +310,47 @@ mod tests {
         let padded = |width| Patch::padded(region.clone(), start, 4096, &[4, width], 8);
         assert!(exact(dense(), &[4, 2]) && exact(padded(2), &[4, 2]) && exact(padded(8), &[4, 8]));
         assert!(!exact(dense(), &[4, 8]) && !exact(padded(8), &[4, 2]) && !exact(padded(8), &[4, 4]));
+    }
+
+    #[test]
+    fn a_whole_tile_has_memory_where_nobody_elses_elements_lie() {
+        let mut memory = vec![0u8; 4096];
+        let start = memory.as_mut_ptr();
+        // SAFETY: nothing is read or written.
+        let canvas = |patch: Patch| unsafe { Canvas::new(patch.region.clone(), 1, [patch]) };
+        let found = |canvas: &Canvas, at: [u64; 2], shape: [u64; 2], tile: [u64; 2]| {
+            let whole = canvas.whole(&ArrayBox::new(at, shape), &tile, &dense_strides(&tile, 1));
+            whole.map(|found| found as usize - start as usize)
+        };
+        // Tiles of 4 by 6 of an array of 10 by 15, two below one another.
+        let two =
+            |capacity| canvas(Patch::padded(ArrayBox::new([4, 6], [6, 6]), start, capacity, &[8, 6], 1));
+        assert_eq!(found(&two(48), [4, 6], [4, 6], [4, 6]), Some(0));
+        assert_eq!(found(&two(48), [8, 6], [2, 6], [4, 6]), Some(24));
+        assert_eq!(found(&two(47), [8, 6], [2, 6], [4, 6]), None);
+        // At the right edge: with the rows of a whole tile, or without.
+        let corner = ArrayBox::new([8, 12], [2, 3]);
+        let padded = canvas(Patch::padded(corner.clone(), start, 24, &[4, 6], 1));
+        assert_eq!(found(&padded, [8, 12], [2, 3], [4, 6]), Some(0));
+        let dense = canvas(Patch::dense(corner.clone(), start, 4096, 1));
+        assert_eq!(found(&dense, [8, 12], [2, 3], [4, 6]), None);
+        let strided = canvas(Patch::strided(corner, start, [6, 1].into_iter().collect()));
+        assert_eq!(found(&strided, [8, 12], [2, 3], [4, 6]), None);
+        // A box that begins inside a tile: what is behind the last tile's elements in a row are those of the next row.
+        let shifted = canvas(Patch::padded(ArrayBox::new([0, 9], [10, 6]), start, 4096, &[10, 6], 1));
+        assert_eq!(found(&shifted, [0, 12], [4, 3], [4, 6]), None);
+        // Single rows may lie anywhere, and end where a row does.
+        let rows = canvas(Patch::padded(ArrayBox::new([0, 0], [10, 15]), start, 4096, &[10, 18], 1));
+        assert_eq!(found(&rows, [3, 6], [1, 6], [1, 6]), Some(3 * 18 + 6));
+        assert_eq!(found(&rows, [3, 12], [1, 3], [1, 6]), Some(3 * 18 + 12));
+        let narrow = canvas(Patch::padded(ArrayBox::new([0, 0], [10, 15]), start, 4096, &[10, 16], 1));
+        assert_eq!(found(&narrow, [3, 12], [1, 3], [1, 6]), None);
+        // In another order, and backwards.
+        let turned = canvas(Patch::ordered(ArrayBox::new([0, 0], [4, 6]), start, &[1, 0], 1));
+        assert_eq!(found(&turned, [0, 0], [4, 6], [4, 6]), None);
+        let whole = ArrayBox::new([0, 0], [4, 6]);
+        assert_eq!(turned.whole(&whole, &[4, 6], &[1, 4]), Some(start));
+        let backwards = canvas(Patch::dense(whole, start, 24, 1).reversed(|axis| axis == 0));
+        assert_eq!(found(&backwards, [0, 0], [4, 6], [4, 6]), None);
     }
 }

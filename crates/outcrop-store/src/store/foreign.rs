@@ -17,6 +17,10 @@
 //! the file leaves free is given back to the system, so that the heap memory takes its place in the
 //! budget; only what does not fit there is charged in addition.
 //!
+//! Where a chunk is wanted whole, in memory that has its layout, and one decoder of ours stands between them,
+//! it is decoded to that memory, and takes no other ([`Canvas::whole`]). A file that is the elements as they are is
+//! read there.
+//!
 //! A chunk that has no file holds the fill value, as Zarr says.
 
 mod alone;
@@ -29,7 +33,7 @@ mod meta;
 mod save;
 mod shards;
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, dense_strides};
 use super::claim::{Claim, Kind as ClaimKind};
 use super::group;
 use super::open::directory_bytes;
@@ -44,7 +48,7 @@ use crate::layout::Layout;
 use crate::shape::{ArrayBox, TileGrid, Tuple};
 use codecs::{Codecs, Element, Kind};
 use indexes::Indexes;
-use load::{Piece, Trouble};
+use load::Trouble;
 use memory::blocks;
 use meta::{Files, Meta, New};
 use std::collections::HashSet;
@@ -211,6 +215,27 @@ impl ForeignArray {
         self.info.dtype.size()
     }
 
+    fn has_whole_tiles(&self) -> bool {
+        self.grid.shape.iter().zip(&self.grid.tile).all(|(n, tile)| n.is_multiple_of(*tile))
+    }
+
+    /// What loading takes beside frames that hold tiles of this shape with all that they have beyond the array, each
+    /// made of whole chunks. `None` where a chunk's elements do not lie there as they are decoded.
+    fn straight_staging(&self, shape: &[u64]) -> Option<usize> {
+        let straight = self.codecs.straight()?;
+        let (tile, strides) = (&self.grid.tile, self.codecs.strides());
+        let frame = dense_strides(shape, self.itemsize());
+        let is_made_of_chunks = (0..tile.len())
+            .all(|a| shape[a].is_multiple_of(tile[a]) && (tile[a] <= 1 || frame[a] == strides[a]));
+        let aligned = shape == tile.as_slice() || self.codecs.bytes.is_multiple_of(FRAME_ALIGN);
+        is_made_of_chunks.then(|| {
+            if straight.is_bare() && aligned {
+                return FRAME_ALIGN;
+            }
+            self.codecs.most_encoded().saturating_add(self.codecs.straight_heap())
+        })
+    }
+
     /// The directory of changes, where a chunk was changed since the last commit.
     fn changed(&self, coords: &[u64]) -> Option<Arc<DiskDir>> {
         match &*lock(&self.state) {
@@ -220,6 +245,11 @@ impl ForeignArray {
             _ => None,
         }
     }
+}
+
+/// Staging memory for some parts. Each begins with a block of its own; and no budget has half of what can be addressed.
+fn in_parts(bytes: usize) -> usize {
+    charged(bytes.min(usize::MAX / 2) + 4 * FRAME_ALIGN)
 }
 
 impl Store for ForeignArray {
@@ -232,11 +262,16 @@ impl Store for ForeignArray {
     }
 
     /// The most that loading takes, and where the array is writable, storing.
-    fn staging(&self, _exact: bool) -> Staging {
+    fn staging(&self, exact: bool) -> Staging {
         let encoded = self.codecs.most_encoded();
+        // Tiles that hang over may be wanted without what they have beyond the array.
+        let exact = exact && self.has_whole_tiles();
         let (load, store) = match &self.codecs.kind {
             Kind::Whole(_) => (
-                encoded.saturating_add(self.codecs.decode_heap()),
+                match self.straight_staging(&self.grid.tile) {
+                    Some(straight) if exact => straight,
+                    _ => encoded.saturating_add(self.codecs.decode_heap()),
+                },
                 encoded.max(self.codecs.bytes).saturating_add(self.codecs.encode_heap()),
             ),
             Kind::Shards(shards) => {
@@ -250,9 +285,13 @@ impl Store for ForeignArray {
             }
         };
         let needed = if self.info.writable { load.max(store) } else { load };
-        // Each part begins with a block of its own. No budget has half of what can be addressed.
-        let needed = charged(needed.min(usize::MAX / 2) + 4 * FRAME_ALIGN);
+        let needed = in_parts(needed);
         Staging { least: needed, wanted: needed }
+    }
+
+    /// That of their files, without their elements, where these are decoded straight to where they are wanted.
+    fn staging_of_whole(&self, shape: &[u64]) -> Option<usize> {
+        self.straight_staging(shape).map(in_parts)
     }
 
     /// Codecs seldom make chunks larger; by how much they do is unknown.
@@ -303,14 +342,7 @@ impl Store for ForeignArray {
 
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         for coords in self.grid.tiles_of(canvas.region()) {
-            let mut place = |region: &ArrayBox, piece: Piece| match piece {
-                Piece::Fill => canvas.fill(region, &self.element.fill),
-                // SAFETY: the piece holds the box's elements at these strides.
-                Piece::Elements(bytes, strides) => unsafe {
-                    canvas.scatter(region, bytes.as_ptr(), strides, 1);
-                },
-            };
-            self.visit(mover, &coords, canvas.region(), &mut place).map_err(|t| self.failed(&coords, t))?;
+            self.visit(mover, &coords, canvas.region(), Some(canvas)).map_err(|t| self.failed(&coords, t))?;
         }
         Ok(())
     }
@@ -369,7 +401,7 @@ impl Store for ForeignArray {
     fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
         let coords = self.grid.coords(unit);
         let name = || self.chunk_name(&coords);
-        match self.visit(mover, &coords, &self.grid.tile_box(&coords), &mut |_, _| {}) {
+        match self.visit(mover, &coords, &self.grid.tile_box(&coords), None) {
             Ok(()) => Ok(Finding::Sound),
             Err(Trouble::Damaged(what)) => match bounded::refused() {
                 Some(error) => Err(error),

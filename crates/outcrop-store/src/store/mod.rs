@@ -70,6 +70,11 @@ impl Info {
         LinearLayout::new(&self.shape, self.dtype.size(), self.layout == Layout::ColumnMajor, 0)
     }
 
+    /// Whether a box is a tile, and no part of one.
+    pub fn is_whole_tile(&self, region: &ArrayBox) -> bool {
+        region.shape == self.tile && region.start.iter().zip(&self.tile).all(|(at, n)| at.is_multiple_of(*n))
+    }
+
     /// Bytes of the elements of a box of this shape.
     pub fn box_bytes(&self, shape: &[u64]) -> u64 {
         elements(shape) * self.dtype.size() as u64
@@ -129,6 +134,13 @@ pub trait Store: Send + Sync {
     /// The staging memory without which boxes of this shape do not move.
     fn staging_of(&self, _shape: &[u64]) -> usize {
         self.staging(false).least
+    }
+
+    /// The staging memory that loading takes where nothing but tiles of this shape is loaded, each of which is made of
+    /// whole tiles of this array, into frames that hold all of them: those at the array's edges with what they have
+    /// beyond it, too. `None` where that is nothing special.
+    fn staging_of_whole(&self, _shape: &[u64]) -> Option<usize> {
+        None
     }
 
     /// The array whose elements these are, where they are converted as they are loaded.

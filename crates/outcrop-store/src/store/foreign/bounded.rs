@@ -8,9 +8,12 @@
 //! What follows a good frame is treated as numcodecs does. A second one belongs to the chunk for gzip (where
 //! zeros may lie between), bz2 and Zstandard, and counts; for zlib and Blosc it is not looked at. Anything else
 //! is an error for gzip and Zstandard, and not looked at for bz2.
+//!
+//! Each decodes to memory that it takes, or to memory that is given: that in which the elements are wanted.
 
 use crate::error::Error;
 use crate::frame::refusals::MEMORY;
+use blosc_src::{blosc_cbuffer_validate, blosc_decompress_ctx};
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -29,12 +32,14 @@ use zarrs::plugin::{
 };
 
 /// What decodes.
-#[derive(Clone, Copy, Debug)]
-enum Decoder {
-    /// One of ours: what comes out of some bytes, at most so many; or what is wrong.
-    Ours(fn(&[u8], usize) -> Result<Vec<u8>, String>),
-    /// Blosc: what its header says that comes out is all that it takes memory for.
-    OfClaim,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoder {
+    Gzip,
+    Zlib,
+    Bz2,
+    Zstd,
+    /// What its header says that comes out is all that it takes memory for, beside the blocks with which it works.
+    Blosc,
 }
 
 /// A codec of `zarrs` with a decoder that stops.
@@ -67,11 +72,11 @@ pub(super) fn within<T>(most: u64, make: impl FnOnce() -> T) -> T {
 pub(super) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        replace::<GzipCodec>(Decoder::Ours(decode_gzip));
-        replace::<ZlibCodec>(Decoder::Ours(decode_zlib));
-        replace::<Bz2Codec>(Decoder::Ours(decode_bz2));
-        replace::<ZstdCodec>(Decoder::Ours(decode_zstd));
-        replace::<BloscCodec>(Decoder::OfClaim);
+        replace::<GzipCodec>(Decoder::Gzip);
+        replace::<ZlibCodec>(Decoder::Zlib);
+        replace::<Bz2Codec>(Decoder::Bz2);
+        replace::<ZstdCodec>(Decoder::Zstd);
+        replace::<BloscCodec>(Decoder::Blosc);
     });
 }
 
@@ -102,13 +107,88 @@ fn wrap(made: Result<Codec, PluginCreateError>, decoder: Decoder) -> Result<Code
     })
 }
 
-/// Decodes one stream of `source` to the end of `out`, which becomes no longer than `most` bytes.
-fn fill(out: &mut Vec<u8>, source: &mut impl Read, most: usize) -> Result<(), Failure> {
-    let mut limited = source.by_ref().take((most - out.len()) as u64);
-    limited.read_to_end(out).map_err(Failure::Damaged)?;
+/// The decoder of ours that a codec has.
+pub(super) fn decoder_of(codec: &dyn BytesToBytesCodecTraits) -> Option<Decoder> {
+    codec.as_any().downcast_ref::<Bounded>().map(|bounded| bounded.decoder)
+}
+
+/// Memory that is filled from its start, and holds the most that can come out.
+trait Out {
+    /// The most.
+    fn most(&self) -> usize;
+    /// Bytes that are there.
+    fn filled(&self) -> usize;
+    /// Forgets all behind so many bytes.
+    fn truncate(&mut self, filled: usize);
+    /// Adds what comes from a source, until it ends or there is no more room.
+    fn read(&mut self, source: &mut impl Read) -> io::Result<()>;
+    /// Becomes what comes out of frames of Zstandard.
+    fn decompress(&mut self, decoder: &mut zstd::bulk::Decompressor, encoded: &[u8]) -> io::Result<()>;
+}
+
+/// Memory of our own, that is only taken as far as it is written to.
+struct Own(Vec<u8>, usize);
+
+/// Memory of whoever wants the elements, as far as it is filled.
+struct Given<'a>(&'a mut [u8], usize);
+
+impl Out for Own {
+    fn most(&self) -> usize {
+        self.1
+    }
+
+    fn filled(&self) -> usize {
+        self.0.len()
+    }
+
+    fn truncate(&mut self, filled: usize) {
+        self.0.truncate(filled);
+    }
+
+    fn read(&mut self, source: &mut impl Read) -> io::Result<()> {
+        source.take((self.1 - self.0.len()) as u64).read_to_end(&mut self.0).map(drop)
+    }
+
+    fn decompress(&mut self, decoder: &mut zstd::bulk::Decompressor, encoded: &[u8]) -> io::Result<()> {
+        decoder.decompress_to_buffer(encoded, &mut self.0).map(drop)
+    }
+}
+
+impl Out for Given<'_> {
+    fn most(&self) -> usize {
+        self.0.len()
+    }
+
+    fn filled(&self) -> usize {
+        self.1
+    }
+
+    fn truncate(&mut self, filled: usize) {
+        self.1 = filled;
+    }
+
+    fn read(&mut self, source: &mut impl Read) -> io::Result<()> {
+        while self.1 < self.0.len() {
+            match source.read(&mut self.0[self.1..])? {
+                0 => break,
+                more => self.1 += more,
+            }
+        }
+        Ok(())
+    }
+
+    fn decompress(&mut self, decoder: &mut zstd::bulk::Decompressor, encoded: &[u8]) -> io::Result<()> {
+        self.1 = decoder.decompress_to_buffer(encoded, &mut *self.0)?;
+        Ok(())
+    }
+}
+
+/// Decodes one stream of `source` to the end of `out`.
+fn fill(out: &mut impl Out, source: &mut impl Read) -> Result<(), Failure> {
+    out.read(source).map_err(Failure::Damaged)?;
     match source.read(&mut [0]).map_err(Failure::Damaged)? {
         0 => Ok(()),
-        _ => Err(Failure::TooMuch(most)),
+        _ => Err(Failure::TooMuch(out.most())),
     }
 }
 
@@ -153,58 +233,105 @@ pub(super) fn refused() -> Option<Error> {
     }
 }
 
-fn decode_gzip(encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    let mut out = room(most)?;
+impl Decoder {
+    /// What comes out of some bytes, at most so many; or what is wrong. Not for Blosc.
+    fn decode(self, encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
+        let mut out = Own(room(most)?, most);
+        self.run(encoded, &mut out)?;
+        Ok(out.0)
+    }
+
+    /// Decodes to memory that holds the most that can come out; how much did, or what is wrong. The memory's
+    /// other bytes, and after an error all of them, are anything.
+    pub(super) fn decode_to(self, encoded: &[u8], memory: &mut [u8]) -> Result<usize, String> {
+        if self == Decoder::Blosc {
+            return decode_blosc(encoded, memory);
+        }
+        let mut out = Given(memory, 0);
+        self.run(encoded, &mut out)?;
+        Ok(out.filled())
+    }
+
+    fn run(self, encoded: &[u8], out: &mut impl Out) -> Result<(), String> {
+        match self {
+            Decoder::Gzip => decode_gzip(encoded, out),
+            Decoder::Zlib => Ok(fill(out, &mut flate2::bufread::ZlibDecoder::new(encoded))?),
+            Decoder::Bz2 => decode_bz2(encoded, out),
+            Decoder::Zstd => decode_zstd(encoded, out),
+            Decoder::Blosc => Err("is decoded elsewhere".into()),
+        }
+    }
+}
+
+fn decode_gzip(encoded: &[u8], out: &mut impl Out) -> Result<(), String> {
     let mut rest = encoded;
     loop {
         let mut member = flate2::bufread::GzDecoder::new(rest);
-        fill(&mut out, &mut member, most)?;
+        fill(out, &mut member)?;
         rest = member.into_inner();
         while let [0, after @ ..] = rest {
             rest = after;
         }
         if rest.is_empty() {
-            return Ok(out);
+            return Ok(());
         }
     }
 }
 
-fn decode_zlib(encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    let mut out = room(most)?;
-    fill(&mut out, &mut flate2::bufread::ZlibDecoder::new(encoded), most)?;
-    Ok(out)
-}
-
-fn decode_bz2(encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    let mut out = room(most)?;
+fn decode_bz2(encoded: &[u8], out: &mut impl Out) -> Result<(), String> {
     let mut rest = encoded;
     loop {
-        let (whole, first) = (out.len(), rest.len() == encoded.len());
+        let (whole, first) = (out.filled(), rest.len() == encoded.len());
         let mut stream = bzip2::bufread::BzDecoder::new(rest);
-        match fill(&mut out, &mut stream, most) {
+        match fill(out, &mut stream) {
             Err(Failure::Damaged(_)) if !first => {
                 out.truncate(whole);
-                return Ok(out);
+                return Ok(());
             }
             other => other?,
         }
         let left = stream.into_inner();
         if left.is_empty() || left.len() == rest.len() {
-            return Ok(out);
+            return Ok(());
         }
         rest = left;
     }
 }
 
 /// All frames in one go: the decoder writes to memory of the most that can come out, and needs no window.
-fn decode_zstd(encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    let mut out = room(most)?;
+fn decode_zstd(encoded: &[u8], out: &mut impl Out) -> Result<(), String> {
     let mut decoder = zstd::bulk::Decompressor::new().map_err(|e| e.to_string())?;
-    decoder.decompress_to_buffer(encoded, &mut out).map_err(|e| match e.to_string() {
-        small if small.contains("Destination buffer is too small") => too_much(most),
+    out.decompress(&mut decoder, encoded).map_err(|e| match e.to_string() {
+        small if small.contains("Destination buffer is too small") => too_much(out.most()),
         other => other,
-    })?;
-    Ok(out)
+    })
+}
+
+/// As `zarrs` does, but for the memory.
+fn decode_blosc(encoded: &[u8], memory: &mut [u8]) -> Result<usize, String> {
+    let claim = blosc_claim(encoded).unwrap_or(0);
+    if claim > memory.len() as u64 {
+        return Err(too_much(memory.len()));
+    }
+    let mut nbytes = 0;
+    // SAFETY: that many bytes are there; fewer than a header's are refused.
+    let valid =
+        unsafe { blosc_cbuffer_validate(encoded.as_ptr().cast(), encoded.len(), &raw mut nbytes) == 0 };
+    if !valid || nbytes as u64 != claim {
+        return Err("blosc encoded value is invalid".into());
+    }
+    // What it takes without looking whether it gets it: a block, and another one with room for its streams.
+    let block = u32::from_le_bytes(encoded[8..12].try_into().expect("four bytes")) as usize;
+    if block <= nbytes {
+        room(2 * block + 4 * usize::from(encoded[3]))?;
+    }
+    // SAFETY: the bytes are as many as the header says, as was just found; and it writes no more than `nbytes`, which
+    // the memory has.
+    let out = unsafe { blosc_decompress_ctx(encoded.as_ptr().cast(), memory.as_mut_ptr().cast(), nbytes, 1) };
+    match usize::try_from(out) {
+        Ok(out) if out > 0 => Ok(out),
+        _ => Err("blosc_decompress_ctx failed".into()),
+    }
 }
 
 /// What a Blosc header says that comes out.
@@ -272,8 +399,7 @@ impl BytesToBytesCodecTraits for Bounded {
         let most =
             usize::try_from(most).map_err(|_| CodecError::from("how much can come out is not known"))?;
         match self.decoder {
-            Decoder::Ours(decode) => Ok(decode(&encoded, most).map_err(CodecError::from)?.into()),
-            Decoder::OfClaim => match blosc_claim(&encoded) {
+            Decoder::Blosc => match blosc_claim(&encoded) {
                 Some(claim) if claim > most as u64 => Err(CodecError::from(too_much(most))),
                 _ => {
                     // The same memory, asked for where it may fail.
@@ -281,6 +407,7 @@ impl BytesToBytesCodecTraits for Bounded {
                     self.inner.decode(encoded, size, options)
                 }
             },
+            ours => Ok(ours.decode(&encoded, most).map_err(CodecError::from)?.into()),
         }
     }
 }

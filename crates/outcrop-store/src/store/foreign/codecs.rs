@@ -14,11 +14,11 @@
 //! `order[i]` of the array.
 
 use super::alone::{self, Pool};
-use super::bounded;
+use super::bounded::{self, Decoder};
 use super::shards::Shards;
 use crate::dtype::DType;
-use crate::format::FormatError;
 use crate::format::zarr::MAX_CODECS;
+use crate::format::{FormatError, crc32c};
 use crate::shape::{Dims, Tuple};
 use crate::store::canvas::{Strides, dense_strides};
 use smallvec::SmallVec;
@@ -26,8 +26,10 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use zarrs::array::codec::Crc32cCodec;
 use zarrs::array::codec::api::{
-    ArrayToArrayCodecTraits, ArrayToBytesCodecTraits, BytesToBytesCodecTraits, Codec,
+    ArrayToArrayCodecTraits, ArrayToBytesCodecTraits, BytesToBytesCodecTraits, Codec, CodecError,
+    CodecMetadataOptions,
 };
 use zarrs::array::{ArrayBytes, BytesRepresentation, CodecChain, CodecOptions, DataType, FillValue};
 use zarrs::metadata::v3::MetadataV3;
@@ -90,6 +92,67 @@ pub(super) struct Stages {
     shards: bool,
     /// What makes those.
     pool: Pool,
+    /// How elements are decoded straight to where they are wanted, where they can be.
+    straight: Option<Straight>,
+}
+
+/// What stands between a chunk's file and its elements in memory, where that is little.
+#[derive(Clone, Copy)]
+pub(super) struct Straight {
+    /// A CRC-32C is at the end of the file.
+    checksum: bool,
+    decoder: Option<Decoder>,
+    /// Bytes that the decoder takes besides, at most.
+    heap: usize,
+}
+
+impl Straight {
+    /// What is stored as the elements are in memory, or they with a codec of ours.
+    fn find(
+        stages: &[Arc<dyn BytesToBytesCodecTraits>],
+        bytes: usize,
+        element: &Element,
+    ) -> Option<Straight> {
+        let (checksum, stages) = match stages {
+            [before @ .., last] if is_checksum_behind(&**last) => (true, before),
+            all => (false, all),
+        };
+        let (decoder, heap) = match stages {
+            [] => (None, 0),
+            [one] => {
+                let decoder = bounded::decoder_of(&**one)?;
+                (
+                    Some(decoder),
+                    if decoder == Decoder::Blosc { blosc_heap(&**one, bytes, element) } else { 0 },
+                )
+            }
+            _ => return None,
+        };
+        Some(Straight { checksum, decoder, heap })
+    }
+
+    /// Whether the file is the elements.
+    pub(super) fn is_bare(self) -> bool {
+        !self.checksum && self.decoder.is_none()
+    }
+}
+
+/// Whether a codec puts a CRC-32C behind what it is given. numcodecs may put it in front, and `zarrs` does not tell.
+fn is_checksum_behind(codec: &dyn BytesToBytesCodecTraits) -> bool {
+    const PROBE: &[u8] = b"outcrop";
+    codec.as_any().is::<Crc32cCodec>()
+        && codec
+            .encode(PROBE.into(), &alone::options())
+            .is_ok_and(|encoded| encoded.strip_prefix(PROBE) == Some(&crc32c(PROBE).to_le_bytes()))
+}
+
+/// The most that Blosc takes for the blocks with which it works: two, of the size that it was told to make them, or makes
+/// them by itself.
+fn blosc_heap(codec: &dyn BytesToBytesCodecTraits, bytes: usize, element: &Element) -> usize {
+    let configuration = codec.configuration_v3(&CodecMetadataOptions::default());
+    let told = configuration.and_then(|c| c.get("blocksize")?.as_u64()).unwrap_or(0) as usize;
+    let block = told.max(1 << 20).max(element.dtype.size() << 18);
+    bytes.min(block.saturating_mul(2).saturating_add(4096))
 }
 
 /// A list of codecs, sorted by kind.
@@ -246,6 +309,13 @@ impl Codecs {
             sizes.push(stage.encoded_representation(&sizes[sizes.len() - 1]));
         }
         let copies = filters || !plain || big;
+        let as_they_are = plain && !filters && inner.is_none() && (!big || element.dtype.word_size() == 1);
+        let straight = match sizes[0] {
+            BytesRepresentation::FixedSize(bytes) if as_they_are => {
+                Straight::find(&sorted.bytes, bytes as usize, element)
+            }
+            _ => None,
+        };
         let stages = Stages {
             core,
             stages: sorted.bytes,
@@ -254,6 +324,7 @@ impl Codecs {
             filters,
             shards: inner.is_some(),
             pool: Pool::default(),
+            straight,
         };
         Codecs::assemble(order, shape, element, Kind::Whole(stages))
     }
@@ -315,18 +386,62 @@ impl Codecs {
                 let name = stage.name_v3().unwrap_or_default();
                 bytes =
                     stage.decode(bytes, size, &self.options).map_err(|e| format!("codec {name:?}: {e}"))?;
-                check_size(&bytes, *size).map_err(|e| format!("codec {name:?}: {e}"))?;
+                check_size(bytes.len(), *size).map_err(|e| format!("codec {name:?}: {e}"))?;
             }
-            check_size(&bytes, stages.sizes[0])?;
+            check_size(bytes.len(), stages.sizes[0])?;
             let Element { data_type, fill_value, .. } = &self.element;
             let decoded =
                 stages.core.decode(bytes, &nonzero(&self.shape), data_type, fill_value, &self.options);
             let elements = decoded.map_err(|e| e.to_string())?.into_fixed().map_err(|e| e.to_string())?;
-            check_size(&elements, BytesRepresentation::FixedSize(self.bytes as u64))?;
+            check_size(elements.len(), BytesRepresentation::FixedSize(self.bytes as u64))?;
             Ok(elements)
         };
         // Codecs are given bytes that nobody vouches for; one that panics on them has found an error.
         catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("the codecs fail on it".into()))
+    }
+
+    /// How chunks are decoded straight to memory of their own layout, where they can be.
+    pub(super) fn straight(&self) -> Option<Straight> {
+        match &self.kind {
+            Kind::Whole(stages) => stages.straight,
+            Kind::Shards(_) => None,
+        }
+    }
+
+    /// The most heap memory that [`decode_to`](Self::decode_to) takes.
+    pub(super) fn straight_heap(&self) -> usize {
+        self.straight().map_or(0, |straight| straight.heap)
+    }
+
+    /// The same as [`decode`](Self::decode), to the memory of a chunk; after an error, that holds anything. For chunks
+    /// that are decoded [straight](Self::straight).
+    pub(super) fn decode_to(&self, encoded: &[u8], memory: &mut [u8]) -> Result<(), String> {
+        let Kind::Whole(stages @ Stages { straight: Some(straight), .. }) = &self.kind else {
+            return Err("is not decoded straight".into());
+        };
+        bounded::refused();
+        let at = |stage: usize, what: String| {
+            let name = stages.stages[stage].name_v3().unwrap_or_default();
+            format!("codec {name:?}: {what}")
+        };
+        let decode = |memory: &mut [u8]| {
+            let mut bytes = encoded;
+            let mut stage = stages.stages.len();
+            if straight.checksum {
+                stage -= 1;
+                bytes = without_checksum(bytes).map_err(|e| at(stage, e.to_string()))?;
+                check_size(bytes.len(), stages.sizes[stage]).map_err(|what| at(stage, what))?;
+            }
+            let Some(decoder) = straight.decoder else {
+                check_size(bytes.len(), stages.sizes[0])?;
+                memory.copy_from_slice(bytes);
+                return Ok(());
+            };
+            let out = decoder.decode_to(bytes, memory).map_err(|what| at(0, what))?;
+            check_size(out, stages.sizes[0]).map_err(|what| at(0, what))
+        };
+        catch_unwind(AssertUnwindSafe(|| decode(memory)))
+            .unwrap_or_else(|_| Err("the codecs fail on it".into()))
     }
 
     /// From elements, dense in the order of the encoded axes, to a chunk's bytes; or what is wrong.
@@ -401,8 +516,16 @@ fn parse_order(codec: &MetadataV3, ndim: usize) -> Result<SmallVec<[usize; 4]>, 
     })
 }
 
-fn check_size(bytes: &[u8], size: BytesRepresentation) -> Result<(), String> {
-    let found = bytes.len() as u64;
+/// The bytes in front of their CRC-32C, as `zarrs` gives them.
+fn without_checksum(bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let Some((bytes, stored)) = bytes.split_last_chunk::<4>() else {
+        return Err("crc32c decoder expects a 32 bit input".into());
+    };
+    if crc32c(bytes).to_le_bytes() == *stored { Ok(bytes) } else { Err(CodecError::InvalidChecksum) }
+}
+
+pub(super) fn check_size(found: usize, size: BytesRepresentation) -> Result<(), String> {
+    let found = found as u64;
     match size {
         BytesRepresentation::FixedSize(n) if n != found => Err(format!("{found} bytes come out, not {n}")),
         BytesRepresentation::BoundedSize(n) if n < found => {

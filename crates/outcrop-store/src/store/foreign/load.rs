@@ -1,20 +1,21 @@
 //! Reading: from a chunk's file to the pieces of a box.
 
 use super::bounded;
-use super::codecs::Kind;
+use super::codecs::{Codecs, Kind, Straight, check_size};
 use super::indexes::FileState;
 use super::memory::{Place, blocks, read_range, truncated};
 use super::shards::{Extent, Index, Shards, extents, sort};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
 use crate::frame::{Budget, Charge, FRAME_ALIGN, charged};
-use crate::io::Access;
 use crate::io::disk::{DiskFile, LINK, is_link};
+use crate::io::{Access, Direction, Transfer};
 use crate::shape::{ArrayBox, Dims, Tuple};
 use crate::store::Mover;
-use crate::store::canvas::Strides;
+use crate::store::canvas::{Canvas, Strides};
 use crate::store::claim::still_there;
 use crate::store::update::{is_missing, open_tile};
+use zarrs::array::BytesRepresentation;
 
 /// The largest index of a shard that is read while a run is planned, for which no memory is charged.
 const MOST_PLANNED: usize = 2 << 20;
@@ -38,16 +39,36 @@ impl From<String> for Trouble {
     }
 }
 
-/// A part of a chunk that has been decoded.
-pub(super) enum Piece<'a> {
-    /// Never written.
-    Fill,
-    /// Elements, the first of the piece's box first, with strides in bytes.
-    Elements(&'a [u8], &'a Strides),
+/// Where the elements of a chunk go.
+pub(super) struct Sink<'a> {
+    /// `None` where it is only looked whether they are there.
+    canvas: Option<&'a Canvas>,
+    fill: &'a [u8],
 }
 
-/// Receives the pieces of a chunk, each with its box of the array.
-pub(super) type Sink<'a> = dyn FnMut(&ArrayBox, Piece) + 'a;
+impl Sink<'_> {
+    /// A box that was never written.
+    fn fill(&self, region: &ArrayBox) {
+        if let Some(canvas) = self.canvas {
+            canvas.fill(region, self.fill);
+        }
+    }
+
+    /// A box's elements, the first one at `inside`, with strides in bytes.
+    fn elements(&self, region: &ArrayBox, elements: &[u8], inside: usize, strides: &Strides) {
+        if let Some(canvas) = self.canvas {
+            // SAFETY: the elements of the box are there at these strides.
+            unsafe { canvas.scatter(region, elements[inside..].as_ptr(), strides, 1) };
+        }
+    }
+
+    /// The memory of all of a chunk of this shape, of which `region` is the part inside the array, where it can be
+    /// decoded there.
+    fn place(&self, codecs: &Codecs, region: &ArrayBox, shape: &[u64], strides: &Strides) -> Option<*mut u8> {
+        codecs.straight()?;
+        self.canvas?.whole(region, shape, strides)
+    }
+}
 
 impl ForeignArray {
     /// Whether the array was replaced as a whole since it was opened. Its chunks are gone then, which
@@ -80,19 +101,20 @@ impl ForeignArray {
         }
     }
 
-    /// Decodes what a box of the array has of a chunk, and hands it over piece by piece.
+    /// Decodes what a box of the array has of a chunk, to a canvas, if there is one.
     pub(super) fn visit(
         &self,
         mover: &mut Mover,
         coords: &[u64],
         region: &ArrayBox,
-        sink: &mut Sink,
+        canvas: Option<&Canvas>,
     ) -> Result<(), Trouble> {
+        let sink = &Sink { canvas, fill: &self.element.fill };
         mover.cancel.check()?;
         let chunk = self.grid.tile_box(coords);
         let Some(common) = chunk.intersect(region) else { return Ok(()) };
         let Some(file) = self.open_chunk(coords)? else {
-            sink(&common, Piece::Fill);
+            sink.fill(&common);
             return Ok(());
         };
         let result = match &self.codecs.kind {
@@ -109,24 +131,72 @@ impl ForeignArray {
         file: &DiskFile,
         chunk: &ArrayBox,
         common: &ArrayBox,
-        sink: &mut Sink,
+        sink: &Sink,
     ) -> Result<(), Trouble> {
         let len = file.len()?;
         let most = self.codecs.most_encoded() as u64;
         if is_too_long(len, most) {
             return Err(Trouble::Damaged(format!("is too long: {len} bytes, where {most} are possible")));
         }
+        let strides = self.codecs.strides();
+        let straight =
+            if common == chunk { sink.place(&self.codecs, common, &self.grid.tile, &strides) } else { None };
+        if let Some(start) = straight
+            && (start as usize).is_multiple_of(FRAME_ALIGN)
+            && self.codecs.straight().is_some_and(Straight::is_bare)
+        {
+            // SAFETY: there is room for a chunk.
+            return unsafe { self.read_bare(mover, file, len, start) };
+        }
         let place = Place::new(mover, charged(len as usize))?;
         let (disk, cancel) = (mover.disk, mover.cancel.clone());
         // SAFETY: the memory is ours and has room for the file in whole blocks.
         unsafe { read_range(disk, &mut mover.queue, &cancel, file, (0, len), place.start)? };
-        let _room = place.make_room(mover, self.codecs.decode_heap())?;
+        let heap = if straight.is_some() { self.codecs.straight_heap() } else { self.codecs.decode_heap() };
+        let _room = place.make_room(mover, heap)?;
         // SAFETY: that many bytes were read.
         let encoded = unsafe { std::slice::from_raw_parts(place.start, len as usize) };
-        let elements = self.codecs.decode(encoded).map_err(|what| format!("is damaged: {what}"))?;
-        let strides = self.codecs.strides();
-        let inside = offset_of(common, chunk, &strides);
-        sink(common, Piece::Elements(&elements[inside..], &strides));
+        let damaged = |what| format!("is damaged: {what}");
+        if let Some(start) = straight {
+            // SAFETY: there is room for a chunk, which is the canvas's and nobody else's until this returns.
+            let memory = unsafe { std::slice::from_raw_parts_mut(start, self.codecs.bytes) };
+            return Ok(self.codecs.decode_to(encoded, memory).map_err(damaged)?);
+        }
+        let elements = self.codecs.decode(encoded).map_err(damaged)?;
+        sink.elements(common, &elements, offset_of(common, chunk, &strides), &strides);
+        Ok(())
+    }
+
+    /// Reads a file that is a chunk's elements to aligned memory: whole blocks as they are, and what is left through
+    /// one block of staging memory.
+    ///
+    /// # Safety
+    /// There is room for a chunk, and nobody else uses it.
+    unsafe fn read_bare(
+        &self,
+        mover: &mut Mover,
+        file: &DiskFile,
+        len: u64,
+        start: *mut u8,
+    ) -> Result<(), Trouble> {
+        let bytes = self.codecs.bytes;
+        check_size(len as usize, BytesRepresentation::FixedSize(bytes as u64))
+            .map_err(|what| format!("is damaged: {what}"))?;
+        let whole = bytes / FRAME_ALIGN * FRAME_ALIGN;
+        let end = if whole < bytes { Some(Place::new(mover, FRAME_ALIGN)?) } else { None };
+        let body = (whole > 0).then(|| Transfer::read(file, 0, start, whole, whole));
+        let tail =
+            end.as_ref().map(|end| Transfer::read(file, whole as u64, end.start, FRAME_ALIGN, bytes - whole));
+        let (disk, cancel) = (mover.disk, mover.cancel.clone());
+        // SAFETY: the caller's promise, and the block is ours; the file is open until the transfers return.
+        let result = unsafe {
+            disk.transfer(&mut mover.queue, file, &mut body.into_iter().chain(tail), Direction::Read, &cancel)
+        };
+        result.map_err(truncated)?;
+        if let Some(end) = end {
+            // SAFETY: so many bytes were read, and there is room for them.
+            unsafe { std::ptr::copy_nonoverlapping(end.start, start.add(whole), bytes - whole) };
+        }
         Ok(())
     }
 
@@ -137,7 +207,7 @@ impl ForeignArray {
         shards: &Shards,
         chunk: &ArrayBox,
         common: &ArrayBox,
-        sink: &mut Sink,
+        sink: &Sink,
     ) -> Result<(), Trouble> {
         let state = FileState::of(file)?;
         let (disk, cancel, len) = (mover.disk, mover.cancel.clone(), state.len);
@@ -179,7 +249,7 @@ impl ForeignArray {
                 }
                 None => {
                     let inner = self.inner_box(shards, chunk, &coords);
-                    sink(&inner.intersect(common).expect("an inner chunk of the box"), Piece::Fill);
+                    sink.fill(&inner.intersect(common).expect("an inner chunk of the box"));
                 }
             }
         }
@@ -208,7 +278,7 @@ impl ForeignArray {
         extent: &Extent,
         (index, positions, of_index): (&Index, &[u64], Option<&Charge>),
         boxes: (&ArrayBox, &ArrayBox),
-        sink: &mut Sink,
+        sink: &Sink,
     ) -> Result<(), Trouble> {
         let (disk, cancel) = (mover.disk, mover.cancel.clone());
         let (start, end) = blocks(extent.from, extent.to);
@@ -231,19 +301,29 @@ impl ForeignArray {
         (bytes, offset): (&[u8], u64),
         (index, positions): (&Index, &[u64]),
         (chunk, common): (&ArrayBox, &ArrayBox),
-        sink: &mut Sink,
+        sink: &Sink,
     ) -> Result<(), Trouble> {
         let strides = self.inner_strides(shards);
         for &position in positions {
             let (place, coords) = (index.at(position), shards.grid.coords(position));
-            let elements = shards
-                .inner
-                .decode(&bytes[(place.from - offset) as usize..(place.to - offset) as usize])
-                .map_err(|what| format!("is damaged in its inner chunk {}: {what}", Tuple(&coords)))?;
+            let encoded = &bytes[(place.from - offset) as usize..(place.to - offset) as usize];
+            let damaged = |what| format!("is damaged in its inner chunk {}: {what}", Tuple(&coords));
             let inner = self.inner_box(shards, chunk, &coords);
             let part = inner.intersect(common).expect("an inner chunk of the box");
-            let inside = offset_of(&part, &inner, &strides);
-            sink(&part, Piece::Elements(&elements[inside..], &strides));
+            // A shard's box, and so the part of an inner chunk that is in it, ends with the array.
+            let straight = if inner.intersect(chunk).as_ref() == Some(&part) {
+                sink.place(&shards.inner, &part, &inner.shape, &strides)
+            } else {
+                None
+            };
+            if let Some(start) = straight {
+                // SAFETY: there is room for an inner chunk, which is the canvas's and nobody else's until this returns.
+                let memory = unsafe { std::slice::from_raw_parts_mut(start, shards.inner.bytes) };
+                shards.inner.decode_to(encoded, memory).map_err(damaged)?;
+                continue;
+            }
+            let elements = shards.inner.decode(encoded).map_err(damaged)?;
+            sink.elements(&part, &elements, offset_of(&part, &inner, &strides), &strides);
         }
         Ok(())
     }
