@@ -667,7 +667,6 @@ fn ways() -> Vec<(u8, String, Way)> {
             (r#"{"id":"zstd","level":0}"#, Straight),
             (r#"{"id":"bz2","level":1}"#, Straight),
             (r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#, Straight),
-            (r#"[{"id":"crc32c","location":"start"}]"#, Around),
             (r#"[{"id":"shuffle","elementsize":2},{"id":"zlib","level":1}]"#, Around),
         ]
         .map(|(list, way)| (2, list.into(), way)),
