@@ -164,3 +164,20 @@ def test_one_number_is_a_row_of_one(desk: Any, axis: int) -> None:
         desk.check(oc.compress([True], array, axis=axis), np.compress([True], plain, axis=axis))
         with pytest.raises(oc.AxisError):
             oc.take(array, 0, axis=1)
+
+
+@pytest.mark.parametrize("tile", [None, (31, 17), (40, 93)], ids=str)
+def test_a_sum_beside_what_it_is_of(desk: Any, tile: tuple[int, int] | None) -> None:
+    """The whole is taken, not the part that a step of the same cell has left."""
+    x = np.random.default_rng(0).random((157, 93))
+    with oc.config(memory="64MiB"):
+        path = desk.path / ("x.npy" if tile is None else "x.zarr")
+        A = oc.asarray(x).save(path, **({} if tile is None else {"tile": tile}))
+    for kibibytes in (256, 512):
+        with oc.config(memory=f"{kibibytes}KiB"):
+            for of in (
+                lambda x: x - x.max(),
+                lambda x: x - x.min(axis=0),
+                lambda x: x.max(axis=1, keepdims=True) - x,
+            ):
+                np.testing.assert_array_equal(np.asarray(of(A)), of(x))

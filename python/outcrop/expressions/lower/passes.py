@@ -220,7 +220,7 @@ class _Cells:
             for ranges, n in zip(self._ranges, extents, strict=True)
         ]
         self._cut = [lines.index(line) for line in tape.cut]
-        self._written = [storage.numbering(root, lines) for root in group.roots]
+        self._written = [storage.numbering(root, lines, in_parts=True) for root in group.roots]
         self._read = [storage.numbering(node, lines) for node in group.inputs]
         self._carried = [
             (storage.numbering_of_carry(scan, lines), lines.index(tiling.axes.of(scan)[scan.axis]))

@@ -175,8 +175,8 @@ class Storage:
             return stored.at(in_source(node.view, coords, 0))
         return stored.at((part, *coords) if self._grouping.sums(node) else coords)
 
-    def numbering(self, node: Node, lines: Sequence[int]) -> Numbering:
-        """Which tile of a node each cell has; of a sum, which part of the first tile."""
+    def numbering(self, node: Node, lines: Sequence[int], *, in_parts: bool = False) -> Numbering:
+        """Which tile of a node each cell has; of a sum, the whole, or in which part it leaves it."""
         stored, sums = self._arrays[id(node)], self._grouping.sums(node)
         own: Sequence[int | None] = self._tiling.axes.of(node)
         if isinstance(node, Leaf):
@@ -185,7 +185,7 @@ class Storage:
             zip(own, stored.strides[bool(sums) :], stored.cells[bool(sums) :], strict=True)
         )
         apart = stored.strides[0] if sums else 0
-        for line in reversed(sums):
+        for line in reversed(sums if in_parts else ()):
             steps.append((line, apart, 1))
             apart *= self._tiling.count(line)
         return self._numbered(stored, steps, lines)
