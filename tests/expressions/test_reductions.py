@@ -173,7 +173,7 @@ def test_a_sum_beside_what_it_is_of(desk: Any, tile: tuple[int, int] | None) -> 
     with oc.config(memory="64MiB"):
         path = desk.path / ("x.npy" if tile is None else "x.zarr")
         A = oc.asarray(x).save(path, **({} if tile is None else {"tile": tile}))
-    for kibibytes in (256, 512):
+    for kibibytes in (400, 1024):
         with oc.config(memory=f"{kibibytes}KiB"):
             for of in (
                 lambda x: x - x.max(),

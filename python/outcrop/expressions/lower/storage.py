@@ -176,7 +176,7 @@ class Storage:
         return stored.at((part, *coords) if self._grouping.sums(node) else coords)
 
     def numbering(self, node: Node, lines: Sequence[int], *, in_parts: bool = False) -> Numbering:
-        """Which tile of a node each cell has; of a sum, the whole, or in which part it leaves it."""
+        """Which tile of a node each cell has; of a sum the whole, or the part that it leaves."""
         stored, sums = self._arrays[id(node)], self._grouping.sums(node)
         own: Sequence[int | None] = self._tiling.axes.of(node)
         if isinstance(node, Leaf):
