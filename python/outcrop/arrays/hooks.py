@@ -74,13 +74,11 @@ def astype(
     array: "Array", dtype: DTypeLike, casting: Any = "unsafe", *, copy: bool = True
 ) -> "Array":
     """With elements of another type, or of the same."""
-    raise NotImplementedError
 
 
 @_Hook
 def copied(array: "Array") -> "Array":
     """A copy, as an expression where the elements are not in memory."""
-    raise NotImplementedError
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -89,7 +87,6 @@ def copied(array: "Array") -> "Array":
 @_Hook
 def selected(array: "Array", key: Any) -> "Array":
     """The elements that a key with arrays names."""
-    raise NotImplementedError
 
 
 @_Hook
@@ -100,10 +97,8 @@ def assigned(array: "Array", key: Any, value: Any) -> None:
 @_Hook
 def materialized(array: "Array") -> "Array":
     """The same elements, in memory or in the scratch directory."""
-    raise NotImplementedError
 
 
 @_Hook
 def external_source(x: Any) -> Source | None:
     """What reads an array of another library a tile at a time; None for anything else."""
-    raise NotImplementedError

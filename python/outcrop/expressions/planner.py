@@ -285,10 +285,10 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = F
     held: tuple[Planned, Taking] | None = None
     for given, grouping, way in _candidates(roots, targets):
         holds = grouping.tiling.holds
-        if held is not None and (holds or way is not held[1]):
-            # Once there is a plan, it is only looked whether to hold tiles pays.
-            if way is not held[1]:
-                break
+        # Once there is a plan, it is only looked whether to hold tiles pays.
+        if held is not None and way is not held[1]:
+            break
+        if held is not None and holds:
             continue
         if briefly and error is not None and not holds:
             # It would be read in parts: no way that is looked for.
@@ -406,8 +406,8 @@ def _by_the_best_way(
     """The way through the tiles of linear algebra that takes the least time.
 
     Briefly, the first one, which promises to. Of orders other than the first, the way that was best
-    for that. A budget that is named is that
-    of the way that takes the least memory: with more, others are there, and it is always one.
+    for that. A budget that is named is that of the way that takes the least memory: with more,
+    others are there, and it is always one.
     """
     best: Planned | None = None
     error: BudgetError | None = None

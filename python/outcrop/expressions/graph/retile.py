@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from outcrop.arrays.views import View
-from outcrop.expressions.graph.gathers import Select
+from outcrop.expressions.graph.gathers import Gather, Select
 from outcrop.expressions.graph.nodes import Node, Shape, only
 from outcrop.expressions.graph.reshape import Fold, Reshape
 
@@ -31,23 +31,12 @@ class Cuts:
     nbytes: int
 
 
-class Refolded(Reshape):
-    """A reshape in other tiles than those of its operand, also along axes that they share."""
+class _InOtherTiles(Gather):
+    """Elements in other tiles than those of the operand."""
 
-    __slots__ = ("cuts",)
+    __slots__ = ()
 
     cuts: Cuts
-
-    def _made_of(self, operands: Sequence[Node]) -> Node:
-        return Refolded.made(operands[0], self.folds, self.view, self.cuts)
-
-    @classmethod
-    def made(cls, operand: Node, folds: Sequence[Fold], view: View, cuts: Cuts) -> "Refolded":
-        """The node of a dense view of the folds' targets."""
-        node = cls()
-        node.operands, node.folds, node.view = (operand,), tuple(folds), view
-        node.shape, node.dtype, node.cuts = view.shape, operand.dtype, cuts
-        return only((cls, id(operand), node.folds, view, cuts), node)
 
     @property
     def limit(self) -> int:
@@ -62,12 +51,27 @@ class Refolded(Reshape):
             yield self, self.cuts.target
 
 
-class Moved(Select):
-    """A view in other tiles than those of what is viewed."""
+class Refolded(_InOtherTiles, Reshape):
+    """A reshape in other tiles than those of its operand, also along axes that they share."""
 
     __slots__ = ("cuts",)
 
-    cuts: Cuts
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Refolded.made(operands[0], self.folds, self.view, self.cuts)
+
+    @classmethod
+    def made(cls, operand: Node, folds: Sequence[Fold], view: View, cuts: Cuts) -> "Refolded":
+        """The node of a dense view of the folds' targets."""
+        node = cls()
+        node.operands, node.folds, node.view = (operand,), tuple(folds), view
+        node.shape, node.dtype, node.cuts = view.shape, operand.dtype, cuts
+        return only((cls, id(operand), node.folds, view, cuts), node)
+
+
+class Moved(_InOtherTiles, Select):
+    """A view in other tiles than those of what is viewed."""
+
+    __slots__ = ("cuts",)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Moved.made(operands[0], self.view, self.cuts)
@@ -79,15 +83,3 @@ class Moved(Select):
         node.operands, node.view, node.cuts = (operand,), view, cuts
         node.shape, node.dtype = view.shape, operand.dtype
         return only((cls, id(operand), view, cuts), node)
-
-    @property
-    def limit(self) -> int:
-        """Bytes that tiles may have."""
-        return self.cuts.nbytes
-
-    def tiles(self) -> Iterator[tuple[Node, Shape]]:
-        """Into which tiles it should be cut, and what it is made of."""
-        if self.cuts.source is not None:
-            yield self.operands[0], self.cuts.source
-        if self.cuts.target is not None:
-            yield self, self.cuts.target

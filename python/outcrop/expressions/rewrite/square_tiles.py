@@ -9,14 +9,12 @@ from outcrop import _native
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import MatrixOperation, stored_below, straight
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
+from outcrop.expressions.tiling.parts import RUN
 
 __all__ = ["alternatives"]
 
 _LONG = 4
 """How many times as long as it is wide a tile is, at least, that is not as good as a square one."""
-
-_RUN = 16 << 10
-"""Bytes in one piece of a file of which the blocks at its ends are a small part."""
 
 _MANY = 5000
 """Squares as wide as a tile, at most, into which a matrix may be cut."""
@@ -59,7 +57,7 @@ def _is_read_in_pieces(leaf: Leaf) -> bool:
         return False
     if leaf.source.layout != "tiled":
         itemsize = leaf.dtype.itemsize
-        return _native.square_side(itemsize, None) * itemsize < _RUN
+        return _native.square_side(itemsize, None) * itemsize < RUN
     tile = _tile(leaf)
     return len(tile) == 2 and max(tile) > 1 and max(tile) > _LONG * min(tile)
 

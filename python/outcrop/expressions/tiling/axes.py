@@ -14,11 +14,9 @@ from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
+from outcrop.expressions.tiling.parts import RUN
 
 __all__ = ["Axes", "Tiling"]
-
-_RUN = 16 << 10
-"""Bytes in one piece of a file of which the blocks at its ends are a small part."""
 
 
 class Axes:
@@ -271,7 +269,7 @@ class Tiling:
         if leaf.source.layout != "tiled":
             is_row = leaf.source.layout == "row-major"
             is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
-            return max(_RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
+            return max(RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
         tile = leaf.source.tile[source]
         return tile // own if own > 0 and tile % own == 0 == span.start % tile else 1
 

@@ -1,6 +1,10 @@
-"""Parts into which a stored tile is cut."""
+"""Parts of what is stored: of tiles, and of files."""
 
-__all__ = ["equal_part"]
+__all__ = ["RUN", "equal_part"]
+
+RUN = 16 << 10
+"""Bytes in one piece of a file of which the blocks at its ends are a small part, so that it is read
+at much of its speed."""
 
 _EQUAL = 4
 """By how much parts are shorter, at most, so that they are equal."""

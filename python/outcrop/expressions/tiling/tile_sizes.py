@@ -16,7 +16,7 @@ from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import wanted_extents
-from outcrop.expressions.tiling.parts import equal_part
+from outcrop.expressions.tiling.parts import RUN, equal_part
 
 __all__ = ["cut", "sizes"]
 
@@ -31,9 +31,6 @@ _SMALL = 4
 
 _BLOCK = 4096
 """Bytes of a block of the disk."""
-
-_RUN = 16 << 10
-"""Bytes in one piece of a file from which it is read at much of its speed."""
 
 
 def sizes(budget: int) -> list[tuple[int, int]]:
@@ -251,7 +248,7 @@ def _square(
         line = fastest.get(id(leaf))
         if line not in cuts or line in fixed:
             continue
-        if tiling.extent(line) * leaf.dtype.itemsize >= _RUN:
+        if tiling.extent(line) * leaf.dtype.itemsize >= RUN:
             continue
         across = [fastest[id(o)] for o in flat if id(o) in fastest and line in axes.of(o)]
         other = next((own for own in across if own != line and own not in fixed), None)
