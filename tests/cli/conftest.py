@@ -136,7 +136,7 @@ def array(tmp_path: Path) -> Path:
 @pytest.fixture
 def slow(tmp_path: Path) -> list[str]:
     """Work that takes much longer than a second, and little disk."""
-    noise = np.random.default_rng(1).integers(0, 30, (4096, 8192), dtype=np.uint8)
+    noise = np.random.default_rng(1).integers(0, 30, (8192, 8192), dtype=np.uint8)
     oc.asarray(noise).save(tmp_path / "noise.npy")
     options = ["--codecs", "gzip:9", "--tile", "512x512"]
     return ["--threads", "1", "convert", "noise.npy", "slow.zarr", *options]

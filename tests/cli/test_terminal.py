@@ -71,7 +71,7 @@ def test_a_bar_and_one_line(start: Run, slow: list[str]) -> None:
     process, received = on_terminal(start, *slow)
     assert process.returncode == 0
     assert BAR in received
-    for part in ("slow.zarr", "MiB of 32.0 MiB", "MiB/s", "left", "%"):
+    for part in ("slow.zarr", "MiB of 64.0 MiB", "MiB/s", "left", "%"):
         assert part in received
     assert received.count("%") >= 5
     (line,) = screen(received)

@@ -411,23 +411,29 @@ def _by_the_best_way(
     """
     best: Planned | None = None
     error: BudgetError | None = None
-    count = way + 1
-    while way < count:
+    first, ways = way, [way]
+    while ways:
+        way = ways.pop(0)
         lowered = Lowered(wanted, grouping, order, way)
-        if order == Order():
-            count = lowered.ways
+        if way == first and order == Order():
+            ways = list(range(way + 1, lowered.ways))
         try:
             found = Planned(lowered, _native.plan_program(lowered.draft))
             best = found if best is None else best.or_rather(found)
             if briefly:
                 break
             if found.facts["steps"] > _MANY_STEPS:
-                count = min(count, _FEW_WAYS)
+                ways = [other for other in ways if other < _FEW_WAYS]
         except BudgetError as caught:
             forget_frames(caught)
             if lowered.is_frugal or error is None:
                 error = caught
-        way += 1
+            if lowered.is_frugal:
+                # The others take no less.
+                break
+            if way == first:
+                # That which takes the least is the last one, as a rule.
+                ways = [*ways[-1:], *ways[:-1]]
     if best is not None:
         return best
     assert error is not None

@@ -36,9 +36,6 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                 leaf = stored_below(operand) if found is None else found.leaf
                 if leaf is None or not _is_read_in_pieces(leaf):
                     continue
-                if found is not None and leaf.source.layout != "tiled":
-                    # What is taken as it is has its own staging memory for that.
-                    continue
                 if found is not None and leaf.source.layout == "tiled":
                     most = max(most, operand.size / min(_tile(leaf)) ** 2)
                 if id(operand) not in squared:
