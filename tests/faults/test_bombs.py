@@ -151,8 +151,8 @@ def shard(inner: bytes) -> bytes:
     return inner + struct.pack("<QQ", 0, len(inner))
 
 
-def sharded(*codecs: Any) -> dict[str, Any]:
-    configuration = {"chunk_shape": CHUNK, "codecs": codecs, "index_codecs": [BYTES]}
+def sharded(*codecs: Any, chunk: tuple[int, int] = CHUNK) -> dict[str, Any]:
+    configuration = {"chunk_shape": chunk, "codecs": codecs, "index_codecs": [BYTES]}
     return {"name": "sharding_indexed", "configuration": configuration}
 
 
@@ -175,6 +175,9 @@ def chains(directory: Path, codec: str, number: int, bomb: bytes) -> None:
     write_v3(place / "of-inner-shard", [sharded(sharded(BYTES), one)], shard(bomb))
     deep = sharded(sharded(sharded(BYTES), one))
     write_v3(place / "of-innermost-shard", [deep], shard(shard(bomb)))
+    # What zarrs bounds by the shard's size times its chunks, and that once more: by 64 GiB.
+    many = sharded(sharded(BYTES, chunk=(1, 1)), chunk=(1, 1))
+    write_v3(place / "of-many-shards", [sharded(sharded(many, one))], shard(shard(bomb)))
     write_v2(place / "2-alone", v2(codec), None, bomb)
     write_v2(place / "2-turned", v2(codec), None, bomb, "F")
     shuffle = {"id": "shuffle", "elementsize": 8}
