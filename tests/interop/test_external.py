@@ -116,6 +116,45 @@ def test_takes_part_where_arrays_do(make: Any, tile: Any, tmp_path: Path) -> Non
     np.testing.assert_array_equal(oc.open(tmp_path / "filled.zarr").compute(), x)
 
 
+def labelled(x: np.ndarray, directory: Path, library: str) -> Any:
+    """An array with names and attributes, as each library has them."""
+    if library == "h5py":
+        file = h5py.File(directory / "labels.h5", "w")
+        given = file.create_dataset("x", data=x)
+        given.dims[0].label, given.dims[1].label = "t", "x"
+        given.attrs["units"], given.attrs["range"] = "K", np.array([1.5, 2.5])
+        given.attrs["where"] = given.ref
+        return given
+    attributes = {"units": "K", "range": [1.5, 2.5]}
+    if library == "xarray":
+        return xr.DataArray(x, dims=("t", "x"), attrs={**attributes, "when": np.datetime64("now")})
+    v3 = {"zarr_format": 3, "dimension_names": ("t", "x")}
+    v2 = {"zarr_format": 2, "attributes": {**attributes, "_ARRAY_DIMENSIONS": ["t", "x"]}}
+    kept = {"attributes": attributes, **(v3 if library == "zarr 3" else v2)}
+    given = zarr.create_array(directory / "labels.zarr", shape=x.shape, dtype=x.dtype, **kept)
+    given[...] = x
+    return given
+
+
+@pytest.mark.parametrize("library", ["h5py", "xarray", "zarr 2", "zarr 3"])
+def test_names_and_attributes_come_along(library: str, tmp_path: Path) -> None:
+    x = np.ones((20, 30))
+    A = oc.asarray(labelled(x, tmp_path, library))
+    assert A.dimension_names == ("t", "x") and A.T.dimension_names == ("x", "t")
+    saved = A.T.save(tmp_path / "saved.zarr")
+    assert saved.dimension_names == ("x", "t")
+    assert (saved.attributes["units"], saved.attributes["range"]) == ("K", [1.5, 2.5])
+    assert set(saved.attributes) == {"units", "range"}
+
+
+def test_what_has_no_shape_is_none(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "empty.h5", "w") as file:
+        empty = file.create_dataset("empty", data=h5py.Empty("f4"))
+        for given in (empty, h5py.Empty("f4")):
+            with pytest.raises(oc.InvalidArgumentError, match="no shape"):
+                oc.asarray(given)
+
+
 def test_nothing_is_read_before_it_is_needed_and_no_more_than_that() -> None:
     given = Described(np.arange(10**6, dtype=">i4").reshape(1000, 1000))
     A = oc.asarray(given)

@@ -5,6 +5,7 @@ counted as the bytes of the tiles that it is in, as they are in memory. Whether 
 change cannot be seen from here: nothing of them is kept from one computation to the next.
 """
 
+import json
 import math
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,9 @@ _LEAST = 16 << 20
 _DOZENS = 48
 """Tiles that the budget holds, where it can be chosen how large they are."""
 
+_OF_DIMENSIONS = ("DIMENSION_LABELS", "DIMENSION_LIST", "REFERENCE_LIST", "_ARRAY_DIMENSIONS")
+"""Attributes by which HDF5 and Zarr keep names of axes."""
+
 _known: "weakref.WeakValueDictionary[int, ExternalSource]" = weakref.WeakValueDictionary()
 """By the identity of what is read: it lives as long as its source."""
 
@@ -61,6 +65,10 @@ def is_external(x: Any) -> bool:
 @hooks.external_source.fill
 def external_source(x: Any) -> Source | None:
     """What reads an array of another library a tile at a time; None for anything else."""
+    if getattr(x, "shape", ()) is None and isinstance(getattr(x, "dtype", None), np.dtype):
+        kind = type(x)
+        library = kind.__module__.partition(".")[0]
+        raise InvalidArgumentError(f"this {library}.{kind.__name__} has a type, but no shape")
     return ExternalSource.of(x) if is_external(x) else None
 
 
@@ -134,6 +142,8 @@ class ExternalSource(StoreSource):
         super().__init__(store, "r")
         self.path = None
         self.format = None
+        self.dimension_names = _dimension_names(given, len(shape))
+        self._attributes = json.dumps(_attributes(given))
         self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
         self.writable_instead = Source.writable_instead
 
@@ -167,6 +177,38 @@ class ExternalSource(StoreSource):
 
     def same_elements(self, other: Source) -> bool:
         return isinstance(other, ExternalSource) and self._reader.given is other._reader.given
+
+
+def _dimension_names(given: Any, ndim: int) -> tuple[str | None, ...] | None:
+    """What another library calls the axes: xarray, netCDF4, h5py, Zarr-Python by its format."""
+    found = getattr(given, "dims", None) or getattr(given, "dimensions", None)
+    if found is None:
+        found = getattr(getattr(given, "metadata", None), "dimension_names", None)
+    if found is None:
+        found = getattr(given, "attrs", {}).get("_ARRAY_DIMENSIONS")
+    if not isinstance(found, Iterable):
+        return None
+    names = [getattr(one, "label", one) for one in found]
+    if len(names) != ndim or not any(names):
+        return None
+    return tuple(str(name) if name else None for name in names)
+
+
+def _attributes(given: Any) -> dict[str, Any]:
+    """The attributes of another library's array, as far as JSON can say them."""
+    attributes, said = getattr(given, "attrs", {}), {}
+    for name in attributes:
+        if name in _OF_DIMENSIONS:
+            continue
+        try:
+            value = attributes[name]
+            value = value.decode() if isinstance(value, bytes) else value
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            said[str(name)] = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError, OSError):
+            # References of HDF5, dates, what its library cannot read itself.
+            continue
+    return said
 
 
 def _tile(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
