@@ -105,6 +105,7 @@ table = []
 for job, passes in (("mean", 1), ("anomaly", 2)):
     for budget in budgets:
         reads, limits = [], []
+        failed: set[str] = set()
         beside: dict[str, list[float]] = {"xarray and Dask": [], "Zarr-Python in a loop": []}
         for _ in range(options.rounds):
             run = ours(job, budget)
@@ -112,7 +113,9 @@ for job, passes in (("mean", 1), ("anomaly", 2)):
             limits.append(run["peak_rss"] / (budget + ALLOWANCE))
             row = [f"{job}, {budget // MIB} MiB", f"{run['seconds']:.2f}"]
             for name, script in zip(beside, (DASK, LOOP), strict=True):
-                seconds = theirs(script, job, budget)
+                # What ran out of memory took minutes to do so, and would again.
+                seconds = None if name in failed else theirs(script, job, budget)
+                failed |= {name} if seconds is None else set()
                 row.append("out of memory" if seconds is None else f"{seconds:.2f}")
                 if seconds is not None:
                     beside[name].append(seconds / run["seconds"])

@@ -66,7 +66,8 @@ def test_the_better_way_is_chosen(
         chosen = moved()
         ways = []
         for by_blocks in (True, False):
-            monkeypatch.setattr(products, "_moves_less_by_blocks", lambda _, way=by_blocks: way)
+            choice = by_blocks, False
+            monkeypatch.setattr(products, "_moves_less_by_blocks", lambda _, c=choice: c)
             monkeypatch.setattr(planner, "others", lambda *_: [])
             ways.append(moved())
     there = [way for way in ways if way is not None]

@@ -22,7 +22,7 @@ from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.kernels.floating_errors import FloatingErrors
-from outcrop.expressions.lower.lower import Lowered, Order, orders
+from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_account
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
@@ -55,6 +55,9 @@ _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
 
 _FEW_WAYS = 2
+
+_FAR_MORE = 2
+"""How many tiles another way has, at most, for each step of the one that there is."""
 
 _FEW_TILES = 16
 """How many stored tiles a budget holds, at most, that are copied to smaller ones."""
@@ -240,16 +243,19 @@ def _uncollected() -> Iterator[None]:
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten(settled(unordered([node for node, _ in wanted])))
     targets = [target for _, target in wanted]
-    chosen = preferred(roots)
+    chosen, sure = preferred(roots)
     best: Planned | None = None
     error: BudgetError | None = None
-    for choice in (chosen, *others(roots, chosen)):
-        if best is not None and not best.cuts:
+    # What moves far more may take less memory.
+    unlikely = [c for c in others(roots, chosen) if any(c[one] != chosen[one] for one in sure)]
+    likely = [c for c in (chosen, *others(roots, chosen)) if c not in unlikely]
+    for choice in (*likely, *unlikely):
+        if best is not None and (not best.cuts or choice in unlikely):
             # In one step each, there is nothing to choose.
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
-                found = _plan_of(nodes, targets, briefly=best is not None)
+                found = _plan_of(nodes, targets, beside=best)
                 if best is None:
                     best = found
                 elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
@@ -279,8 +285,12 @@ def _or_on_small_tiles(found: Planned, roots: Sequence[Node], targets: Sequence[
     return other if other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1] else found
 
 
-def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = False) -> Planned:
-    """The plan for nodes as they are; briefly, the first order that there is."""
+def _plan_of(
+    roots: Sequence[Node], targets: Sequence[Any], *, beside: Planned | None = None
+) -> Planned:
+    """The plan for nodes as they are; beside another one, the first order that there is."""
+    briefly = beside is not None
+    most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
     for given, grouping, way in _candidates(roots, targets):
@@ -294,6 +304,8 @@ def _plan_of(roots: Sequence[Node], targets: Sequence[Any], *, briefly: bool = F
             # It would be read in parts: no way that is looked for.
             break
         try:
+            if grouping.tiles() > most:
+                raise too_much_account(grouping.tiles(), "tiles")
             found = _best(given, grouping, briefly=briefly or held is not None)
             if found.facts["bytes_read"] <= way.most:
                 if holds and found.holds_tiles and found.reads_again:

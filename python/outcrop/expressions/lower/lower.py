@@ -31,7 +31,7 @@ from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item
 from outcrop.program.reading import Reading
 
-__all__ = ["Lowered", "Order", "orders"]
+__all__ = ["Lowered", "Order", "orders", "too_much_account"]
 
 _TILE = 10
 """Bytes that a program takes for each tile, at least."""
@@ -108,7 +108,7 @@ class Lowered:
         self._grouping, self._order = grouping, order
         self.nodes = nodes = grouping.nodes
         if (tiles := grouping.tiles()) * _TILE > memory_budget():
-            raise _too_much_account(tiles, "tiles")
+            raise too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
@@ -241,7 +241,7 @@ class Lowered:
         except BudgetError as error:
             if gathers:
                 # Some of their operands are not counted: who knows what would do?
-                raise _too_much_account(size.steps, "steps") from error
+                raise too_much_account(size.steps, "steps") from error
             raise
 
     def _move(self, node: Node, stored: Stored) -> None:
@@ -353,7 +353,7 @@ class Lowered:
         return ", ".join(filter(None, (count, str(self._order), *remarks))), None
 
 
-def _too_much_account(count: int, what: str) -> BudgetError:
+def too_much_account(count: int, what: str) -> BudgetError:
     """The error of a budget that is too small for as many of something, however much would do."""
     return BudgetError(
         f"the memory budget, {format_bytes(memory_budget())}, is too small to keep account of "

@@ -39,6 +39,10 @@ _FEW = 2
 _ALIKE = 1.1
 """Estimates that differ by less say nothing."""
 
+_HOPELESS = 4
+"""How many times as much a pass moves as blocks, by estimate, where it is not planned. What a pass
+moves is estimated from below."""
+
 
 @dataclass(frozen=True)
 class _Factor:
@@ -73,19 +77,24 @@ def by_blocks(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[Node]:
     return [made[id(root)] for root in roots]
 
 
-def preferred(roots: Sequence[Node]) -> dict[int, bool]:
-    """Of products that may be computed by blocks, by their ids, whether that is thought better."""
+def preferred(roots: Sequence[Node]) -> tuple[dict[int, bool], set[int]]:
+    """Of products that may be computed by blocks, by their ids, whether that is thought better.
+
+    And those of which the other way is only looked at where memory is short.
+    """
     found: dict[int, bool] = {}
+    sure: set[int] = set()
     made: dict[int, Node] = {}
     for node in ancestors(roots):
         now = node.with_operands([made[id(o)] for o in node.operands])
         if isinstance(now, Contract):
             blocks = BlockProduct.made_of(now)
             if blocks is not None:
-                found[id(node)] = _moves_less_by_blocks(now)
+                found[id(node)], is_sure = _moves_less_by_blocks(now)
+                sure |= {id(node)} if is_sure else set()
                 now = blocks if found[id(node)] else now
         made[id(node)] = now
-    return found
+    return found, sure
 
 
 def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, bool]]:
@@ -97,7 +106,8 @@ def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, 
     return [choice for i, choice in enumerate(found) if choice not in (chosen, *found[:i])]
 
 
-def _moves_less_by_blocks(product: Contract) -> bool:
+def _moves_less_by_blocks(product: Contract) -> tuple[bool, bool]:
+    """Whether a product moves less by blocks, by estimate; and whether that is sure."""
     budget = memory_budget()
     one, other = (_factor(operand, budget) for operand in product.operands)
     cells = _by_cells(product, (one, other), budget)
@@ -105,9 +115,8 @@ def _moves_less_by_blocks(product: Contract) -> bool:
     # In one tile, half of a symmetric product is not computed at all; and what is computed in the
     # same pass need not be kept.
     is_small = product.is_symmetric and product.nbytes <= _cell(budget)
-    if is_small or one.kept or other.kept:
-        return blocks * _ALIKE < cells
-    return blocks < cells * _ALIKE
+    alike = _ALIKE if is_small or one.kept or other.kept else 1 / _ALIKE
+    return blocks * alike < cells, blocks * _HOPELESS < cells
 
 
 def _cell(budget: int) -> float:
