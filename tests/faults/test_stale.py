@@ -189,6 +189,63 @@ def test_every_expression_of_what_changed(
             assert np.array_equal(found, changed + 4 * np.eye(N))
 
 
+@pytest.mark.parametrize("change", [by_array, by_process, by_zarr])
+@pytest.mark.parametrize("options", [{"codecs": "zstd"}, {"zarr_format": 2}])
+def test_of_more_chunks_than_are_looked_at(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], None],
+    options: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(stamps, "CHUNKS", 20)
+    path = tmp_path / "a.zarr"
+    oc.asarray(values()).save(path, tile=(4, 4), **options)
+    array = again(path)
+    product, total = array @ array.T * 1.0, array.sum()
+    before = product[0, 0].compute(), int(total)
+    assert (product[0, 0].compute(), int(total)) == before
+    time.sleep(0.02)
+    change(path)
+    for stale in (product[0, 0], product, total, total + 1):
+        with pytest.raises(oc.StaleOperandError):
+            stale.compute()
+    assert int(again(path).sum()) == int(again(path).compute().sum()) != before[1]
+
+
+def test_what_another_program_writes_into_an_array_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    made(path)
+    array = again(path)
+    factor, total = oc.linalg.cholesky(array + 4 * oc.eye(N)), array.sum(axis=0)
+    factor[0, 0].compute(), total.compute()
+    by_zarr(path)
+    for used in (factor[0, 0], factor, total, total + 1):
+        with pytest.raises(oc.StaleOperandError):
+            used.compute()
+    with pytest.raises(oc.CorruptArrayError):
+        (again(path) + 1).compute()
+
+
+@pytest.mark.parametrize("options", [{}, {"codecs": "zstd"}, {"zarr_format": 2}])
+def test_what_is_not_committed_makes_nothing_stale(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "a.zarr"
+    oc.asarray(values()).save(path, tile=(16, 16), **options)
+    reader = again(path)
+    there = reader + 1
+    with again(path, "r+") as writer:
+        for i in range(3):
+            writer[i, 0] = 7
+            own = writer + 1
+            for _ in range(2):
+                assert own[i, 0].compute() == 8
+                assert there[0, 0].compute() == (reader + 1)[0, 0].compute() == 101
+            writer.flush()
+            assert own[i, 0].compute() == 8 and there[0, 0].compute() == 101
+    assert (reader + 1)[0, 0].compute() == 8
+    with pytest.raises(oc.StaleOperandError):
+        there.compute()
+
+
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("what", ["elements", "cholesky", "of an expression", "sum", "converted"])
 def test_every_use_of_what_changed(tmp_path: Path, use: str, what: str) -> None:
@@ -222,6 +279,12 @@ def test_what_a_change_is_called(tmp_path: Path) -> None:
     assert "replaced" in told(by_replacing)
     assert "deleted" in told(os.unlink)
     assert "size changed from" in told(lambda path: os.truncate(path, 2000))
+    path = tmp_path / "a.zarr"
+    made(path)
+    expression = again(path) + 1
+    by_array(path)
+    with pytest.raises(oc.StaleOperandError, match="a change to it was committed at"):
+        expression.compute()
 
 
 def test_what_has_not_changed_is_not_stale(tmp_path: Path) -> None:

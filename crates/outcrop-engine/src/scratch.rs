@@ -107,20 +107,28 @@ fn remove_abandoned(parent: &Path) {
     let user = own_user();
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let begins = |with| name.as_encoded_bytes().starts_with(str::as_bytes(with));
+        let is_ours = |with| is_numbered(name.as_encoded_bytes(), with);
         let path = entry.path();
         let Ok(found) = path.symlink_metadata() else { continue };
         if found.uid() != user {
             continue;
         }
-        if begins(FILE) && found.is_file() {
+        if is_ours(FILE) && found.is_file() {
             // Its maker has it open, and wants it without its name.
             let _ = std::fs::remove_file(&path);
-        } else if begins(DIRECTORY) && found.is_dir() && locked(&path).is_ok_and(|lock| lock.is_some()) {
+        } else if is_ours(DIRECTORY) && found.is_dir() && locked(&path).is_ok_and(|lock| lock.is_some()) {
             // Links in it go, and not what they lead to.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
+}
+
+/// Whether a name is one that we give, `prefixPID-N`, and not somebody's own that begins alike.
+fn is_numbered(name: &[u8], prefix: &str) -> bool {
+    let Some(rest) = name.strip_prefix(prefix.as_bytes()) else { return false };
+    let mut numbers = rest.split(|&byte| byte == b'-');
+    let mut number = || numbers.next().is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit));
+    number() && number() && numbers.next().is_none()
 }
 
 /// A directory, opened and locked; `None` where somebody else has it, or it is not in its place any more. A link is not
@@ -273,11 +281,19 @@ mod tests {
         std::fs::hard_link(outside.join("below/file"), parent.join(format!("{FILE}1-0"))).unwrap();
         // Of these kinds nothing is ours.
         let others = [
-            format!("{DIRECTORY}link"),
-            format!("{FILE}link"),
-            format!("{DIRECTORY}pipe"),
-            format!("{FILE}pipe"),
+            format!("{DIRECTORY}1-1"),
+            format!("{FILE}1-1"),
+            format!("{DIRECTORY}1-2"),
+            format!("{FILE}1-2"),
+            format!("{FILE}mine"),
+            format!("{FILE}1-3-backup"),
+            format!("{FILE}1-"),
+            format!("{DIRECTORY}1-3-backup"),
         ];
+        for name in &others[4..7] {
+            std::fs::write(parent.join(name), b"somebody's own").unwrap();
+        }
+        std::fs::create_dir(parent.join(&others[7])).unwrap();
         symlink(&outside, parent.join(&others[0])).unwrap();
         symlink(outside.join("below/file"), parent.join(&others[1])).unwrap();
         for pipe in [parent.join(&others[2]), parent.join(&others[3]), left.join("deep/pipe")] {

@@ -39,9 +39,12 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-CHUNKS = 4096
-"""How many files of chunks are looked at, at most, in arrays that other programs made. (Measured:
-11 ms for as many; what is in more files is judged by its metadata alone.)"""
+CHUNKS = 1 << 16
+"""How many files of chunks are looked at, at most. (Measured: 11 ms for 4096.) Of more, it is how
+many there are, and the times of their folders: who replaces a file by a new one changes those."""
+
+_OWN = ".outcrop-"
+"""What we keep in the folder of an array beside it: what is not committed yet is not part of it."""
 
 _COARSE = 5
 """Linux's CLOCK_REALTIME_COARSE, from which times of change are taken."""
@@ -83,7 +86,8 @@ class Stamp:
         each; None where there is no such file.
     chunks : tuple of int
         How many files of chunks there are, their sizes, a number made of all there is to say of
-        them, and their last change. Zeros where they are not looked at.
+        them, and their last change; where they are too many, that of their folders. Zeros where
+        they are not looked at.
     """
 
     files: tuple[_File | None, ...]
@@ -102,8 +106,11 @@ class Stamp:
         """What has happened, for people."""
         if later.files[0] is None:
             return "it was deleted or moved away"
-        # The first one is the array, or says what it is: nothing of ours makes that anew.
+        # The first one is the array, or says what it is: of arrays with an index, a commit makes both
+        # anew, as whoever replaces it does.
         if self.files[0] is None or self.files[0][:2] != later.files[0][:2]:
+            if None not in (*self.files, *later.files) and len(self.files) > 1:
+                return f"a change to it was committed at {_clock(later.newest)}, or it was replaced"
             return "it was replaced"
         for before, after in zip(self.files, later.files, strict=True):
             if before == after:
@@ -129,7 +136,7 @@ def files_of(path: str, format: str | None) -> tuple[str, ...]:
 
 
 def has_index(path: str) -> bool:
-    """Whether the array in a folder is ours. Of others, chunks change by themselves."""
+    """Whether the array in a folder is ours."""
     return os.path.exists(f"{path}/{_INDEX}")
 
 
@@ -181,7 +188,7 @@ def lasting_stamp(
             break
         for path in files:
             _write_out(path)
-        if chunks is not None and found.chunks[0]:
+        if chunks is not None and found.chunks[0] <= CHUNKS:
             for folder, _, names in os.walk(chunks):
                 for name in names:
                     _write_out(f"{folder}/{name}")
@@ -252,23 +259,38 @@ def _file(path: str) -> _File | None:
 
 
 def _chunks(path: str) -> _Chunks:
-    """Of all files below; zeros where there are too many."""
+    """Of all files below, or of the folders that they are in."""
+    found = _below(path, each=True)
+    return _below(path, each=False) if found[0] > CHUNKS else found
+
+
+def _below(path: str, *, each: bool) -> _Chunks:
+    """Of each file, or of each folder, until there are too many files."""
     count = size = mixed = newest = 0
     folders = [path]
     for folder in folders:
         try:
+            if not each:
+                at = os.stat(folder)
+                newest = max(newest, at.st_mtime_ns, at.st_ctime_ns)
+                mixed ^= hash((folder, at.st_ino, at.st_mtime_ns, at.st_ctime_ns))
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    if entry.name.startswith(_OWN):
+                        continue
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                         continue
+                    count += 1
+                    if not each:
+                        continue
                     at = entry.stat()
-                    count, size = count + 1, size + at.st_size
+                    size += at.st_size
                     newest = max(newest, at.st_mtime_ns, at.st_ctime_ns)
                     facts = at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
                     mixed ^= hash((entry.path, facts))
                     if count > CHUNKS:
-                        return _UNSEEN
+                        return count, size, mixed, newest
         except OSError:
             mixed ^= hash(folder)
     return count, size, mixed, newest

@@ -63,8 +63,11 @@ _BATCH = 1024
 _PATIENCE = 5.0
 """Seconds for which a read begins again that finds the array changed, each time anew."""
 
-_MANY = 256
+_MANY = 32
 """Files of chunks that are not looked at again before as much time has passed as that takes."""
+
+_LOOK = 3e-6
+"""Seconds that it takes to look at one."""
 
 
 class StoreSource(Source):
@@ -110,6 +113,7 @@ class StoreSource(Source):
         self._where = os.path.abspath(self.path)
         self._files: tuple[str, ...] = ()
         self._recent: tuple[Stamp, float] | None = None
+        self._checked: tuple[Stamp, float] | None = None
         self._lasting: Stamp | None = None
         self._changes = changes_of(self._where)
         self._own_changes = 0
@@ -341,6 +345,9 @@ class StoreSource(Source):
                 return
         elif stamp == self._seen:
             return
+        elif self._seen is not None and stamp.files == self._seen.files and has_index(self._where):
+            # Chunks of ours that changed by themselves are damaged.
+            return
         self._open_again(stamp)
 
     def _open_again(self, stamp: Stamp | None) -> None:
@@ -360,28 +367,37 @@ class StoreSource(Source):
         own = 0 if self.layout == "tiled" else self._own_changes
         return self._own_changes, self._changes.count - own
 
-    def _stamp(self, *, in_chunks: bool = True, lasting: bool = False) -> Stamp | None:
-        """That of its files; None where these may change with what has been written before."""
+    def _stamp(
+        self, *, in_chunks: bool = True, lasting: bool = False, between: bool = False
+    ) -> Stamp | None:
+        """That of its files; None where these may change with what has been written before.
+
+        Between parts of what is looked at once more at its end, many chunks are not looked at for
+        as long as that takes.
+        """
         if not self._committed or (self._own_changes and self.layout != "tiled"):
             return None
         if not self._files:
             self._files = files_of(self._where, self.format)
-        is_ours = self.format == "zarr" and has_index(self._where)
-        in_chunks = in_chunks and not is_ours and self.format in ("zarr", "zarr-foreign")
-        chunks = self._where if in_chunks else None
-        if not lasting:
-            return stamp_of(self._files, chunks)
-        if is_ours:
-            # Nobody maps metadata.
-            return stamp_of(self._files, settled=True)
+        chunks = self._where if in_chunks and self.format in ("zarr", "zarr-foreign") else None
         # Looking at many chunks for each operator would take much longer than the operator. A stamp
         # that is older than what it is for tells of more changes, and never of less.
-        begin = time.monotonic()
-        if self._recent is not None and begin < self._recent[1]:
-            return self._recent[0]
-        self._lasting = found = lasting_stamp(self._files, chunks, self._lasting)
-        end = time.monotonic()
-        self._recent = (found, 2 * end - begin) if found.chunks[0] > _MANY else None
+        known = self._recent if lasting else self._checked if between else None
+        if chunks is not None and known is not None and time.monotonic() < known[1]:
+            return known[0]
+        if not lasting:
+            found = stamp_of(self._files, chunks)
+        elif self.format == "zarr" and has_index(self._where):
+            # Nobody maps what has checksums.
+            found = stamp_of(self._files, chunks, settled=True)
+        else:
+            self._lasting = found = lasting_stamp(self._files, chunks, self._lasting)
+        many = found.chunks[0]
+        known = (found, time.monotonic() + many * _LOOK) if many > _MANY else None
+        if lasting:
+            self._recent = known
+        elif chunks is not None:
+            self._checked = known
         return found
 
     # -- life --------------------------------------------------------------------------------
@@ -497,11 +513,11 @@ class _State(StoreSource):
         self._live.check_open()
         self.check_current()
 
-    def check_current(self) -> None:
+    def check_current(self, *, between: bool = False) -> None:
         live = self._live
         if live._store is None or live._writer == threading.get_ident():
             return
-        what = self.difference(live._counts(), live._stamp())
+        what = self.difference(live._counts(), live._stamp(between=between))
         if what is not None:
             raise StaleOperandError(
                 f"{self.path}: has changed since an expression was made of it: {what}; an "
@@ -522,8 +538,9 @@ class _State(StoreSource):
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
         for elements in super().read_many(views):
-            self.check_current()
+            self.check_current(between=True)
             yield elements
+        self.check_current()
 
     def flush(self) -> None:
         self._live.flush()
