@@ -106,8 +106,8 @@ class Stamp:
         """What has happened, for people."""
         if later.files[0] is None:
             return "it was deleted or moved away"
-        # The first one is the array, or says what it is: of arrays with an index, a commit makes both
-        # anew, as whoever replaces it does.
+        # The first one is the array, or says what it is. Where there is an index, a commit makes
+        # both anew, as whoever replaces the array does.
         if self.files[0] is None or self.files[0][:2] != later.files[0][:2]:
             if None not in (*self.files, *later.files) and len(self.files) > 1:
                 return f"a change to it was committed at {_clock(later.newest)}, or it was replaced"
