@@ -161,7 +161,9 @@ class Pass:
         found = 1
         for node in self._group.inputs:
             loaded = zip(axes.of(node), self._storage.loaded(node), strict=True)
-            found = max(found, *(n // extent for own, n in loaded if own == line), 1)
+            # What is one tile along the line is there for all cells, in any order.
+            cells = (n // extent for own, n in loaded if own == line and n < axes.extents[line])
+            found = max(found, *cells, 1)
         for node in self._gathering:
             if not isinstance(node, Select | Alias):
                 continue

@@ -271,6 +271,9 @@ class Tiling:
             is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
             return max(RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
         tile = leaf.source.tile[source]
+        if own > 0 and span.low // tile == (span.low + span.extent - 1) // tile:
+            # In one tile, all of it.
+            return self.count(line)
         return tile // own if own > 0 and tile % own == 0 == span.start % tile else 1
 
     def is_held(self, leaf: Leaf) -> bool:
