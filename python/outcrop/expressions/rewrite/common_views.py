@@ -30,7 +30,7 @@ _BLOCK = 4096
 """Bytes of a block of the disk."""
 
 _SMALL = 8
-"""What part of the budget an array may have of which views are not looked at: it is soon read."""
+"""What part of the budget may be read for views that are not looked at: that is soon done."""
 
 
 def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
@@ -74,7 +74,10 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
         apart = {
             id(leaf)
             for leaf in own
-            if leaf.source.layout == "tiled" or id(leaf) in joined or not leaf.view.is_dense
+            if leaf.source.layout == "tiled"
+            or id(leaf) in joined
+            or not leaf.view.is_dense
+            or _read(leaf.source, *leaf.view.box) > _AGAIN * leaf.size
         }
         if apart:
             found.append((own, apart))
@@ -88,10 +91,9 @@ def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
     low, high = around(boxes)
     size = math.prod(b - a for a, b in zip(low, high, strict=True))
     far = {leaf.view.box for leaf in leaves if id(leaf) in apart}
-    is_small = size * source.dtype.itemsize * _SMALL < memory_budget()
-    if is_small or 2 * sum(_read(source, *box) for box in far) < size:
-        return {}
-    if sum(_read(source, *box) for box in boxes) < _AGAIN * size:
+    read = sum(_read(source, *box) for box in boxes)
+    is_small = read * source.dtype.itemsize * _SMALL < memory_budget()
+    if is_small or 2 * sum(_read(source, *box) for box in far) < size or read < _AGAIN * size:
         return {}
     if source.layout == "tiled":
         # Tiles are read whole.
@@ -194,10 +196,13 @@ def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
 def _read(source: Source, start: Shape, shape: Shape) -> int:
     """Elements that are read for a box, in tiles of its own."""
     if source.layout == "tiled":
-        # Where its tiles begin inside those on disk, each of these is read for two of them.
-        extents = zip(start, shape, source.tile, strict=True)
-        twice = sum(a % t != 0 and n > t for a, n, t in extents)
-        return math.prod(shape) << twice
+        # Where its tiles begin inside those on disk, each of these is read for two of them. Of what
+        # is narrower than a tile, all of that is read.
+        extents = list(zip(start, shape, source.tile, source.shape, strict=True))
+        twice = sum(a % t != 0 and n > t for a, n, t, _ in extents)
+        whole = [min(-(-(a + n) // t) * t, m) - a // t * t for a, n, t, m in extents]
+        parts = zip(shape, whole, source.tile, strict=True)
+        return math.prod(w if n < t else n for n, w, t in parts) << twice
     if not shape:
         return 1
     # Of each row, whole blocks.
