@@ -129,7 +129,9 @@ def labelled(x: np.ndarray, directory: Path, library: str) -> Any:
     if library == "xarray":
         return xr.DataArray(x, dims=("t", "x"), attrs={**attributes, "when": np.datetime64("now")})
     v3 = {"zarr_format": 3, "dimension_names": ("t", "x")}
-    v2 = {"zarr_format": 2, "attributes": {**attributes, "_ARRAY_DIMENSIONS": ["t", "x"]}}
+    # Without a fill value, as that would be what is missing.
+    v2: dict[str, Any] = {"zarr_format": 2, "fill_value": None}
+    v2["attributes"] = {**attributes, "_ARRAY_DIMENSIONS": ["t", "x"]}
     kept = {"attributes": attributes, **(v3 if library == "zarr 3" else v2)}
     given = zarr.create_array(directory / "labels.zarr", shape=x.shape, dtype=x.dtype, **kept)
     given[...] = x

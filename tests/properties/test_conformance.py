@@ -720,5 +720,7 @@ def test_labels_survive_a_copy(name: str, place: Path) -> None:
         made = labelled.save(place / target, **options)
         for found in (made, made.T.save(place / f"t-{target}", **options)):
             names = ("y", "x") if found is made else ("x", "y")
-            assert (found.dimension_names, found.fill_value) == (names, 7)
+            # In version 2, it would be what is missing.
+            fill = None if options.get("zarr_format") == 2 else 7
+            assert (found.dimension_names, found.fill_value) == (names, fill)
             assert found.attributes == {"units": "m", "nested": {"a": [1, None, "µ"]}}

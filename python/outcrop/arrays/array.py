@@ -467,8 +467,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             As for `outcrop.create`, in place of those that go with the array. Those are, of an
             array on disk or a view of it: its attributes, its fill value, and the names of its
             axes, each with its axis. An axis that is new has no name; a name that arrays beside
-            the new one have for another extent gets the array's own in front. What is computed
-            has none of them.
+            the new one have for another extent gets the array's own in front. What xarray masks
+            stays what it masks: in version 2 of Zarr by the fill value, in version 3 by the
+            attribute ``_FillValue``. What is computed has none of them.
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
 

@@ -36,6 +36,7 @@ from outcrop.errors import (
 from outcrop.formats import family_of, format_for, turned_orientation
 from outcrop.formats.codecs import Codecs, expand_codecs
 from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
+from outcrop.formats.missing import Missing
 from outcrop.process.config import ensure_configured
 from outcrop.process.operation import operation
 
@@ -172,7 +173,9 @@ def carried(source: Source, view: View, format: str) -> Labels:
         names: tuple[str | None, ...] | None = None
         if (own := source.dimension_names) is not None:
             names = tuple(own[axis] if isinstance(axis, int) else None for axis in view.axes)
-        labels = Labels(attributes, names, source.fill_value)
+        fill = source.fill_value
+        missing = Missing.of(source.zarr_format, own is not None, fill, attributes, source.dtype)
+        labels = Labels(attributes, names, fill, missing)
         plain = labels.fills_with_zeros and source.zarr_format == 3
         return replace(labels, fill_value=None) if plain else labels
     order = view.turn and view.turn[0]

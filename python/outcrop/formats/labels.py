@@ -12,6 +12,7 @@ import numpy as np
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.formats import family_of
 from outcrop.formats.groups import Group, group_around, version_in
+from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
 
 __all__ = ["Labels", "Names", "as_json", "checked_labels", "labels_of_new"]
 
@@ -35,11 +36,14 @@ class Labels:
     fill_value : numpy.generic, optional
         The element that stands for those never written. None is zero, which in version 2 is then
         not called a fill value.
+    missing : Missing, optional
+        Of labels that come along: what they say of missing elements.
     """
 
     attributes: Mapping[str, Any] | None = None
     dimension_names: Names | None = None
     fill_value: np.generic | None = None
+    missing: Missing | None = None
 
     @property
     def fills_with_zeros(self) -> bool:
@@ -88,6 +92,31 @@ class Labels:
                 f"{own}_dim_{axis}" if name is None else name for axis, name in enumerate(given)
             ),
         )
+
+    def marked(self, missing: Missing, wishes: "Labels", zarr_format: int) -> "Labels":
+        """With what xarray takes for missing, which is the same as in the source.
+
+        In version 2 that is the fill value of what has names. One that only stood for elements
+        never written is none there: those that were written alike would be masked.
+        """
+        if missing.zarr_format == zarr_format:
+            return self
+        attributes = dict(self.attributes or {})
+        if zarr_format == 3:
+            # Attributes that are asked for say what they say.
+            if missing.number is None or MISSING_ATTRIBUTE in (wishes.attributes or {}):
+                return self
+            attributes[MISSING_ATTRIBUTE] = missing.attribute()
+            return replace(self, attributes=attributes)
+        if self.dimension_names is None:
+            # xarray does not open it, and only the labels as they are will be right elsewhere.
+            return self
+        if missing.number is not None and wishes.attributes is None:
+            del attributes[MISSING_ATTRIBUTE]
+            if missing.element is None:
+                attributes[MISSING_ATTRIBUTE] = missing.number
+        fill = missing.element if wishes.fill_value is None else wishes.fill_value
+        return replace(self, attributes=attributes, fill_value=fill)
 
     def json(self, place: str | None = None) -> str:
         """As the compiled core takes them; with where the array will stand, for plans."""
@@ -145,7 +174,10 @@ def labels_of_new(
     group = group_around(path)
     version = version_in(group, path, zarr_format)
     labels = wishes.over(carried.coming_into(group, path, shape))
-    return version, labels.placed(group, path, len(shape), version)
+    labels = labels.placed(group, path, len(shape), version)
+    if carried.missing is not None:
+        labels = labels.marked(carried.missing, wishes, version)
+    return version, labels
 
 
 def as_json(value: Any, name: str) -> str:

@@ -144,6 +144,7 @@ class ExternalSource(StoreSource):
         self.format = None
         self.dimension_names = _dimension_names(given, len(shape))
         self._attributes = json.dumps(_attributes(given))
+        self.zarr_format, self.fill_value = _of_zarr(given, dtype)
         self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
         self.writable_instead = Source.writable_instead
 
@@ -192,6 +193,16 @@ def _dimension_names(given: Any, ndim: int) -> tuple[str | None, ...] | None:
     if len(names) != ndim or not any(names):
         return None
     return tuple(str(name) if name else None for name in names)
+
+
+def _of_zarr(given: Any, dtype: np.dtype[Any]) -> tuple[int | None, np.generic | None]:
+    """The version of an array of Zarr-Python, and its fill value, by which its mask is known."""
+    version = getattr(getattr(given, "metadata", None), "zarr_format", None)
+    if version not in (2, 3):
+        return None, None
+    fill = getattr(given, "fill_value", None)
+    element: Any = None if fill is None else np.asarray(fill).astype(dtype)[()]
+    return version, element
 
 
 def _attributes(given: Any) -> dict[str, Any]:
