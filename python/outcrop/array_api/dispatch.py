@@ -11,10 +11,12 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import brought_to_disk, changes_unseen
 from outcrop.arrays.conversion import bytes_to_convert, lazy_source
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.numpy_bounds import BOUNDS, BY_SHAPE, Call
 from outcrop.arrays.registry import NO_BOUND, REFUSALS, full_name, implementation
+from outcrop.arrays.saving import carried
 from outcrop.arrays.source import MemorySource, keep_apart
 from outcrop.errors import (
     BudgetError,
@@ -24,11 +26,11 @@ from outcrop.errors import (
 )
 from outcrop.expressions.build.arrays import applied, array_of, check_out, node_of, placed_in
 from outcrop.expressions.build.reductions import cast, reduced, reduced_by_segments, scanned
-from outcrop.process.config import ensure_configured
+from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import charge, room, turn
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["astype", "delivered", "function", "in_memory", "placed", "ufunc"]
+__all__ = ["astype", "copied", "delivered", "function", "in_memory", "placed", "ufunc"]
 
 
 # -- ufuncs and their methods ----------------------------------------------------------------------
@@ -142,11 +144,22 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
 
 @hooks.copied.fill
 def copied(array: Array) -> Array:
-    """A copy, as an expression where the elements are not in memory."""
+    """A copy, as an expression where the elements are not in memory and changes are noticed."""
     source = array._source
     if isinstance(source, MemorySource) and (source.writable or not source.owned):
         return Array(MemorySource(array.compute(), owned=True))
+    if array.size and changes_unseen(source):
+        return _held(array)
     return array_of(node_of(array))
+
+
+def _held(array: Array) -> Array:
+    """The elements as they are now, and what goes along: in memory where small, else in scratch."""
+    if array.nbytes > piece_limit():
+        return Array(brought_to_disk(array._source, array._view))
+    along = carried(array._source, array._view, "zarr")
+    elements = MemorySource(array.compute(), owned=True)
+    return Array(elements.with_labels(along.attributes or {}, along.dimension_names))
 
 
 # -- NumPy's functions -----------------------------------------------------------------------------

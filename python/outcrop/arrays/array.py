@@ -651,12 +651,17 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     def copy(self) -> "Array":
         """A copy of an array in memory; of another one, an expression with its elements.
 
-        What is assigned to the array afterwards does not change what the copy means.
+        What is assigned to the array afterwards does not change what the copy means. Where nobody
+        could tell that the elements have changed, which are those of another library or are made
+        from memory that was passed in, they are read or computed now: to memory, or to the scratch
+        directory where they take more than an eighth of the memory budget.
 
         Raises
         ------
         BudgetError
             What is in memory is larger than what is free of the memory budget.
+        StorageFullError
+            The scratch directory has no room for it.
 
         Examples
         --------
@@ -695,7 +700,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         """The array with its elements converted, as `numpy.ndarray.astype` converts them.
 
         Nothing is computed before it is asked for. Where the elements have that type already, the
-        array is copied as by `copy`; without `copy`, it is the array itself.
+        array is copied as by `copy`, which reads those of another library; without `copy`, it is
+        the array itself.
         """
         return hooks.astype(self, dtype, casting, copy=copy)
 

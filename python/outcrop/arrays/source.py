@@ -1,10 +1,11 @@
 """What an array can be a view of: memory, a function, or (in `stored`) an array on disk."""
 
+import copy
 import math
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -175,6 +176,11 @@ class Source(ABC):
         """Whether it is the elements as they were at some time, and not what may be written to."""
         return False
 
+    @property
+    def changes_unseen(self) -> bool:
+        """Whether others may change the elements, and nobody here could tell."""
+        return False
+
     def check_current(self) -> None:
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
@@ -290,11 +296,27 @@ class MemorySource(Source):
     def __init__(self, array: NDArray[Any], *, owned: bool = False) -> None:
         self.array, self.owned = array, owned
         self._now: weakref.ref[_KeptMemory] | None = None
+        self._attributes: dict[str, Any] = {}
         self.shape = array.shape
         self.dtype = array.dtype
         self.tile = default_tile(array.shape, array.dtype)
         self.writable = array.flags.writeable
         self.read_only_reason = "so is the NumPy array"
+
+    def with_labels(
+        self, attributes: Mapping[str, Any], names: tuple[str | None, ...] | None
+    ) -> "MemorySource":
+        """The same, with what goes along with the elements of which they are a copy."""
+        self._attributes, self.dimension_names = dict(attributes), names
+        return self
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return copy.deepcopy(self._attributes)
+
+    @property
+    def changes_unseen(self) -> bool:
+        return not self.owned
 
     def describe(self, selection: str) -> str:
         return f"memory{selection}" if selection else "in memory"

@@ -1,8 +1,9 @@
 """Arrays of other libraries, which are read a tile at a time: h5py, Zarr-Python, Dask, xarray.
 
-Nothing is asked of them but ``shape``, ``dtype`` and indexing with slices. What they read is
-counted as the bytes of the tiles that it is in, as they are in memory. Whether their elements
-change cannot be seen from here: nothing of them is kept from one computation to the next.
+Nothing is asked of them but ``shape`` (a tuple), ``dtype`` (of NumPy's) and indexing with slices.
+What they read is counted as the bytes of the tiles that it is in, as they are in memory. Whether
+their elements change cannot be seen from here: nothing of them is kept from one computation to the
+next, and a copy of one is read at once.
 """
 
 import json
@@ -158,6 +159,10 @@ class ExternalSource(StoreSource):
     def now(self) -> Source:
         # Whether it changes, nobody can tell.
         return self
+
+    @property
+    def changes_unseen(self) -> bool:
+        return True
 
     def describe(self, selection: str) -> str:
         return f"{self._reader.name}{selection}"
