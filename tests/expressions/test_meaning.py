@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outcrop as oc
+from outcrop import _native
 
 # -- in memory -------------------------------------------------------------------------------------
 
@@ -108,9 +109,60 @@ def test_what_is_handed_out_is_not_what_expressions_mean() -> None:
     np.asarray(kept)[0] = 1
     assert kept[0].compute() == 25
     np.asarray(a)[0] = 0
-    # It is the memory of the array, as in NumPy; what is computed from it agrees.
-    assert length.compute() == 4
-    assert kept[0].compute() == 16
+    np.array(a)[0] = 0
+    assert length.compute() == 5
+    assert kept[0].compute() == 25
+    assert a.tolist() == [3, 4]
+
+
+def test_memory_of_our_own_is_handed_out_as_a_copy_or_to_be_looked_at() -> None:
+    """`np.asarray(w)` was writable memory of `w`, and of what expressions took it for."""
+    own: list[Any] = [
+        oc.asarray([3, 3, 3]),
+        oc.asarray(np.full(3, 3), copy=True),
+        oc.asarray(np.full(3, 3)).copy(),
+        oc.asarray(np.full((3, 3), 3), copy=True)[1],
+    ]
+    for w in own:
+        g = w * 2
+        np.asarray(w)[...] = 0
+        np.asarray(w, copy=None)[...] = 0
+        np.asarray(w, w.dtype)[...] = 0
+        assert g.compute().tolist() == [6, 6, 6] and w.tolist() == [3, 3, 3]
+        looked_at = np.asarray(w, copy=False)
+        with pytest.raises(ValueError, match="read-only"):
+            looked_at[0] = 0
+        w[0] = 5
+        assert looked_at.tolist() == [5, 3, 3] and g.compute().tolist() == [6, 6, 6]
+        # Nor do functions that NumPy does in memory give it away.
+        for result in (np.trim_zeros(w), np.real_if_close(w)):
+            with pytest.raises(ValueError, match="read-only"):
+                result[0] = 0
+    plain = np.full(3, 3)
+    given = oc.asarray(plain)
+    for handed_out in (np.asarray(given), np.asarray(given, copy=False)):
+        assert np.shares_memory(handed_out, plain) and handed_out.flags.writeable
+    # One element stands for all, which nobody can change.
+    assert np.asarray(oc.zeros((10**6, 10**6))).shape == (10**6, 10**6)
+
+
+def test_memory_that_is_handed_out_counts() -> None:
+    def used() -> int:
+        return int(_native.status()["used"])
+
+    with oc.config(memory="64MiB"):
+        w = oc.asarray(np.ones(10**6), copy=True)
+        before = used()
+        for hand_out, nbytes in (
+            (oc.Array.compute, w.nbytes),
+            (np.asarray, w.nbytes),
+            (np.array, w.nbytes),
+            (lambda w: np.asarray(w, copy=False), 0),
+        ):
+            kept = hand_out(w)
+            assert used() - before == nbytes, hand_out
+            del kept
+            assert used() == before
 
 
 @pytest.mark.parametrize("n", [6, 200])

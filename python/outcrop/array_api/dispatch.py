@@ -216,8 +216,9 @@ def _made(
     out = options.pop("out", None)
     held: NDArray[Any] | None = None
     try:
-        loaded = [_guarded(x, there) for x in args]
-        options = {key: _guarded(value, there) for key, value in options.items()}
+        changed = _changed(which, args, options)
+        loaded = [_guarded(x, there, x is changed) for x in args]
+        options = {key: _guarded(x, there, x is changed) for key, x in options.items()}
         if isinstance(out, Array):
             out._source.check_writable()
             options["out"] = held = out.compute()
@@ -227,9 +228,8 @@ def _made(
         raise BudgetError(
             f"{name} is done in memory in this version, and {error}", error.needed
         ) from None
-    if which in _CHANGING and isinstance(args[0], Array):
-        # It writes to the memory of the first one.
-        keep_apart(loaded[0])
+    if changed is not None and (memory := changed._source.borrow(changed._view)) is not None:
+        keep_apart(memory)
     try:
         result = which(*loaded, **options)
     except ValueError as error:
@@ -244,6 +244,16 @@ def _made(
         out[...] = held
         return out
     return result
+
+
+def _changed(
+    which: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> Array | None:
+    """What a function writes to the memory of."""
+    if which not in _CHANGING:
+        return None
+    first = args[0] if args else options.get("a", options.get("arr"))
+    return first if isinstance(first, Array) else None
 
 
 def _needed(
@@ -353,21 +363,27 @@ def _hollow(x: Any) -> Any:
 
 
 def _loaded(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, Array) else _each(_loaded, x)
+    if not isinstance(x, Array):
+        return _each(_loaded, x)
+    borrowed = x._source.borrow(x._view)
+    return np.asarray(x) if borrowed is None else borrowed
 
 
-def _guarded(x: Any, there: list[Any]) -> Any:
+def _guarded(x: Any, there: list[Any], is_changed: bool = False) -> Any:
     """The elements in memory; what would be lost when written there cannot be written.
 
-    What was there before is added to `there`.
+    Nor can what is ours, unless it is what the function changes (`is_changed`): results may be
+    views of it. What was there before is added to `there`.
     """
     if not isinstance(x, Array):
         return _each(lambda item: _guarded(item, there), x)
-    values = np.asarray(x)
-    borrowed = x._source.borrow(x._view) is not None
-    if borrowed:
+    x._source.check_open()
+    borrowed = x._source.borrow(x._view)
+    values = np.asarray(x) if borrowed is None else borrowed
+    if borrowed is not None:
         there.append(values)
-    if not x.writable or not borrowed:
+    is_ours = borrowed is None or not x._source.changes_unseen
+    if not x.writable or (is_ours and not (is_changed and borrowed is not None)):
         values = values.view()
         values.flags.writeable = False
     return values

@@ -364,12 +364,16 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return elements
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """The elements for NumPy: in memory that was passed in where they lie there, else a copy.
+
+        Without a copy (``copy=False``), memory of our own can be looked at, and not be written to.
+        """
         target = self.dtype if dtype is None else np.dtype(dtype)
         self._source.check_open()
         if not copy and target == self.dtype:
-            borrowed = self._source.lend(self._view)
-            if borrowed is not None:
-                return borrowed
+            lent = self._source.lend(self._view, is_asked=copy is False)
+            if lent is not None:
+                return lent
         if copy is False:
             raise InvalidArgumentError(
                 "Unable to avoid copy while creating an array as requested: the elements are "
@@ -644,7 +648,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         >>> oc.asarray([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
-        return np.asarray(self).tolist()
+        self._source.check_open()
+        borrowed = self._source.borrow(self._view)
+        return (self.compute() if borrowed is None else borrowed).tolist()
 
     # -- copies ------------------------------------------------------------------------------
 

@@ -115,8 +115,11 @@ class Source(ABC):
         """The elements without a copy, where there is memory to look at."""
         return None
 
-    def lend(self, view: View) -> NDArray[Any] | None:
-        """The same, for who may write there."""
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
+        """The same, for others: to be written to only where the memory is theirs.
+
+        What is ours is lent only where they have asked for no copy, and to be looked at.
+        """
         return None
 
     def check_writable(self) -> None:
@@ -339,12 +342,15 @@ class MemorySource(Source):
             and np.may_share_memory(self.array, other.array)
         )
 
-    def lend(self, view: View) -> NDArray[Any] | None:
-        # Expressions that were made before are of that memory, too.
-        for kept in _of(self.array):
-            kept.owned = False
-        self.owned = False
-        return self.borrow(view)
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
+        if self.owned and self.writable and not is_asked:
+            return None
+        lent = view.select(self.array)
+        if self.owned:
+            # Expressions are made of it that would not notice what others write there.
+            lent = lent.view()
+            lent.flags.writeable = False
+        return lent
 
     def now(self) -> Source:
         if self.owned and not self.writable:
@@ -382,7 +388,7 @@ class _KeptMemory(MemorySource):
     def now(self) -> Source:
         return self
 
-    def lend(self, view: View) -> NDArray[Any] | None:
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
         return None
 
     def same_elements(self, other: Source) -> bool:
