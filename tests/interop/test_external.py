@@ -274,6 +274,49 @@ def test_labels_go_with_a_copy(memory: str, tmp_path: Path) -> None:
         assert A.T.save(tmp_path / "saved.zarr").dimension_names == ("x", "t")
 
 
+class Undimensioned:
+    """What has a shape, a type and slices, and nothing else."""
+
+    def __init__(self, elements: np.ndarray) -> None:
+        self.elements, self.shape, self.dtype = elements, elements.shape, elements.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return self.elements[key]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (7,), (30, 20)])
+def test_a_shape_a_type_and_slices_are_enough(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Without ``ndim``, it was taken for one Python object."""
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    given, own = Undimensioned(x), oc.asarray(np.ones(shape))
+    np.testing.assert_array_equal(oc.asarray(given).compute(), x)
+    for total in (own + given, given + own, np.add(own, given)):  # type: ignore[operator]
+        np.testing.assert_array_equal(total.compute(), x + 1)
+    with oc.create(tmp_path / "x.zarr", shape) as target:
+        target[...] = given
+    np.testing.assert_array_equal(oc.open(tmp_path / "x.zarr").compute(), x)
+
+
+def test_what_is_in_memory_is_numpys(tmp_path: Path) -> None:
+    class InMemory(Undimensioned):
+        @property
+        def __array_struct__(self) -> Any:
+            return self.elements.__array_struct__
+
+    pd = pytest.importorskip("pandas")
+    for given in (
+        InMemory(np.arange(3.0)),
+        pd.Series([0.0, 1, 2]),
+        pd.array([0.0, 1, 2]),
+        memoryview(np.arange(3.0)),
+        np.ma.array([0.0, 1, 2]),
+    ):
+        A = oc.asarray(given)
+        assert A.layout == "memory" and A.tolist() == [0, 1, 2]
+    for number in (np.float64(3), 3.0, np.array(3.0)):
+        assert (oc.asarray(number).layout, oc.asarray(number).shape) == ("memory", ())
+
+
 @pytest.mark.parametrize("shape", [(), (0, 5), (1,), (1, 1, 1)])
 def test_shapes_at_the_edge(shape: tuple[int, ...], tmp_path: Path) -> None:
     x = np.full(shape, 3.0)

@@ -50,8 +50,8 @@ _known: "weakref.WeakValueDictionary[int, ExternalSource]" = weakref.WeakValueDi
 def is_external(x: Any) -> bool:
     """Whether something is an array of another library, which need not be in memory.
 
-    What lies in memory says so by ``__array_interface__``, tables by ``iloc``, and sparse matrices
-    by ``toarray``; NumPy knows what to do with those.
+    What lies in memory says so by ``__array_interface__`` or ``__array_struct__``, tables by
+    ``iloc``, and sparse matrices by ``toarray``; NumPy knows what to do with those.
     """
     if isinstance(x, np.ndarray | np.generic | list | tuple | str | bytes):
         return False
@@ -59,8 +59,9 @@ def is_external(x: Any) -> bool:
     if not hasattr(kind, "__getitem__") or hasattr(kind, "iloc") or hasattr(kind, "toarray"):
         return False
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    described = isinstance(shape, tuple) and isinstance(dtype, np.dtype)
-    return described and hasattr(x, "ndim") and not hasattr(x, "__array_interface__")
+    if not (isinstance(shape, tuple) and isinstance(dtype, np.dtype)):
+        return False
+    return not (hasattr(x, "__array_interface__") or hasattr(x, "__array_struct__"))
 
 
 @hooks.external_source.fill
