@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import outcrop as oc
@@ -128,3 +129,47 @@ def test_a_budget_beyond_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch)
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode in (1, 2) and "cannot be kept" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+USES: list[Any] = [
+    lambda A, Z, path: ((A + 1) @ (A + 1).T).save(path / "o.npy"),
+    lambda A, Z, path: ((A + 1) @ (A + 1).T).save(path / "o.zarr"),
+    lambda A, Z, path: oc.save({path / "o.npy": (A + 1) @ (A + 1).T, path / "z.zarr": A + 1}),
+    lambda A, Z, path: oc.plan((A + 1) @ (A + 1).T, path / "o.npy"),
+    lambda A, Z, path: ((A.T @ A).sum(0) + 0).compute(),
+    lambda A, Z, path: oc.linalg.cholesky((A + 1) @ (A + 1).T).save(path / "o.zarr"),
+    lambda A, Z, path: oc.reshape(A, -1, order="F").save(path / "o.npy"),
+    lambda A, Z, path: Z.__setitem__(..., Z[::-1]),
+    lambda A, Z, path: oc.asarray(Shaped(A), copy=True),
+]
+
+
+class Shaped:
+    """An array of another library."""
+
+    def __init__(self, array: oc.Array) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return self.array[key].compute()
+
+
+@pytest.mark.parametrize("use", range(len(USES)))
+def test_a_scratch_directory_that_is_gone_is_named(use: int, tmp_path: Path) -> None:
+    """A bare `FileNotFoundError` of ``shutil.disk_usage`` came out."""
+    x = np.random.default_rng(0).random((1000, 1000))
+    A = oc.asarray(x).save(tmp_path / "a.npy")
+    Z = oc.asarray(x).save(tmp_path / "z.npy")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with oc.config(memory="3MiB", scratch=scratch):
+        Z = oc.open(tmp_path / "z.npy", "r+")
+        scratch.rmdir()
+        with pytest.raises(
+            oc.StorageError, match=r"scratch: .*not there.*oc\.config\(scratch="
+        ) as e:
+            USES[use](A, Z, tmp_path)
+        assert str(scratch) in str(e.value)
+        scratch.mkdir()
+        USES[use](A, Z, tmp_path)
+        Z.abort()

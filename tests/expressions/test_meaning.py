@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outcrop as oc
+from outcrop import _native
 
 # -- in memory -------------------------------------------------------------------------------------
 
@@ -108,9 +109,187 @@ def test_what_is_handed_out_is_not_what_expressions_mean() -> None:
     np.asarray(kept)[0] = 1
     assert kept[0].compute() == 25
     np.asarray(a)[0] = 0
-    # It is the memory of the array, as in NumPy; what is computed from it agrees.
-    assert length.compute() == 4
-    assert kept[0].compute() == 16
+    np.array(a)[0] = 0
+    assert length.compute() == 5
+    assert kept[0].compute() == 25
+    assert a.tolist() == [3, 4]
+
+
+def test_memory_of_our_own_is_handed_out_as_a_copy_or_to_be_looked_at() -> None:
+    """`np.asarray(w)` was writable memory of `w`, and of what expressions took it for."""
+    own: list[Any] = [
+        oc.asarray([3, 3, 3]),
+        oc.asarray(np.full(3, 3), copy=True),
+        oc.asarray(np.full(3, 3)).copy(),
+        oc.asarray(np.full((3, 3), 3), copy=True)[1],
+    ]
+    for w in own:
+        g = w * 2
+        np.asarray(w)[...] = 0
+        np.asarray(w, copy=None)[...] = 0
+        np.asarray(w, w.dtype)[...] = 0
+        assert g.compute().tolist() == [6, 6, 6] and w.tolist() == [3, 3, 3]
+        looked_at = np.asarray(w, copy=False)
+        with pytest.raises(ValueError, match="read-only"):
+            looked_at[0] = 0
+        w[0] = 5
+        assert looked_at.tolist() == [5, 3, 3] and g.compute().tolist() == [6, 6, 6]
+        # Nor do functions that NumPy does in memory give it away.
+        for result in (np.trim_zeros(w), np.real_if_close(w)):
+            with pytest.raises(ValueError, match="read-only"):
+                result[0] = 0
+    plain = np.full(3, 3)
+    given = oc.asarray(plain)
+    for handed_out in (np.asarray(given), np.asarray(given, copy=False)):
+        assert np.shares_memory(handed_out, plain) and handed_out.flags.writeable
+    # One element stands for all, which nobody can change.
+    assert np.asarray(oc.zeros((10**6, 10**6))).shape == (10**6, 10**6)
+
+
+def test_memory_that_is_handed_out_counts() -> None:
+    def used() -> int:
+        return int(_native.status()["used"])
+
+    with oc.config(memory="64MiB"):
+        w = oc.asarray(np.ones(10**6), copy=True)
+        before = used()
+        for hand_out, nbytes in (
+            (oc.Array.compute, w.nbytes),
+            (np.asarray, w.nbytes),
+            (np.array, w.nbytes),
+            (lambda w: np.asarray(w, copy=False), 0),
+        ):
+            kept = hand_out(w)
+            assert used() - before == nbytes, hand_out
+            del kept
+            assert used() == before
+
+
+# -- what NumPy documents as a copy ----------------------------------------------------------------
+
+COPYING: dict[str, Any] = {
+    "copy": lambda x: x.copy(),
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "astype": lambda x: x.astype(x.dtype),
+    "np.astype": lambda x: np.astype(x, x.dtype),
+    "array": np.array,
+    "array like": lambda x: np.array(x, like=x),
+    "np.copy": np.copy,
+    "positive": lambda x: +x,
+    "flatten": lambda x: x.flatten(),
+    "flatten F": lambda x: x.flatten("F"),
+    "roll 0": lambda x: np.roll(x, 0),
+    "roll around": lambda x: np.roll(x, x.size),
+    "roll 0 along": lambda x: np.roll(x, 0, 0),
+    "roll along none": lambda x: np.roll(x, (), ()),
+    "repeat": lambda x: x.repeat(1, 0),
+    "repeat all": lambda x: np.repeat(x, 1),
+    "repeat each": lambda x: np.repeat(x, [1] * len(x), 0),
+    "tile": lambda x: np.tile(x, 1),
+    "tile of more axes": lambda x: np.tile(x, (1, 1, 1)),
+    "take": lambda x: np.take(x, range(len(x)), 0),
+    "take of a row": lambda x: np.take(x, range(x.size)),
+    "compress": lambda x: x.compress([True] * len(x), 0),
+    "extract": lambda x: np.extract(np.ones(x.shape, bool), x),
+    "indices": lambda x: x[list(range(len(x)))],
+    "mask": lambda x: x[np.ones(len(x), bool)],
+    "concatenate": lambda x: np.concatenate([x]),
+    "concatenate rows": lambda x: np.concatenate([x], axis=None),
+    "concatenate with nothing": lambda x: np.concatenate([x, x[:0]]),
+    "append": lambda x: np.append(x, x[:0], 0),
+    "stack": lambda x: np.stack([x]),
+    "hstack": lambda x: np.hstack([x]),
+    "vstack": lambda x: np.vstack([x]),
+    "dstack": lambda x: np.dstack([x]),
+    "column_stack": lambda x: np.column_stack([x]),
+    "block": lambda x: np.block([x]),
+    "pad": lambda x: np.pad(x, 0),
+    "pad by index": lambda x: np.pad(x, 0, mode="edge"),
+    "delete": lambda x: np.delete(x, [], 0),
+    "insert": lambda x: np.insert(x, [], 0, 0),
+    "resize": lambda x: np.resize(x, x.shape),
+    "nan_to_num": lambda x: np.nan_to_num(x, copy=True),
+    "clip": lambda x: np.clip(x, -100, None),
+    "round": lambda x: x.round(),
+    "where": lambda x: np.where(True, x, 0),
+    "select": lambda x: np.select([np.ones(x.shape, bool)], [x]),
+    "tril": lambda x: np.tril(x, 100),
+    "triu": lambda x: np.triu(x, -100),
+    "conjugate": np.conjugate,
+    "maximum": lambda x: np.maximum(x, -100),
+    "multiply": lambda x: x * 1,
+    "sum over no axis": lambda x: np.sum(x, axis=()),
+    "max over no axis": lambda x: np.max(x, axis=()),
+    "sort": np.sort,
+    "meshgrid": lambda x: np.meshgrid(x.ravel(), x.ravel()[:2])[0],
+    "fix": np.fix,
+    "fabs": np.fabs,
+}
+
+WRITES: dict[str, Any] = {
+    "element": lambda a: a.__setitem__(0, 77),
+    "all": lambda a: a.__setitem__(..., 77),
+    "slice": lambda a: a[::-2].__setitem__(..., 77),
+    "indices": lambda a: a.__setitem__([0, 1], 77),
+    "mask": lambda a: a.__setitem__(np.ones(a.shape, bool), 77),
+    "ufunc": lambda a: np.add(a, 7, out=a),
+    "operator": lambda a: a.__iadd__(7),
+    "at": lambda a: np.add.at(a, 0, 7),
+    "copyto": lambda a: np.copyto(a, 77),
+    "put": lambda a: np.put(a, [0], 77),
+    "put by name": lambda a: np.put(a=a, ind=[0], v=77),
+    "place": lambda a: np.place(a, np.ones(a.shape, bool), 77),
+    "putmask": lambda a: np.putmask(a, np.ones(a.shape, bool), 77),
+    "cumsum": lambda a: np.cumsum(a, 0, out=a),
+    "nan_to_num": lambda a: np.nan_to_num(a, copy=False),
+}
+
+KINDS: dict[str, Any] = {
+    "ours": lambda x, path: oc.asarray(x, copy=True),
+    "given": lambda x, path: oc.asarray(x.copy()),
+    "a view": lambda x, path: oc.asarray(np.stack([x, x]), copy=True)[1],
+    "stored": lambda x, path: stored(x, path / "a.zarr"),
+    "stored in place": lambda x, path: stored(x, path / "a.npy"),
+}
+
+
+def stored(x: Any, path: Path) -> oc.Array:
+    oc.asarray(x).save(path, overwrite=True)
+    return oc.open(path, "r+")
+
+
+@pytest.mark.parametrize("function", COPYING)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_numpy_copies_is_no_view(kind: str, function: str, tmp_path: Path) -> None:
+    """`flatten` of one axis, `roll` by nothing and `repeat` of one were the array itself."""
+    make = COPYING[function]
+    # On disk, writing takes longer, and there is but one way.
+    writes = [WRITES[name] for name in (["element", "operator"] if "stored" in kind else WRITES)]
+    for plain in (np.arange(4.0), np.arange(6.0).reshape(3, 2)):
+        expected = make(plain.copy())
+        for write in writes:
+            array = KINDS[kind](plain, tmp_path)
+            made, before = make(array), array.compute()
+            write(array)
+            try:
+                np.testing.assert_array_equal(np.asarray(made), expected)
+            except oc.StaleOperandError:
+                assert kind.startswith("stored")
+            array.abort()
+
+            array = KINDS[kind](plain, tmp_path)
+            made = make(array)
+            try:
+                write(made)
+            except (oc.InvalidArgumentError, oc.UnsupportedError) as error:
+                assert (
+                    "read-only" in str(error)
+                    or "not computed" in str(error)
+                    or ("elements in their place" in str(error))
+                )
+            np.testing.assert_array_equal(array.compute(), before)
+            array.abort()
 
 
 @pytest.mark.parametrize("n", [6, 200])

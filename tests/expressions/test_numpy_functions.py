@@ -44,7 +44,7 @@ CALLS = """
     linalg.matrix_norm(A)  linalg.matrix_transpose(A)  linalg.multi_dot([A, B.T, A])
     linalg.norm(A, axis=1)  linalg.outer(v, v)  linalg.tensordot(A, B, axes=2)  linalg.trace(A)
     linalg.vecdot(A, B)  linalg.vector_norm(A, axis=1)  linalg.cholesky(Q)
-    empty((2, 3), like=A).shape  empty_like(A).shape
+    empty((2, 3), like=A).shape  empty_like(A).shape  positive(A)
 """
 """`A` and `B` are matrices, `C` is a complex one, `Q` is positive definite; `v` and `i` are
 vectors, of integers `i`."""

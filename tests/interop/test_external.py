@@ -1,5 +1,7 @@
 """Arrays of other libraries are read by those, a tile at a time, when they are needed."""
 
+import copy
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -194,12 +196,136 @@ def test_nothing_of_it_is_kept_for_the_next_computation() -> None:
     assert oc.asarray(given)[3, 3].compute() == 2
 
 
+COPYING: list[Callable[[oc.Array], Any]] = [
+    lambda A: A.copy(),
+    copy.copy,
+    copy.deepcopy,
+    lambda A: oc.asarray(A, copy=True),
+    lambda A: A.astype(A.dtype),
+    lambda A: oc.astype(A, "f8"),
+    lambda A: +A,
+    np.positive,
+    np.copy,
+    np.array,
+    lambda A: np.array(A, like=A),
+    lambda A: A.T.copy().T,
+    lambda A: oc.concat([A[:200].copy(), A[200:].copy()]),
+    lambda A: (A * 1).copy(),
+    lambda A: A.astype("complex64").conj().copy().real.astype("f8").copy(),
+    lambda A: oc.asarray(A * 1, copy=True),
+]
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "8MiB"])
+@pytest.mark.parametrize("make", [of_h5py, of_zarr, of_xarray, of_something])
+def test_a_copy_holds_the_elements(make: Any, memory: str, tmp_path: Path) -> None:
+    """Copies read them when they were needed, and what the other library has changed with them."""
+    x = np.round(np.random.default_rng(3).standard_normal(SHAPE) * 100)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    given = make(x.copy(), tmp_path)
+    with oc.config(memory=memory, scratch=scratch):
+        A = oc.asarray(given)
+        copies = [
+            oc.asarray(given, copy=True),
+            oc.asarray(given, "f4", copy=True),
+            np.array(given, like=A) if make is not of_xarray else A.copy(),
+        ]
+        for door in COPYING:
+            copies.append(door(A))
+            if memory == "64MiB":
+                continue
+            # In memory, they would not all have room.
+            elements = getattr(given, "elements", given)
+            elements[...] = 0
+            np.testing.assert_array_equal(np.asarray(copies.pop()), x)
+            elements[...] = x
+        assert {c.layout for c in copies if isinstance(c, oc.Array)} <= (
+            {"memory", "computed"} if memory == "64MiB" else {"tiled"}
+        )
+        getattr(given, "elements", given)[...] = 0
+        assert A[17, 3].compute() == 0
+        for made in copies:
+            np.testing.assert_array_equal(np.asarray(made), x)
+        if memory == "64MiB":
+            copies[0][5] = 7
+            assert copies[0][5, 5].compute() == 7 and A[5, 5].compute() == 0
+        del copies, made
+        gc.collect()
+        assert not list(scratch.iterdir())
+
+
+def test_a_copy_of_what_is_made_from_memory_of_others_holds_the_elements() -> None:
+    plain = np.arange(6.0)
+    doubled = oc.asarray(plain) * 2
+    copies = [doubled.copy(), oc.asarray(doubled, copy=True), +doubled, +oc.asarray(plain) * 2]
+    plain[...] = 0
+    for made in copies:
+        assert made.tolist() == [0, 2, 4, 6, 8, 10]
+    assert not doubled.compute().any()
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "1MiB"])
+def test_labels_go_with_a_copy(memory: str, tmp_path: Path) -> None:
+    with oc.config(memory=memory):
+        A = oc.asarray(labelled(np.ones((200, 300)), tmp_path, "zarr 3"), copy=True)
+        assert (A.dimension_names, A.attributes) == (
+            ("t", "x"),
+            {"units": "K", "range": [1.5, 2.5]},
+        )
+        assert A.T.save(tmp_path / "saved.zarr").dimension_names == ("x", "t")
+
+
+class Undimensioned:
+    """What has a shape, a type and slices, and nothing else."""
+
+    def __init__(self, elements: np.ndarray) -> None:
+        self.elements, self.shape, self.dtype = elements, elements.shape, elements.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return self.elements[key]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (7,), (30, 20)])
+def test_a_shape_a_type_and_slices_are_enough(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Without ``ndim``, it was taken for one Python object."""
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    given, own = Undimensioned(x), oc.asarray(np.ones(shape))
+    np.testing.assert_array_equal(oc.asarray(given).compute(), x)
+    for total in (own + given, given + own, np.add(own, given)):  # type: ignore[operator]
+        np.testing.assert_array_equal(total.compute(), x + 1)
+    with oc.create(tmp_path / "x.zarr", shape) as target:
+        target[...] = given
+    np.testing.assert_array_equal(oc.open(tmp_path / "x.zarr").compute(), x)
+
+
+def test_what_is_in_memory_is_numpys(tmp_path: Path) -> None:
+    class InMemory(Undimensioned):
+        @property
+        def __array_struct__(self) -> Any:
+            return self.elements.__array_struct__
+
+    pd = pytest.importorskip("pandas")
+    for given in (
+        InMemory(np.arange(3.0)),
+        pd.Series([0.0, 1, 2]),
+        pd.array([0.0, 1, 2]),
+        memoryview(np.arange(3.0)),
+        np.ma.array([0.0, 1, 2]),
+    ):
+        A = oc.asarray(given)
+        assert A.layout == "memory" and A.tolist() == [0, 1, 2]
+    for number in (np.float64(3), 3.0, np.array(3.0)):
+        assert (oc.asarray(number).layout, oc.asarray(number).shape) == ("memory", ())
+
+
 @pytest.mark.parametrize("shape", [(), (0, 5), (1,), (1, 1, 1)])
 def test_shapes_at_the_edge(shape: tuple[int, ...], tmp_path: Path) -> None:
     x = np.full(shape, 3.0)
     for given in (Described(x), h5py.File(tmp_path / "e.h5", "w").create_dataset("x", data=x)):
         np.testing.assert_array_equal(oc.asarray(given).compute(), x)
         np.testing.assert_array_equal((oc.asarray(given) + 1).compute(), x + 1)
+        np.testing.assert_array_equal(oc.asarray(given, copy=True).compute(), x)
 
 
 def test_types_that_there_are_not_are_refused(tmp_path: Path) -> None:
@@ -285,6 +411,8 @@ assert A.mean(axis=0)[5].compute() == 3875
 A.T.save(sys.argv[1] + ".npy")
 assert (A @ np.ones(4000)).compute()[250] == 250 * 4000
 assert (A[:, :300].T @ A).shape == (300, 4000)
+copied = oc.asarray(h5py.File(sys.argv[1])["x"], copy=True)
+assert copied.layout == "tiled" and copied[300, 5].compute() == 250
 print(peak() - before)
 """
 

@@ -11,10 +11,12 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import brought_to_disk, changes_unseen
 from outcrop.arrays.conversion import bytes_to_convert, lazy_source
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.numpy_bounds import BOUNDS, BY_SHAPE, Call
 from outcrop.arrays.registry import NO_BOUND, REFUSALS, full_name, implementation
+from outcrop.arrays.saving import carried
 from outcrop.arrays.source import MemorySource, keep_apart
 from outcrop.errors import (
     BudgetError,
@@ -24,11 +26,11 @@ from outcrop.errors import (
 )
 from outcrop.expressions.build.arrays import applied, array_of, check_out, node_of, placed_in
 from outcrop.expressions.build.reductions import cast, reduced, reduced_by_segments, scanned
-from outcrop.process.config import ensure_configured
+from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import charge, room, turn
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["astype", "delivered", "function", "in_memory", "placed", "ufunc"]
+__all__ = ["astype", "copied", "delivered", "function", "in_memory", "placed", "ufunc"]
 
 
 # -- ufuncs and their methods ----------------------------------------------------------------------
@@ -142,11 +144,22 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
 
 @hooks.copied.fill
 def copied(array: Array) -> Array:
-    """A copy, as an expression where the elements are not in memory."""
+    """A copy, as an expression where the elements are not in memory and changes are noticed."""
     source = array._source
     if isinstance(source, MemorySource) and (source.writable or not source.owned):
         return Array(MemorySource(array.compute(), owned=True))
+    if array.size and changes_unseen(source):
+        return _held(array)
     return array_of(node_of(array))
+
+
+def _held(array: Array) -> Array:
+    """The elements as they are now, and what goes along: in memory where small, else in scratch."""
+    if array.nbytes > piece_limit():
+        return Array(brought_to_disk(array._source, array._view))
+    along = carried(array._source, array._view, "zarr")
+    elements = MemorySource(array.compute(), owned=True)
+    return Array(elements.with_labels(along.attributes or {}, along.dimension_names))
 
 
 # -- NumPy's functions -----------------------------------------------------------------------------
@@ -203,8 +216,9 @@ def _made(
     out = options.pop("out", None)
     held: NDArray[Any] | None = None
     try:
-        loaded = [_guarded(x, there) for x in args]
-        options = {key: _guarded(value, there) for key, value in options.items()}
+        changed = _changed(which, args, options)
+        loaded = [_guarded(x, there, x is changed) for x in args]
+        options = {key: _guarded(x, there, x is changed) for key, x in options.items()}
         if isinstance(out, Array):
             out._source.check_writable()
             options["out"] = held = out.compute()
@@ -214,9 +228,8 @@ def _made(
         raise BudgetError(
             f"{name} is done in memory in this version, and {error}", error.needed
         ) from None
-    if which in _CHANGING and isinstance(args[0], Array):
-        # It writes to the memory of the first one.
-        keep_apart(loaded[0])
+    if changed is not None and (memory := changed._source.borrow(changed._view)) is not None:
+        keep_apart(memory)
     try:
         result = which(*loaded, **options)
     except ValueError as error:
@@ -231,6 +244,16 @@ def _made(
         out[...] = held
         return out
     return result
+
+
+def _changed(
+    which: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> Array | None:
+    """What a function writes to the memory of."""
+    if which not in _CHANGING:
+        return None
+    first = args[0] if args else options.get("a", options.get("arr"))
+    return first if isinstance(first, Array) else None
 
 
 def _needed(
@@ -340,21 +363,27 @@ def _hollow(x: Any) -> Any:
 
 
 def _loaded(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, Array) else _each(_loaded, x)
+    if not isinstance(x, Array):
+        return _each(_loaded, x)
+    borrowed = x._source.borrow(x._view)
+    return np.asarray(x) if borrowed is None else borrowed
 
 
-def _guarded(x: Any, there: list[Any]) -> Any:
+def _guarded(x: Any, there: list[Any], is_changed: bool = False) -> Any:
     """The elements in memory; what would be lost when written there cannot be written.
 
-    What was there before is added to `there`.
+    Nor can what is ours, unless it is what the function changes (`is_changed`): results may be
+    views of it. What was there before is added to `there`.
     """
     if not isinstance(x, Array):
         return _each(lambda item: _guarded(item, there), x)
-    values = np.asarray(x)
-    borrowed = x._source.borrow(x._view) is not None
-    if borrowed:
+    x._source.check_open()
+    borrowed = x._source.borrow(x._view)
+    values = np.asarray(x) if borrowed is None else borrowed
+    if borrowed is not None:
         there.append(values)
-    if not x.writable or not borrowed:
+    is_ours = borrowed is None or not x._source.changes_unseen
+    if not x.writable or (is_ours and not (is_changed and borrowed is not None)):
         values = values.view()
         values.flags.writeable = False
     return values

@@ -12,7 +12,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from outcrop.expressions.build.arrays import argument, array_of, node_of
+from outcrop.expressions.build.arrays import argument, array_of, node_of, now
 from outcrop.expressions.build.reductions import axes_of, cast, expanded, filled, one_axis
 from outcrop.expressions.graph.functions import Call, Choose, Copy
 from outcrop.expressions.graph.gathers import Join
@@ -387,7 +387,8 @@ def roll(
     >>> oc.roll(oc.arange(5), 2).compute()
     array([3, 4, 0, 1, 2])
     """
-    array = _array(x)
+    # Where nothing is moved, what it gives is no view either.
+    array = now(_array(x))
     if axis is None:
         return _carried(array, sum(_integers(shift, "shift")), array.ndim - 1)
     # An axis that is named twice is rolled twice.
@@ -501,11 +502,9 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
         shape = (*array.shape[:along], extent * count, *array.shape[along + 1 :])
         if 0 in shape:
             return array_of(filled(0, shape, array.dtype))
-        return (
-            array
-            if count == 1
-            else array_of(taken_by_rule(node, Repeated(count, 0, 1, extent * count), along))
-        )
+        if count == 1:
+            return array_of(node)
+        return array_of(taken_by_rule(node, Repeated(count, 0, 1, extent * count), along))
     if len(counts) != extent:
         raise InvalidArgumentError(
             f"operands could not be broadcast together with shape ({extent},) ({len(counts)},)"

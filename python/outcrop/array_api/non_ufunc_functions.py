@@ -97,7 +97,7 @@ def nan_to_num(
         return each(np.nan_to_num, x, nan=nan, posinf=posinf, neginf=neginf)
     # Several numbers, or one that is not computed yet.
     rest = each(np.nan_to_num, x, posinf=posinf, neginf=neginf)
-    return where(np.isnan(x), nan.astype(rest.dtype), rest)
+    return where(np.isnan(x), nan.astype(rest.dtype, copy=False), rest)
 
 
 def isclose(

@@ -11,12 +11,14 @@ from outcrop.array_api import (
     non_ufunc_functions,
     set_functions,
 )
-from outcrop.array_api.dispatch import placed
+from outcrop.array_api.dispatch import copied, placed
 from outcrop.array_api.families import array_like
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import changes_unseen
+from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
-from outcrop.expressions.build.arrays import check_out, placed_in
+from outcrop.expressions.build.arrays import applied, check_out, placed_in
 from outcrop.reorganize import turning
 
 __all__ = ["only_defaults", "ravel"]
@@ -96,12 +98,20 @@ def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Any:
 
 @implements(np.asanyarray, np.asarray)
 def _asarray(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return array_like(x) if dtype is None else array_like(x).astype(dtype)
+    return array_like(x) if dtype is None else array_like(x).astype(dtype, copy=False)
 
 
 @implements(np.array)
-def _array(x: Any, dtype: Any = None, **_: Any) -> Any:
-    return _asarray(x if isinstance(x, Array) else np.array(x), dtype)
+def _array(x: Any, dtype: Any = None, *, copy: Any = True, **_: Any) -> Any:
+    made = x if isinstance(x, Array) else asarray(x, copy=copy)
+    if dtype is not None and made.dtype != np.dtype(dtype):
+        if copy is False:
+            raise InvalidArgumentError(
+                f"Unable to avoid copy while creating an array as requested: {made.dtype} "
+                f"is not {np.dtype(dtype)}"
+            )
+        made = made.astype(dtype)
+    return made.copy() if copy and isinstance(x, Array) else made
 
 
 # -- what arrays are -------------------------------------------------------------------------------
@@ -176,6 +186,15 @@ def _may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 
 # -- functions of elements -------------------------------------------------------------------------
+
+
+@implements(np.positive)
+def _positive(x: Any, /, **options: Any) -> Any:
+    # It is NumPy's shortest way to say copy: where changes go unnoticed, an expression is none.
+    is_copy = isinstance(x, Array) and not options and x.dtype.kind in "iufc"
+    return (
+        copied(x) if is_copy and changes_unseen(x._source) else applied(np.positive, [x], options)
+    )
 
 
 @implements(np.i0)

@@ -22,7 +22,9 @@ def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> 
     >>> int(oc.count_nonzero(oc.asarray([0, 3, 0])))
     1
     """
-    return reductions.reduced(np.add, array_like(x).astype(bool), axis, np.intp, keepdims)
+    return reductions.reduced(
+        np.add, array_like(x).astype(bool, copy=False), axis, np.intp, keepdims
+    )
 
 
 class _Place(NamedTuple):

@@ -364,12 +364,16 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         return elements
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """The elements for NumPy: in memory that was passed in where they lie there, else a copy.
+
+        Without a copy (``copy=False``), memory of our own can be looked at, and not be written to.
+        """
         target = self.dtype if dtype is None else np.dtype(dtype)
         self._source.check_open()
         if not copy and target == self.dtype:
-            borrowed = self._source.lend(self._view)
-            if borrowed is not None:
-                return borrowed
+            lent = self._source.lend(self._view, is_asked=copy is False)
+            if lent is not None:
+                return lent
         if copy is False:
             raise InvalidArgumentError(
                 "Unable to avoid copy while creating an array as requested: the elements are "
@@ -645,19 +649,26 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         >>> oc.asarray([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
-        return np.asarray(self).tolist()
+        self._source.check_open()
+        borrowed = self._source.borrow(self._view)
+        return (self.compute() if borrowed is None else borrowed).tolist()
 
     # -- copies ------------------------------------------------------------------------------
 
     def copy(self) -> "Array":
         """A copy of an array in memory; of another one, an expression with its elements.
 
-        What is assigned to the array afterwards does not change what the copy means.
+        What is assigned to the array afterwards does not change what the copy means. Where nobody
+        could tell that the elements have changed, which are those of another library or are made
+        from memory that was passed in, they are read or computed now: to memory, or to the scratch
+        directory where they take more than an eighth of the memory budget.
 
         Raises
         ------
         BudgetError
             What is in memory is larger than what is free of the memory budget.
+        StorageFullError
+            The scratch directory has no room for it.
 
         Examples
         --------
@@ -696,7 +707,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         """The array with its elements converted, as `numpy.ndarray.astype` converts them.
 
         Nothing is computed before it is asked for. Where the elements have that type already, the
-        array is copied as by `copy`; without `copy`, it is the array itself.
+        array is copied as by `copy`, which reads those of another library; without `copy`, it is
+        the array itself.
         """
         return hooks.astype(self, dtype, casting, copy=copy)
 

@@ -32,6 +32,7 @@ __all__ = [
     "ComputedSource",
     "Target",
     "brought_to_disk",
+    "changes_unseen",
 ]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
@@ -265,16 +266,25 @@ class ComputedSource(Source):
 
 def foreign_memory(source: Source) -> list[NDArray[Any]]:
     """The NumPy arrays of others that something is computed from."""
-    found: dict[int, NDArray[Any]] = {}
-    rest, seen = [source.base], set()
+    made_of = _bases(source)
+    return [one.array for one in made_of if isinstance(one, MemorySource) and not one.owned]
+
+
+def changes_unseen(source: Source) -> bool:
+    """Whether others may change what something is computed from, and nobody here could tell."""
+    return any(one.changes_unseen for one in _bases(source))
+
+
+def _bases(source: Source) -> list[Source]:
+    """What gives the elements that something is computed from, and what is computed from those."""
+    found: dict[int, Source] = {}
+    rest = [source.base]
     while rest:
         one = rest.pop()
-        if id(one) in seen:
+        if id(one) in found:
             continue
-        seen.add(id(one))
-        if isinstance(one, MemorySource) and not one.owned:
-            found[id(one)] = one.array
-        elif isinstance(one, ComputedSource):
+        found[id(one)] = one
+        if isinstance(one, ComputedSource):
             rest += [inner.base for inner in one._sources]
     return list(found.values())
 

@@ -409,10 +409,11 @@ def asarray(
         the NumPy array itself: they give what is there when they are computed. (What is assigned
         to the `Array` does not change expressions that were made of it before.) An array of
         another library (a dataset of h5py, an array of Zarr-Python, Dask or xarray; whatever has
-        ``shape``, ``dtype`` and slices) is not read now, but by that library, a chunk at a time,
-        when it is needed. It must not change meanwhile: that cannot be noticed. Memory that the
-        library takes for itself, such as for the tasks of Dask or for caches, does not count to
-        the budget. A long `range` is described, as by `arange`.
+        a ``shape``, a ``dtype`` of NumPy's, and slices) is not read now, but by that library, a
+        chunk at a time, when it is needed. It must not change meanwhile: that cannot be noticed.
+        (A copy of it is read now: to memory, or to the scratch directory where it is large.)
+        Memory that the library takes for itself, such as for the tasks of Dask or for caches, does
+        not count to the budget. A long `range` is described, as by `arange`.
     dtype : dtype_like, optional
         Default: that of `x`, in native byte order.
     copy : bool, optional

@@ -23,6 +23,7 @@ __all__ = [
     "external_source",
     "function",
     "materialized",
+    "now",
     "selected",
     "ufunc",
 ]
@@ -92,6 +93,11 @@ def selected(array: "Array", key: Any) -> "Array":
 @_Hook
 def assigned(array: "Array", key: Any, value: Any) -> None:
     """Set the elements that a key with arrays names."""
+
+
+@_Hook
+def now(array: "Array") -> "Array":
+    """The same elements as an expression, which means them as they are now."""
 
 
 @_Hook

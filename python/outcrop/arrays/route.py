@@ -1,7 +1,6 @@
 """How a computed result gets to where it is saved: straight, or by way of tiles."""
 
 import math
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from outcrop.arrays.computed import ComputedSource, Progress, brought_to_disk
 from outcrop.arrays.source import MemorySource, Source, storable
 from outcrop.arrays.views import View
 from outcrop.errors import BudgetError, OutcropWarning, forget_frames
-from outcrop.process.config import memory_budget, piece_limit, scratch_directory
+from outcrop.process.config import memory_budget, piece_limit, scratch_directory, scratch_room
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
@@ -347,7 +346,7 @@ def is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) ->
     if not _is_scattered(tile, target):
         return False
     nbytes = math.prod(target.shape) * np.dtype(target.dtype).itemsize
-    if nbytes <= shutil.disk_usage(scratch_directory()).free:
+    if nbytes <= scratch_room():
         return True
     warnings.warn(
         f"{target.path}: written in many small pieces, which is slow, because the scratch "

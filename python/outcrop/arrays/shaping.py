@@ -32,8 +32,8 @@ class Shaping:
         return self.reshape(-1, order=order)
 
     def flatten(self, order: str = "C") -> "Array":
-        """Give the elements in one row: ``reshape(-1, order=order)``."""
-        return self.reshape(-1, order=order)
+        """Give the elements in one row as they are now: it is no view, as `ravel` may be."""
+        return hooks.now(self.reshape(-1, order=order))
 
     def swapaxes(self, axis1: int, axis2: int) -> "Array":
         """See `numpy.swapaxes`: a view."""

@@ -1,10 +1,11 @@
 """What an array can be a view of: memory, a function, or (in `stored`) an array on disk."""
 
+import copy
 import math
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -114,8 +115,11 @@ class Source(ABC):
         """The elements without a copy, where there is memory to look at."""
         return None
 
-    def lend(self, view: View) -> NDArray[Any] | None:
-        """The same, for who may write there."""
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
+        """The same, for others: to be written to only where the memory is theirs.
+
+        What is ours is lent only where they have asked for no copy, and to be looked at.
+        """
         return None
 
     def check_writable(self) -> None:
@@ -173,6 +177,11 @@ class Source(ABC):
     @property
     def is_as_it_was(self) -> bool:
         """Whether it is the elements as they were at some time, and not what may be written to."""
+        return False
+
+    @property
+    def changes_unseen(self) -> bool:
+        """Whether others may change the elements, and nobody here could tell."""
         return False
 
     def check_current(self) -> None:
@@ -290,11 +299,27 @@ class MemorySource(Source):
     def __init__(self, array: NDArray[Any], *, owned: bool = False) -> None:
         self.array, self.owned = array, owned
         self._now: weakref.ref[_KeptMemory] | None = None
+        self._attributes: dict[str, Any] = {}
         self.shape = array.shape
         self.dtype = array.dtype
         self.tile = default_tile(array.shape, array.dtype)
         self.writable = array.flags.writeable
         self.read_only_reason = "so is the NumPy array"
+
+    def with_labels(
+        self, attributes: Mapping[str, Any], names: tuple[str | None, ...] | None
+    ) -> "MemorySource":
+        """The same, with what goes along with the elements of which they are a copy."""
+        self._attributes, self.dimension_names = dict(attributes), names
+        return self
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return copy.deepcopy(self._attributes)
+
+    @property
+    def changes_unseen(self) -> bool:
+        return not self.owned
 
     def describe(self, selection: str) -> str:
         return f"memory{selection}" if selection else "in memory"
@@ -317,12 +342,15 @@ class MemorySource(Source):
             and np.may_share_memory(self.array, other.array)
         )
 
-    def lend(self, view: View) -> NDArray[Any] | None:
-        # Expressions that were made before are of that memory, too.
-        for kept in _of(self.array):
-            kept.owned = False
-        self.owned = False
-        return self.borrow(view)
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
+        if self.owned and self.writable and not is_asked:
+            return None
+        lent = view.select(self.array)
+        if self.owned:
+            # Expressions are made of it that would not notice what others write there.
+            lent = lent.view()
+            lent.flags.writeable = False
+        return lent
 
     def now(self) -> Source:
         if self.owned and not self.writable:
@@ -360,7 +388,7 @@ class _KeptMemory(MemorySource):
     def now(self) -> Source:
         return self
 
-    def lend(self, view: View) -> NDArray[Any] | None:
+    def lend(self, view: View, *, is_asked: bool) -> NDArray[Any] | None:
         return None
 
     def same_elements(self, other: Source) -> bool:

@@ -1,8 +1,9 @@
 """Arrays of other libraries, which are read a tile at a time: h5py, Zarr-Python, Dask, xarray.
 
-Nothing is asked of them but ``shape``, ``dtype`` and indexing with slices. What they read is
-counted as the bytes of the tiles that it is in, as they are in memory. Whether their elements
-change cannot be seen from here: nothing of them is kept from one computation to the next.
+Nothing is asked of them but ``shape`` (a tuple), ``dtype`` (of NumPy's) and indexing with slices.
+What they read is counted as the bytes of the tiles that it is in, as they are in memory. Whether
+their elements change cannot be seen from here: nothing of them is kept from one computation to the
+next, and a copy of one is read at once.
 """
 
 import json
@@ -49,8 +50,8 @@ _known: "weakref.WeakValueDictionary[int, ExternalSource]" = weakref.WeakValueDi
 def is_external(x: Any) -> bool:
     """Whether something is an array of another library, which need not be in memory.
 
-    What lies in memory says so by ``__array_interface__``, tables by ``iloc``, and sparse matrices
-    by ``toarray``; NumPy knows what to do with those.
+    What lies in memory says so by ``__array_interface__`` or ``__array_struct__``, tables by
+    ``iloc``, and sparse matrices by ``toarray``; NumPy knows what to do with those.
     """
     if isinstance(x, np.ndarray | np.generic | list | tuple | str | bytes):
         return False
@@ -58,8 +59,9 @@ def is_external(x: Any) -> bool:
     if not hasattr(kind, "__getitem__") or hasattr(kind, "iloc") or hasattr(kind, "toarray"):
         return False
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    described = isinstance(shape, tuple) and isinstance(dtype, np.dtype)
-    return described and hasattr(x, "ndim") and not hasattr(x, "__array_interface__")
+    if not (isinstance(shape, tuple) and isinstance(dtype, np.dtype)):
+        return False
+    return not (hasattr(x, "__array_interface__") or hasattr(x, "__array_struct__"))
 
 
 @hooks.external_source.fill
@@ -159,6 +161,10 @@ class ExternalSource(StoreSource):
     def now(self) -> Source:
         # Whether it changes, nobody can tell.
         return self
+
+    @property
+    def changes_unseen(self) -> bool:
+        return True
 
     def describe(self, selection: str) -> str:
         return f"{self._reader.name}{selection}"

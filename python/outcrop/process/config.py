@@ -1,9 +1,12 @@
 """The settings of the process: memory budget, scratch directory, threads, I/O engine."""
 
+import errno
 import operator
 import os
+import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +14,7 @@ from typing import Literal, TypeAlias, TypeVar, cast, get_args
 
 from outcrop import _native
 from outcrop.checks import StrPath, check_path
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError, StorageError
 from outcrop.process.sizes import format_bytes, parse_bytes
 
 __all__ = [
@@ -19,13 +22,20 @@ __all__ = [
     "config",
     "ensure_configured",
     "memory_budget",
+    "naming_scratch",
     "piece_limit",
     "scratch_directory",
+    "scratch_room",
     "timeline_path",
 ]
 
 Engine: TypeAlias = Literal["auto", "uring", "threads"]
 _T = TypeVar("_T")
+
+_ADVICE = (
+    "; make it again, or name another one (oc.config(scratch=...), OUTCROP_SCRATCH or --scratch)"
+)
+"""What to do about a scratch directory that is gone."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +220,55 @@ def timeline_path() -> Path | None:
 
 
 def scratch_directory() -> Path:
-    """Where temporaries go."""
+    """Where temporaries go.
+
+    Raises
+    ------
+    StorageError
+        It is not there any more.
+    """
+    place = _scratch_place()
+    if not place.is_dir():
+        raise StorageError(
+            f"{place}: cannot use it as the scratch directory: it is not there any more{_ADVICE}",
+            errno=errno.ENOENT,
+        )
+    return place
+
+
+def scratch_room() -> int:
+    """Bytes that are free in the scratch directory.
+
+    Raises
+    ------
+    StorageError
+        It is not there any more, or the system does not say.
+    """
+    place = scratch_directory()
+    try:
+        return shutil.disk_usage(place).free
+    except OSError as error:
+        raise StorageError(
+            f"{place}: cannot use it as the scratch directory: {error.strerror}{_ADVICE}",
+            errno=error.errno,
+        ) from None
+
+
+@contextmanager
+def naming_scratch() -> Iterator[None]:
+    """Say what to do where the compiled core finds that the scratch directory is gone."""
+    try:
+        yield
+    except StorageError as error:
+        text = str(error)
+        place = _scratch_place()
+        if text.startswith(f"{place}: ") and _ADVICE not in text and not place.is_dir():
+            # The same error: another one would keep this one's frames, and what they have open.
+            error.args = (f"{text}{_ADVICE}",)
+        raise
+
+
+def _scratch_place() -> Path:
     ensure_configured()
     return Path(_native.status()["scratch_directory"])
 

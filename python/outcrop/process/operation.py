@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from outcrop import _native
+from outcrop.process.config import naming_scratch
 
 __all__ = ["Operation", "operation", "scope"]
 
@@ -46,5 +47,5 @@ def operation() -> Iterator[Operation]:
 
     Operations of other threads wait meanwhile.
     """
-    with _native.Operation(), scope() as running:
+    with _native.Operation(), scope() as running, naming_scratch():
         yield running

@@ -34,6 +34,7 @@ __all__ = [
     "check_out",
     "mapped",
     "node_of",
+    "now",
     "placed_in",
     "ufunc_dtypes",
 ]
@@ -187,6 +188,14 @@ def array_of(node: Node) -> Array:
         )
     source = ExpressionSource(node)
     return Array(source, View.whole(node.shape))
+
+
+@hooks.now.fill
+def now(array: Array) -> Array:
+    """The same elements as an expression, which means them as they are now."""
+    source = array._source
+    is_one = isinstance(source, ComputedSource) or source.is_as_it_was
+    return array if is_one else array_of(node_of(array))
 
 
 @hooks.materialized.fill
