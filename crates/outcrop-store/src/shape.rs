@@ -288,8 +288,8 @@ fn side(elements: u64) -> u64 {
 /// along the others, and a multiple of 4096 bytes where the array allows it. Tables are cut into whole rows, small cubes
 /// into whole maps.
 ///
-/// Sides of squares are powers of two, so that tiles of arrays of different size are parts of each other; where elements
-/// of a power of two make no square, the square is the next smaller one. The smaller dimensions are taken whole only
+/// Sides of squares, and numbers of rows and maps, are powers of two, so that tiles of arrays of different size are parts
+/// of each other; where elements of a power of two make no square, the square is the next smaller one. The smaller dimensions are taken whole only
 /// as far as the two largest still have room; an array smaller than a tile is one tile.
 pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
     let itemsize = itemsize as u64;
@@ -315,13 +315,13 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
     if shape[second] <= edge && shape.len() > 2 && (1..=budget).contains(&row) {
         // A small cube: whole maps, one after the other in a file, too.
         tile.copy_from_slice(shape);
-        tile[0] = in_blocks(budget / row, row * itemsize);
+        tile[0] = power_of_two(budget / row);
         return tile;
     }
     if shape[second] <= edge || is_table {
         // A thin array: whole along the second axis, as long as fits along the first.
         tile[second] = shape[second].max(1);
-        let rows = in_blocks((budget / tile[second]).max(1), tile[second] * itemsize);
+        let rows = power_of_two(budget / tile[second]);
         tile[large] = rows.min(shape[large].max(1));
     } else {
         tile[second] = edge;
@@ -335,14 +335,9 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
     tile
 }
 
-/// So many rows of so many bytes, or a few less that are whole blocks of 4096 bytes.
-fn in_blocks(rows: u64, bytes: u64) -> u64 {
-    let unit = (4096 / gcd(bytes, 4096)).min(rows);
-    rows / unit * unit
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+/// The largest power of two that is not more, and one at least.
+fn power_of_two(n: u64) -> u64 {
+    1 << n.max(1).ilog2()
 }
 
 #[cfg(test)]
@@ -394,11 +389,11 @@ mod tests {
 
     #[test]
     fn default_tiles_of_tables_are_whole_rows() {
-        assert_eq!(default_tile(&[1 << 20, 100], 8).as_slice(), [2560, 100]);
-        assert_eq!(default_tile(&[100, 200_000], 8).as_slice(), [100, 1280]);
+        assert_eq!(default_tile(&[1 << 20, 100], 8).as_slice(), [2048, 100]);
+        assert_eq!(default_tile(&[100, 200_000], 8).as_slice(), [100, 1024]);
         assert_eq!(default_tile(&[10_000, 1000], 8).as_slice(), [128, 1000]);
         assert_eq!(default_tile(&[240, 300, 200], 8).as_slice(), [2, 300, 200]);
-        assert_eq!(default_tile(&[8760, 100, 200], 8).as_slice(), [13, 100, 200]);
+        assert_eq!(default_tile(&[8760, 100, 200], 8).as_slice(), [8, 100, 200]);
         // As long as wide, nearly: a matrix.
         assert_eq!(default_tile(&[3000, 1000], 8).as_slice(), [256, 256]);
         for (rows, columns, size) in
@@ -406,7 +401,7 @@ mod tests {
         {
             let tile = default_tile(&[rows, columns], size);
             assert_eq!(tile[1], columns);
-            assert!((elements(&tile) * size as u64).is_multiple_of(4096), "{tile:?}");
+            assert!(tile[0].is_power_of_two() && elements(&tile) * size as u64 >= 512 << 10, "{tile:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 """Into which tiles the arrays of an expression are cut."""
 
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
@@ -95,15 +95,17 @@ def cut(
     stored = [
         n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource) and n.size
     ]
+    # Of all that is stored in tiles, their extents.
+    there_too: dict[int, set[int]] = {}
     for leaf in sorted(stored, key=lambda n: -n.nbytes):
         if leaf.source.layout != "tiled" or leaf.nbytes <= nbytes:
             continue
         for axis, line in enumerate(axes.of(leaf)):
             source = leaf.view.axes[axis]
             if not isinstance(source, NewAxis):
-                natural.setdefault(
-                    line, max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
-                )
+                extent = max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
+                natural.setdefault(line, extent)
+                there_too.setdefault(line, set()).add(extent)
     # What is gathered from tiles takes elements of few of them where it is cut as they are.
     for node in nodes:
         if not isinstance(node, Select) or not isinstance(node.operands[0], Leaf):
@@ -198,7 +200,7 @@ def cut(
             extent = max(int(tiling.extent(line) / excess), 1)
             given = natural.get(line)
             if given is not None and extent >= given:
-                extent = extent // given * given
+                extent = _whole_tiles(extent, given, there_too.get(line, ()))
             elif given is not None and tiling.extent(line) > given:
                 # A tile is read whole, however little of it is of use: other lines first.
                 extent = given
@@ -214,6 +216,16 @@ def cut(
         cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
+
+
+def _whole_tiles(extent: int, tile: int, others: Collection[int]) -> int:
+    """As many tiles as an extent has room for; a few less, if those are parts of larger tiles."""
+    most = extent // tile
+    larger = [other for other in others if other > most * tile]
+    for n in range(most, most // 2, -1):
+        if larger and all(other % (n * tile) == 0 for other in larger):
+            return n * tile
+    return most * tile
 
 
 def _joined(nodes: Sequence[Node], axes: Axes, nbytes: int) -> dict[int, int]:
