@@ -67,7 +67,7 @@ def test_the_better_way_is_chosen(
         ways = []
         for by_blocks in (True, False):
             choice = by_blocks, False
-            monkeypatch.setattr(products, "_moves_less_by_blocks", lambda _, c=choice: c)
+            monkeypatch.setattr(products, "_moves_less_by_blocks", lambda *_, c=choice: c)
             monkeypatch.setattr(planner, "others", lambda *_: [])
             ways.append(moved())
     there = [way for way in ways if way is not None]

@@ -30,6 +30,9 @@ _CELL = 12
 _MOST = 8 << 20
 """Bytes of such a tile, at most."""
 
+_FEW_CELLS = 8
+"""How many times as large as a small factor a tile of a pass is, at least."""
+
 _BLOCK = 4096
 """Bytes of a block of the disk."""
 
@@ -84,13 +87,15 @@ def preferred(roots: Sequence[Node]) -> tuple[dict[int, bool], set[int]]:
     """
     found: dict[int, bool] = {}
     sure: set[int] = set()
+    wanted = {id(root) for root in roots}
     made: dict[int, Node] = {}
     for node in ancestors(roots):
         now = node.with_operands([made[id(o)] for o in node.operands])
         if isinstance(now, Contract):
             blocks = BlockProduct.made_of(now)
             if blocks is not None:
-                found[id(node)], is_sure = _moves_less_by_blocks(now)
+                is_alone = id(node) in wanted and all(map(straight, now.operands))
+                found[id(node)], is_sure = _moves_less_by_blocks(now, is_alone)
                 sure |= {id(node)} if is_sure else set()
                 now = blocks if found[id(node)] else now
         made[id(node)] = now
@@ -106,15 +111,20 @@ def others(roots: Sequence[Node], chosen: Mapping[int, bool]) -> list[dict[int, 
     return [choice for i, choice in enumerate(found) if choice not in (chosen, *found[:i])]
 
 
-def _moves_less_by_blocks(product: Contract) -> tuple[bool, bool]:
-    """Whether a product moves less by blocks, by estimate; and whether that is sure."""
+def _moves_less_by_blocks(product: Contract, is_alone: bool) -> tuple[bool, bool]:
+    """Whether a product moves less by blocks, by estimate; and whether that is sure.
+
+    One that is alone is of what is stored, and a result: there is no other pass.
+    """
     budget = memory_budget()
     one, other = (_factor(operand, budget) for operand in product.operands)
     cells = _by_cells(product, (one, other), budget)
     blocks = _by_blocks(product, (one, other), budget)
     # In one tile, half of a symmetric product is not computed at all; and what is computed in the
-    # same pass need not be kept.
+    # same pass need not be kept: with a factor that is one tile, that costs nothing.
     is_small = product.is_symmetric and product.nbytes <= _cell(budget)
+    if not is_alone:
+        is_small |= min(one.size, other.size) <= _cell(budget) / _FEW_CELLS
     alike = _ALIKE if is_small or one.kept or other.kept else 1 / _ALIKE
     return blocks * alike < cells, blocks * _HOPELESS < cells
 
