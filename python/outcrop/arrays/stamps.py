@@ -13,6 +13,7 @@ one path open.
 """
 
 import ctypes
+import errno
 import os
 import time
 import weakref
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from outcrop.errors import StorageError
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
@@ -45,6 +47,9 @@ many there are, and the times of their folders: who replaces a file by a new one
 
 _OWN = ".outcrop-"
 """What we keep in the folder of an array beside it: what is not committed yet is not part of it."""
+
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What says nothing of a folder, but that there is too little of something else."""
 
 _COARSE = 5
 """Linux's CLOCK_REALTIME_COARSE, from which times of change are taken."""
@@ -291,7 +296,10 @@ def _below(path: str, *, each: bool) -> _Chunks:
                     mixed ^= hash((entry.path, facts))
                     if count > CHUNKS:
                         return count, size, mixed, newest
-        except OSError:
+        except OSError as error:
+            if error.errno in _SHORT:
+                what = f"{folder}: cannot be looked at for changes: {error.strerror}"
+                raise StorageError(what) from error
             mixed ^= hash(folder)
     return count, size, mixed, newest
 
