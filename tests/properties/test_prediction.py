@@ -16,8 +16,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import outcrop as oc
+from outcrop.arrays import route
 
 pytestmark = pytest.mark.filterwarnings("ignore::outcrop.errors.OutcropWarning")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patience() -> Iterator[None]:
+    """Time enough to search for budgets, however busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(route, "_SECONDS", 300.0)
+        yield
+
 
 N = 300
 SHARDS = [
