@@ -91,6 +91,18 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyR
     done.map_err(|panic| to_python(py, Error::Internal(told(&*panic))))
 }
 
+/// Does something for which code of Python's runs with frames of ours below it: the interpreter does not end meanwhile,
+/// for the thread would be ended in it.
+pub fn attached<T>(py: Python<'_>, work: impl FnOnce() -> T) -> T {
+    let away = Away::new();
+    // Where the end waits for somebody, perhaps for this thread, it waits for this as well.
+    if is_near() && AWAY.load(Ordering::SeqCst) == 1 {
+        drop(away);
+        py.detach(|| stay());
+    }
+    work()
+}
+
 /// Stops what other threads compute, and takes away what they were making; called at exit.
 #[pyfunction]
 pub fn end(py: Python<'_>) {

@@ -1,5 +1,6 @@
 //! Rust errors to the exceptions of `outcrop.errors`.
 
+use crate::ending::attached;
 use outcrop_store::{Error, Failure};
 use pyo3::prelude::*;
 use std::io::ErrorKind;
@@ -35,9 +36,9 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         Error::Forked => ("ForkedProcessError", None),
         _ => ("InvalidArgumentError", None),
     };
-    // Imported late: the package imports this module first.
-    let made = py.import("outcrop.errors").and_then(|errors| {
-        let exception = errors.getattr(class)?.call1((error.to_string(),))?;
+    let made = attached(py, || {
+        // Imported late: the package imports this module first.
+        let exception = py.import("outcrop.errors")?.getattr(class)?.call1((error.to_string(),))?;
         if let Some(errno) = errno {
             exception.setattr("errno", errno)?;
         }
@@ -57,10 +58,12 @@ pub fn warn(py: Python<'_>, messages: Vec<String>) -> PyResult<()> {
     if messages.is_empty() {
         return Ok(());
     }
-    let category = py.import("outcrop.errors")?.getattr("OutcropWarning")?;
-    let warn = py.import("warnings")?.getattr("warn")?;
-    for message in messages {
-        warn.call1((message, &category, 2))?;
-    }
-    Ok(())
+    attached(py, || {
+        let category = py.import("outcrop.errors")?.getattr("OutcropWarning")?;
+        let warn = py.import("warnings")?.getattr("warn")?;
+        for message in messages {
+            warn.call1((message, &category, 2))?;
+        }
+        Ok(())
+    })
 }

@@ -11,6 +11,7 @@ use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::{Error, profile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -109,8 +110,9 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     status.set_item("used", budget.used())?;
     status.set_item("peak", budget.peak())?;
     status.set_item("threads", settings.threads)?;
-    status.set_item("scratch", settings.scratch.as_ref())?;
-    status.set_item("scratch_directory", runtime.scratch_dir())?;
+    // A path would be made by code of Python's.
+    status.set_item("scratch", settings.scratch.as_ref().map(|path| path.as_os_str()))?;
+    status.set_item("scratch_directory", runtime.scratch_dir().as_os_str())?;
     status.set_item("scratch_held", runtime.scratch_held())?;
     status.set_item("engine", runtime.disk().engine())?;
     status.set_item("engine_reasons", runtime.disk().reasons().to_vec())?;
@@ -122,7 +124,7 @@ pub fn status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 pub struct ScratchDirectory {
     inner: Mutex<Option<ScratchDir>>,
     #[pyo3(get)]
-    path: PathBuf,
+    path: OsString,
 }
 
 #[pymethods]

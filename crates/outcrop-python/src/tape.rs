@@ -1,6 +1,7 @@
 //! Tapes as Python describes them.
 
 use crate::convert::dtype_of;
+use crate::ending::attached;
 use crate::errors::to_python;
 use numpy::npyffi::objects::PyUFuncObject;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
@@ -114,7 +115,7 @@ impl TapeDraft {
     /// A value that is an array in memory, all of it.
     fn memory(&self, array: &Bound<'_, PyUntypedArray>, lines: Vec<usize>) -> PyResult<usize> {
         let py = array.py();
-        let dtype: String = array.dtype().getattr("name")?.extract()?;
+        let dtype: String = attached(py, || array.dtype().getattr("name")?.extract())?;
         let extents: Option<Vec<u64>> =
             lines.iter().map(|&line| self.lock().lines.extents.get(line).copied()).collect();
         let shape: Vec<u64> = array.shape().iter().map(|&n| n as u64).collect();
