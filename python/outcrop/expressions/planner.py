@@ -246,12 +246,13 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     chosen, sure = preferred(roots)
     best: Planned | None = None
     error: BudgetError | None = None
-    # What moves far more may take less memory.
-    unlikely = [c for c in others(roots, chosen) if any(c[one] != chosen[one] for one in sure)]
-    likely = [c for c in (chosen, *others(roots, chosen)) if c not in unlikely]
-    for choice in (*likely, *unlikely):
-        if best is not None and (not best.cuts or choice in unlikely):
-            # In one step each, there is nothing to choose.
+
+    def moves_far_more(choice: Mapping[int, bool]) -> bool:
+        return any(choice[one] != chosen[one] for one in sure)
+
+    # What moves far more may take less memory. In one step each, there is nothing to choose.
+    for choice in sorted((chosen, *others(roots, chosen)), key=moves_far_more):
+        if best is not None and (not best.cuts or moves_far_more(choice)):
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:

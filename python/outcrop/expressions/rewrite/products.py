@@ -96,7 +96,8 @@ def preferred(roots: Sequence[Node]) -> tuple[dict[int, bool], set[int]]:
             if blocks is not None:
                 is_alone = id(node) in wanted and all(map(straight, now.operands))
                 found[id(node)], is_sure = _moves_less_by_blocks(now, is_alone)
-                sure |= {id(node)} if is_sure else set()
+                if is_sure:
+                    sure.add(id(node))
                 now = blocks if found[id(node)] else now
         made[id(node)] = now
     return found, sure
@@ -121,11 +122,10 @@ def _moves_less_by_blocks(product: Contract, is_alone: bool) -> tuple[bool, bool
     cells = _by_cells(product, (one, other), budget)
     blocks = _by_blocks(product, (one, other), budget)
     # In one tile, half of a symmetric product is not computed at all; and what is computed in the
-    # same pass need not be kept: with a factor that is one tile, that costs nothing.
-    is_small = product.is_symmetric and product.nbytes <= _cell(budget)
-    if not is_alone:
-        is_small |= min(one.size, other.size) <= _cell(budget) / _FEW_CELLS
-    alike = _ALIKE if is_small or one.kept or other.kept else 1 / _ALIKE
+    # same pass need not be kept: with a factor of less than a tile, that costs nothing.
+    is_half = product.is_symmetric and product.nbytes <= _cell(budget)
+    is_thin = min(one.size, other.size) <= _cell(budget) / _FEW_CELLS and not is_alone
+    alike = _ALIKE if is_half or is_thin or one.kept or other.kept else 1 / _ALIKE
     return blocks * alike < cells, blocks * _HOPELESS < cells
 
 
