@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 struct State {
     next: usize,
+    /// Threads that have what they load with.
+    serving: usize,
     allocating: bool,
     /// Boxes whose frames are allocated, and not given to the consumer yet.
     ahead: usize,
@@ -51,16 +53,7 @@ impl Shared {
     /// One thread is `patient`: it waits for memory that others have. Without the rest it is only slower.
     fn serve(&self, staging: usize, patient: bool) {
         let _borrowing = self.runtime.borrow();
-        let start = Instant::now();
-        while patient && !self.cancel.is_cancelled() && start.elapsed() < PATIENCE {
-            let seen = self.runtime.budget().returns();
-            if !matches!(self.runtime.has_room(staging), Ok(false)) {
-                break;
-            }
-            self.runtime.budget().wait_for_return(seen, TICK);
-        }
-        let mover = Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel);
-        let mut mover = match mover {
+        let mut mover = match self.mover(staging, patient) {
             Ok(mover) => mover,
             Err(_) if !patient => return,
             Err(error) => {
@@ -68,7 +61,7 @@ impl Shared {
                 // this error.
                 let mut state = self.lock();
                 let next = state.next;
-                if state.ahead == 0 && !state.allocating && next < self.boxes.len() {
+                if state.serving == 0 && state.ahead == 0 && next < self.boxes.len() {
                     state.next = self.boxes.len();
                     state.ready.insert(next, Err(error));
                 }
@@ -86,6 +79,33 @@ impl Shared {
             });
             self.lock().ready.insert(index, loaded);
             self.changed.notify_all();
+        }
+        self.lock().serving -= 1;
+    }
+
+    /// What a thread loads with.
+    fn mover(&self, staging: usize, patient: bool) -> Result<Mover<'_>> {
+        let start = Instant::now();
+        loop {
+            let seen = self.runtime.budget().returns();
+            let room = self.runtime.has_room(staging);
+            // Under the lock, so that nobody finds the memory taken and none that loads with it.
+            let mut state = self.lock();
+            match Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel) {
+                Err(Error::Budget { .. })
+                    if patient
+                        && room.is_ok()
+                        && state.next < self.boxes.len()
+                        && !self.cancel.is_cancelled()
+                        && start.elapsed() < PATIENCE => {}
+                Err(error) => return Err(error),
+                Ok(mover) => {
+                    state.serving += 1;
+                    return Ok(mover);
+                }
+            }
+            drop(state);
+            self.runtime.budget().wait_for_return(seen, TICK);
         }
     }
 
@@ -152,7 +172,7 @@ impl Reader {
             boxes,
             // Half of the budget, staging memory included: the other half is the consumer's.
             room: (runtime.budget().limit() / 2).saturating_sub(choice.staging()),
-            state: Mutex::new(State { next: 0, allocating: false, ahead: 0, ready: HashMap::new() }),
+            state: Mutex::new(State { next: 0, serving: 0, allocating: false, ahead: 0, ready: HashMap::new() }),
             changed: Condvar::new(),
             cancel: Cancel::default(),
         });
