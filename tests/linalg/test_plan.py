@@ -62,6 +62,35 @@ def test_bytes_are_as_planned(
             desk.run(x)
 
 
+@pytest.mark.parametrize("memory", ["400KiB", "1MiB"])
+@pytest.mark.parametrize("tile", [33, None], ids=str)
+@each_blocked
+def test_flat_results_are_as_planned(
+    desk: Desk, positive_definite: Make, random: Make, operation: Operation, tile: Any, memory: str
+) -> None:
+    """What is loaded and stored again is worked on in tiles, whose bytes are known."""
+    a, b = positive_definite(333, "float64"), random((333, 300), "float64")
+    if tile is None:
+        A, B = (oc.asarray(x).save(desk.new(".npy")) for x in (a, b))
+    else:
+        A, B = desk.put(a, tile), desk.put(b, (tile, 40))
+    with oc.config(memory="64MiB"):
+        expected = operation(oc.asarray(a), oc.asarray(b)).compute()
+    with oc.config(memory=memory):
+        x, path = operation(A, B), desk.new(".npy")
+        try:
+            plan = oc.plan(x, path)
+        except oc.BudgetError as error:
+            oc.config(memory=error.needed)
+            plan = oc.plan(x, path)
+        x.save(path).close()
+        run = last_run()
+    assert plan.is_exact
+    assert "at most" not in plan.explain()
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    np.testing.assert_allclose(np.load(path), expected, rtol=1e-9, atol=1e-9)
+
+
 @each_operation
 def test_memory_is_as_planned(
     desk: Desk, positive_definite: Make, random: Make, operation: Operation

@@ -23,7 +23,8 @@ __all__ = [
     "Route",
     "check_in_memory",
     "composed",
-    "is_moved",
+    "goes_aside",
+    "is_reworked",
     "moved_from_scratch",
     "route",
     "share_of_computing",
@@ -194,13 +195,13 @@ def route(
         except BudgetError as caught:
             error = caught
             forget_frames(error)
-    if plan is not None and not is_whole and not goes_aside(plan, target):
-        return Route(plan, told(plan.facts, [(plan.output_tile, target)]))
+    if plan is not None and not is_whole and not goes_aside(plan.facts, _result(plan), target):
+        return Route(plan, told(plan.facts, {_result(plan): target}))
     try:
         return _aside(source, target)
     except BudgetError as caught:
-        if plan is not None and not is_whole:
-            return Route(plan, told(plan.facts, [(plan.output_tile, target)]))
+        if plan is not None and not is_whole and not is_reworked(plan.facts, _result(plan), target):
+            return Route(plan, told(plan.facts, {_result(plan): target}))
         if error is None or _needed(caught) < _needed(error):
             raise
         forget_frames(caught)
@@ -215,13 +216,20 @@ def _needed(error: BudgetError) -> float:
 
 
 def _aside(source: ComputedSource, target: _native.Store) -> Route:
-    """By way of tiles: in memory where it is small, else in the scratch directory."""
+    """By way of tiles: in memory where it is small and there is room, else in scratch."""
+    if math.prod(source.shape) * source.dtype.itemsize <= piece_limit():
+        try:
+            return _by_memory(source, target)
+        except BudgetError as caught:
+            forget_frames(caught)
     name = Path(target.path).name
-    nbytes = math.prod(source.shape) * source.dtype.itemsize
-    if nbytes > piece_limit():
-        plan = source.plan((None, "{}"))
-        moved = moved_from_scratch(plan.sketch(str(scratch_directory() / "result.zarr")), target)
-        return Route(plan, composed(plan.facts, {_result(plan): (name, moved, target)}), True)
+    plan = source.plan((None, "{}"))
+    moved = moved_from_scratch(plan.sketch(str(scratch_directory() / "result.zarr")), target)
+    return Route(plan, composed(plan.facts, {_result(plan): (name, moved, target)}), True)
+
+
+def _by_memory(source: ComputedSource, target: _native.Store) -> Route:
+    name = Path(target.path).name
     plan, held = _in_memory(source)
     moved = _native.plan_fill(target)
     needed, budget = held + moved["least_bytes"], memory_budget()
@@ -264,19 +272,17 @@ def moved_from_scratch(tiles: _native.Store, target: _native.Store) -> dict[str,
     return _native.plan_copy(tiles, *view.box, view.turn, target)
 
 
-def told(
-    facts: Mapping[str, Any], results: Sequence[tuple[Sequence[int], _native.Store]]
-) -> dict[str, Any]:
-    """Facts of a plan for these targets, with how exact they are."""
+def told(facts: Mapping[str, Any], results: Mapping[int, _native.Store]) -> dict[str, Any]:
+    """Facts of a plan for these targets, by the numbers of the arrays, with how exact they are."""
     told = {"exact": True, **facts}
     told["arrays"] = [dict(array) for array in facts["arrays"]]
-    output = next(array for array in told["arrays"] if array["role"] == "output")
-    for tile, target in results:
+    for number, target in results.items():
+        array = told["arrays"][number]
         if target.format == "zarr-foreign":
             told["exact"] = False
-        if again := _blocks_again(facts, tile, target) * _BLOCK:
+        if again := _blocks_again(array["tile"], target) * _BLOCK:
             told["exact"] = False
-            for where in (told, output):
+            for where in (told, array):
                 where["bytes_read"] += again
                 where["bytes_written"] += again
     return told
@@ -328,17 +334,20 @@ def composed(
     return facts
 
 
-def goes_aside(plan: Any, target: _native.Store) -> bool:
-    """Whether what is planned is computed to tiles first, and then moved.
+def goes_aside(
+    facts: Mapping[str, Any], number: int, target: _native.Store, stacklevel: int = 5
+) -> bool:
+    """Whether a result that is planned is computed to tiles first, and then moved.
 
-    That is so where it would be written in many small pieces; and where tiles are stored, loaded
-    and stored again that share blocks of the file: how often these are moved, nobody could say.
+    That is so where it would be written in many small pieces; and where its tiles are loaded and
+    stored again, and share blocks of the file: how often these are moved, nobody could say.
     """
-    tile = plan.output_tile
-    return is_moved(tile, target) or _times_stored(plan.facts, tile, target) > 0
+    if is_reworked(facts, number, target):
+        return True
+    return _is_moved(facts["arrays"][number]["tile"], target, stacklevel)
 
 
-def is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -> bool:
+def _is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -> bool:
     """Whether a result in such tiles is computed in the scratch directory first, and then moved.
 
     Warns where it should be, and there is no room.
@@ -396,21 +405,16 @@ def _is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
     return pieces is not None and not pieces.follow and pieces.nbytes < _LONG_RUN
 
 
-def _times_stored(facts: Mapping[str, Any], tile: Sequence[int], target: _native.Store) -> int:
-    """How often tiles of a result are stored that is loaded again, and shares blocks of its file.
-
-    0 where each is stored once, or has blocks of its own.
-    """
-    pieces = _pieces(tile, target)
-    if pieces is None or not _share_blocks(pieces, target):
-        return 0
-    nbytes = max(math.prod(target.shape) * np.dtype(target.dtype).itemsize, 1)
-    once = nbytes + 2 * pieces.count * _BLOCK
-    outputs = [a for a in facts["arrays"] if a["role"] == "output"]
-    found = [a for a in outputs if a["bytes_read"] and a["bytes_written"] > once]
-    if not found:
-        return 0
-    return max(-(-int(a["bytes_written"]) // nbytes) for a in found) + 1
+def is_reworked(facts: Mapping[str, Any], number: int, target: _native.Store) -> bool:
+    """Whether tiles that share blocks of the target's file are loaded and stored again."""
+    array = facts["arrays"][number]
+    pieces = _pieces(array["tile"], target)
+    if pieces is None or not _share_blocks(pieces, target) or not array["bytes_read"]:
+        return False
+    # What an operation of linear algebra loads of its result, it stores again; of others, one may
+    # be loaded for the next.
+    once = math.prod(target.shape) * np.dtype(target.dtype).itemsize + 2 * pieces.count * _BLOCK
+    return bool(facts["reworks_results"]) or array["bytes_written"] > once
 
 
 def _share_blocks(pieces: _Pieces, target: _native.Store) -> bool:
@@ -420,19 +424,10 @@ def _share_blocks(pieces: _Pieces, target: _native.Store) -> bool:
     return bool(pieces.nbytes % _BLOCK or (not pieces.follow and row % _BLOCK))
 
 
-def _blocks_again(facts: Mapping[str, Any], tile: Sequence[int], target: _native.Store) -> int:
-    """Blocks that are read and written again, at most.
-
-    Pieces of the file end in them, and too many wait, or what they wait for is stored once more.
-    """
+def _blocks_again(tile: Sequence[int], target: _native.Store) -> int:
+    """Blocks that are read and written again, at most: pieces end in them, and too many wait."""
     pieces = _pieces(tile, target)
     if pieces is None or not _share_blocks(pieces, target):
         return 0
     ends = 2 * pieces.count
-    if times := _times_stored(facts, tile, target):
-        return ends * times
-    outputs = [array for array in facts["arrays"] if array["role"] == "output"]
-    if facts["reworks_results"] and any(array["bytes_read"] for array in outputs):
-        # Some are stored, loaded and stored again: how many, nobody can say.
-        return ends
     return ends if ends > _WAITING and not pieces.follow else 0

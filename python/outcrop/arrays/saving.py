@@ -517,7 +517,7 @@ def planned_save(
         if format == "zarr" and order == "C":
             planned = _plan(source, wanted, labels.json(path))
             if codecs is None and version == 3 and planned is not None:
-                return Route(planned, told(planned.facts, []))
+                return Route(planned, told(planned.facts, {}))
             if wanted is None and planned is not None:
                 own = planned.output_tile
         target = sketch(

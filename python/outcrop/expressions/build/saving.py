@@ -11,7 +11,8 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.route import (
     composed,
-    is_moved,
+    goes_aside,
+    is_reworked,
     moved_from_scratch,
     share_of_computing,
     told,
@@ -182,7 +183,11 @@ def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], d
     """The plan for several results; which of them are moved afterwards; and all facts."""
     found = plan(wanted)
     targets = {i: t for i, (_, t) in enumerate(wanted) if isinstance(t, _native.Store)}
-    moved = [i for i, target in targets.items() if is_moved(found.tile(i), target, stacklevel=4)]
+    moved = [
+        i
+        for i, target in targets.items()
+        if goes_aside(found.facts, found.number(i), target, stacklevel=4)
+    ]
     if moved:
         aside = [(n, (None, "{}") if i in moved else t) for i, (n, t) in enumerate(wanted)]
         place = str(scratch_directory() / "result.zarr")
@@ -197,12 +202,14 @@ def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], d
                 for i in moved
             }
         except BudgetError as error:
+            if any(is_reworked(found.facts, found.number(i), targets[i]) for i in moved):
+                raise
             # In many small pieces it takes less memory.
             forget_frames(error)
         else:
-            straight = [(other.tile(i), t) for i, t in targets.items() if i not in moved]
+            straight = {other.number(i): t for i, t in targets.items() if i not in moved}
             return other, moved, composed(told(other.facts, straight), moves)
-    return found, [], told(found.facts, [(found.tile(i), t) for i, t in targets.items()])
+    return found, [], told(found.facts, {found.number(i): t for i, t in targets.items()})
 
 
 def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
