@@ -233,7 +233,30 @@ class Draft:
         whole: bool,  # whether tiles of zeros are written, too
         way: int,
     ) -> Way: ...
-    def solve(self, matrices: Sequence[Matrix], way: int) -> Way: ...  # A X = B: X, A, B
+    def solve(
+        self,
+        matrices: Sequence[Matrix],  # A X = B: X, A, B
+        positive_definite: bool,
+        way: int,
+    ) -> Way: ...
+    def lu(
+        self,
+        matrices: Sequence[Matrix],  # P A = L U: L U, A
+        pivots: int | None,  # the arrays of other results
+        permutation: int | None,
+        way: int,
+    ) -> Way: ...
+    def lu_solve(
+        self,
+        matrices: Sequence[Matrix],  # X, L U, pivots, B
+        meant: str,  # "N", or "T" or "C" of the matrix
+        way: int,
+    ) -> Way: ...
+    def exchange_rows(
+        self,
+        matrices: Sequence[Matrix],  # X, pivots, B
+        backwards: bool,
+    ) -> Way: ...
     def solve_triangular(
         self,
         matrices: Sequence[Matrix],  # T X = B: X, T, B

@@ -24,6 +24,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "NotFiniteError",
     "NotPositiveDefiniteError",
     "OutcropError",
     "OutcropWarning",
@@ -177,6 +178,10 @@ class _MatrixError(OutcropError, np.linalg.LinAlgError):
 
 class NotPositiveDefiniteError(_MatrixError):
     """A Cholesky factorization met a pivot that is not positive; ``index`` says where."""
+
+
+class NotFiniteError(_MatrixError, ValueError):
+    """There is NaN or infinity in a matrix that is factored; ``index`` says by which column."""
 
 
 class SingularMatrixError(_MatrixError):

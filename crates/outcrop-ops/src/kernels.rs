@@ -9,6 +9,7 @@
 //! below packs for itself, beside the workspace, is bounded by [`packing_bytes`].
 
 mod float;
+pub mod lu;
 mod vector;
 mod whole;
 
@@ -16,7 +17,9 @@ mod whole;
 mod tests;
 
 use faer::{c32, c64};
+use outcrop_store::Result;
 use outcrop_store::dtype::DType;
+use outcrop_store::io::Cancel;
 use std::ops::Range;
 
 /// A matrix in memory. Its dtype travels beside it.
@@ -286,7 +289,12 @@ pub unsafe fn solve_triangular(
 ///
 /// # Safety
 /// As [`gemm`], with the half of `a` read and written.
-pub unsafe fn cholesky(dtype: DType, half: Half, a: Block, workspace: &mut [u8]) -> Result<(), usize> {
+pub unsafe fn cholesky(
+    dtype: DType,
+    half: Half,
+    a: Block,
+    workspace: &mut [u8],
+) -> std::result::Result<(), usize> {
     assert_eq!(a.rows, a.cols, "a Hermitian matrix is square");
     let lower = match half {
         Half::Lower => a,
@@ -295,6 +303,29 @@ pub unsafe fn cholesky(dtype: DType, half: Half, a: Block, workspace: &mut [u8])
     };
     // SAFETY: as the caller vouches.
     with_float!(dtype, T => unsafe { float::cholesky::<T>(lower, workspace) })
+}
+
+/// The LU factorization with partial pivoting of a matrix in several blocks, in its place: P A = L U.
+/// `pivots` gets, for each of the first columns, the row with which its own was exchanged; there are as many as A has
+/// columns, or its first block rows.
+///
+/// # Errors
+/// [`outcrop_store::Error::Interrupted`].
+///
+/// # Panics
+/// Where the dtype is not [floating](is_floating), or there are more pivots than columns, or rows of the first block.
+///
+/// # Safety
+/// As [`gemm`], with all blocks read and written.
+pub unsafe fn lu(
+    dtype: DType,
+    stack: lu::Stack<'_>,
+    pivots: &mut [usize],
+    workspace: &mut [u8],
+    cancel: &Cancel,
+) -> Result<lu::Pivots> {
+    // SAFETY: as the caller vouches.
+    with_float!(dtype, T => unsafe { lu::factor::<T>(dtype, stack, pivots, workspace, cancel) })
 }
 
 /// The first zero on the diagonal of a block.

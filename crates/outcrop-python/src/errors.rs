@@ -32,6 +32,7 @@ pub fn to_python(py: Python<'_>, error: Error) -> PyErr {
         Error::Interrupted => return pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
         Error::Numerical { failure: Failure::NotPositiveDefinite, .. } => ("NotPositiveDefiniteError", None),
         Error::Numerical { failure: Failure::Singular, .. } => ("SingularMatrixError", None),
+        Error::Numerical { failure: Failure::NotFinite, .. } => ("NotFiniteError", None),
         Error::Internal(_) => ("InternalError", None),
         Error::Forked => ("ForkedProcessError", None),
         _ => ("InvalidArgumentError", None),

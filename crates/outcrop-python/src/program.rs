@@ -14,7 +14,7 @@ use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{Diagonal, Half};
-use outcrop_ops::linalg::{self, Axes, Makers, Place, Tiles, Triangle, Way};
+use outcrop_ops::linalg::{self, Axes, Factors, Makers, Place, Tiles, Transposition, Triangle, Way};
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
 use outcrop_store::store::cast::CastArray;
@@ -31,7 +31,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 4] = ["matmul", "cholesky", "solve", "solve_triangular"];
+const OPERATIONS: [&str; 7] =
+    ["matmul", "cholesky", "solve", "solve_triangular", "lu", "lu_solve", "exchange_rows"];
 
 /// What part of the budget a load may have to bring elements in order.
 const STAGING_PART: usize = 64;
@@ -358,9 +359,52 @@ impl Draft {
         self.operation(py, matrices, way, |place, [l, a]| linalg::cholesky(place, (l, a), half(lower), whole))
     }
 
-    /// Adds the solution of `A X = B`, of `matrices` X, A and B, A Hermitian and positive definite.
-    fn solve(&self, py: Python<'_>, matrices: [View; 3], way: usize) -> PyResult<Gone> {
-        self.operation(py, matrices, way, |place, [x, a, b]| linalg::solve(place, (x, a, b)))
+    /// Adds the solution of `A X = B`, of `matrices` X, A and B, A Hermitian and positive definite, or any.
+    fn solve(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 3],
+        positive_definite: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [x, a, b]| {
+            let three = (x, a, b);
+            if positive_definite { linalg::solve(place, three) } else { linalg::solve_general(place, three) }
+        })
+    }
+
+    /// Adds the factors of `P A = L U`, of `matrices` L U and A, with pivots and the permutation where these are wanted.
+    #[pyo3(signature = (matrices, pivots, permutation, way))]
+    fn lu(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        pivots: Option<u16>,
+        permutation: Option<u16>,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [lu, a]| {
+            let column = |array: u16| Tiles::new(ArrayId(array), Axes::COLUMN);
+            let factors = Factors { lu, pivots: pivots.map(column), permutation: permutation.map(column) };
+            linalg::lu(place, factors, a)
+        })
+    }
+
+    /// Adds the solution of `A X = B` with the factors of A, which may be meant as "T" or "C" of it, of `matrices` X,
+    /// L U, pivots and B.
+    fn lu_solve(&self, py: Python<'_>, matrices: [View; 4], meant: &str, way: usize) -> PyResult<Gone> {
+        let what = match meant {
+            "N" => Transposition::None,
+            "T" => Transposition::Transposed,
+            "C" => Transposition::Adjoint,
+            _ => return Err(to_python(py, Error::invalid(format!("no transposition {meant:?}")))),
+        };
+        self.operation(py, matrices, way, |place, [x, l, p, b]| linalg::lu_solve(place, (x, l, p, b), what))
+    }
+
+    /// Adds X, which is B with rows exchanged as pivots say, or taken back, of `matrices` X, pivots and B.
+    fn exchange_rows(&self, py: Python<'_>, matrices: [View; 3], backwards: bool) -> PyResult<Gone> {
+        self.operation(py, matrices, 0, |place, [x, p, b]| linalg::exchange_rows(place, (x, p, b), backwards))
     }
 
     /// Adds the solution of `T X = B`, of `matrices` X, T and B, T as a triangle, which counts as its conjugate if `conj` says so.

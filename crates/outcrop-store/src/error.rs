@@ -139,6 +139,8 @@ pub enum Failure {
     NotPositiveDefinite,
     /// An element on a diagonal is exactly zero.
     Singular,
+    /// There is NaN or infinity.
+    NotFinite,
 }
 
 impl Error {

@@ -21,18 +21,27 @@ True
 
 from outcrop.linalg.cholesky import cholesky
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
+from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.norms import norm
 from outcrop.linalg.products import outer, tensordot, vecdot
 from outcrop.linalg.solve import solve, solve_triangular
 
 __all__ = [
+    "LUFactors",
+    "SlogdetResult",
     "cholesky",
+    "det",
     "diagonal",
+    "inv",
+    "lu",
+    "lu_factor",
+    "lu_solve",
     "matmul",
     "matrix_transpose",
     "norm",
     "outer",
+    "slogdet",
     "solve",
     "solve_triangular",
     "tensordot",

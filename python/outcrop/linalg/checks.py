@@ -9,6 +9,8 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = [
     "flag",
+    "floating",
+    "matrix",
     "square",
     "system",
 ]
@@ -21,13 +23,19 @@ def flag(value: object, name: str) -> bool:
     raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
 
 
-def square(a: Array, name: str) -> np.dtype[Any]:
-    """The dtype to compute in, if `a` is a square matrix."""
+def matrix(a: Array, name: str) -> np.dtype[Any]:
+    """The dtype to compute in, if `a` is a matrix."""
     if a.ndim != 2:
         raise InvalidArgumentError(f"{name}: a matrix has two axes; the shape is {a.shape}")
+    return floating(a.dtype)
+
+
+def square(a: Array, name: str) -> np.dtype[Any]:
+    """The dtype to compute in, if `a` is a square matrix."""
+    dtype = matrix(a, name)
     if a.shape[0] != a.shape[1]:
         raise InvalidArgumentError(f"{name}: the matrix is not square; its shape is {a.shape}")
-    return _floating(a.dtype)
+    return dtype
 
 
 def system(a: Array, b: Array, name: str) -> np.dtype[Any]:
@@ -38,10 +46,10 @@ def system(a: Array, b: Array, name: str) -> np.dtype[Any]:
             f"{name}: right-hand sides of shape {b.shape} do not fit a matrix of shape {a.shape}; "
             f"({a.shape[0]},) or ({a.shape[0]}, m) would"
         )
-    return np.result_type(dtype, _floating(b.dtype))
+    return np.result_type(dtype, floating(b.dtype))
 
 
-def _floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """NumPy's linear algebra computes integers in double precision."""
     if dtype.kind in "biu":
         return np.dtype(np.float64)

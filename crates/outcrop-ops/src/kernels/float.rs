@@ -166,7 +166,7 @@ pub(super) fn solve_bytes(order: usize, columns: usize, itemsize: usize) -> usiz
 }
 
 /// A row-major block in the workspace, if it has room.
-fn block_in(workspace: &mut [u8], rows: usize, cols: usize, itemsize: usize) -> Option<Block> {
+pub(super) fn block_in(workspace: &mut [u8], rows: usize, cols: usize, itemsize: usize) -> Option<Block> {
     let skip = workspace.as_ptr().align_offset(LINE);
     let stride = copy_stride(cols, itemsize);
     let bytes = rows * stride * itemsize;
@@ -178,7 +178,7 @@ fn block_in(workspace: &mut [u8], rows: usize, cols: usize, itemsize: usize) -> 
 ///
 /// # Safety
 /// Every element of `from` is valid for reads, of `to` for writes, and they share no memory.
-unsafe fn copy(to: Block, from: Block, itemsize: usize) {
+pub(super) unsafe fn copy(to: Block, from: Block, itemsize: usize) {
     let bytes = |block: &Block| [block.row_stride * itemsize as isize, block.col_stride * itemsize as isize];
     let shape = [to.rows as u64, to.cols as u64];
     // SAFETY: as the caller vouches.

@@ -46,7 +46,7 @@ pub fn cholesky(place: Place<'_>, (l, a): (Tiles, Tiles), half: Half, whole: boo
 /// Extents of steps that factor a matrix with square tiles, which lies column by column if it is `turned`, or change as
 /// many rows of something else.
 pub(super) fn extents(side: u64, cols: u64, turned: bool) -> Extents {
-    Extents { rows: side, cols, depth: side, solves: true, transposed: (turned, !turned) }
+    Extents { rows: side, cols, depth: side, solves: true, pivoted: 0, transposed: (turned, !turned) }
 }
 
 /// The side of square tiles of a matrix, of which these are the extents on disk, as far as it is cut there: the larger

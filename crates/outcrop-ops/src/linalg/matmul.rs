@@ -22,8 +22,13 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
     let ((rows, cols), (_, depth)) = (c.tile(program), a.tile(program));
     let transposed = (a.axes().is_transposed(), b.axes().is_transposed());
     let dtype = c.dtype(program);
-    let mut builder =
-        Builder::on(program, makers, dtype, speeds, Extents { rows, cols, depth, solves: false, transposed });
+    let mut builder = Builder::on(
+        program,
+        makers,
+        dtype,
+        speeds,
+        Extents { rows, cols, depth, solves: false, pivoted: 0, transposed },
+    );
     let program = &*builder.program;
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (count, least) = (mt * nt * kt, [a, b, c].iter().map(|t| t.frame(program)).sum());

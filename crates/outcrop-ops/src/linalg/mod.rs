@@ -1,7 +1,7 @@
 //! Linear algebra on arrays that do not fit in memory: the steps of each operation, added to a program.
 //!
 //! - [`matrix`]: matrices as arrays of a program.
-//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`]: the operations.
+//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`], [`lu`]: the operations.
 //! - `steps`: the kernels they are made of.
 //!
 //! All operands are arrays of the program already, cut alike wherever their rows and columns run together. How an
@@ -9,6 +9,7 @@
 //! the whole program says.
 
 mod cholesky;
+mod lu;
 mod matmul;
 pub mod matrix;
 mod rates;
@@ -17,6 +18,7 @@ pub(crate) mod steps;
 mod triangular;
 
 pub use cholesky::{cholesky, square_side};
+pub use lu::{Factors, PIVOT, Transposition, exchange_rows, lu, lu_solve, solve_general};
 pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;

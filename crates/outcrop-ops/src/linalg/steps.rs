@@ -3,6 +3,7 @@
 use super::Makers;
 use super::matrix::{Axes, MatrixTile, Tiles};
 use super::rates::{self, Product};
+use crate::kernels::lu::Stack;
 use crate::kernels::{self, Block, Diagonal, Half, Operand};
 use outcrop_engine::program::{Kernel, Operand as Use, Program, Running, Tile};
 use outcrop_engine::speeds::Speeds;
@@ -26,6 +27,14 @@ pub(crate) enum Kind {
     Factor,
     /// `x = t^-1 x`, or `x = x t^-T` where `right`; t as it is or conjugated.
     Solve { half: Half, diagonal: Diagonal, conj: bool, right: bool },
+    /// The tiles of a column become its LU factorization, from the diagonal on, whose pivots are written, too. A pivot that
+    /// is zero is an error where the matrix `has_to_be_regular`.
+    Pivot { has_to_be_regular: bool },
+    /// Rows are exchanged in the tiles of a column, as the pivots say that come after the tiles; `backwards`, these are
+    /// taken back.
+    Exchange { backwards: bool },
+    /// Where rows come to be that pivots exchange.
+    Permute,
 }
 
 /// The axes of the operands of a step, in their order.
@@ -60,6 +69,8 @@ pub(crate) struct Extents {
     pub depth: u64,
     /// Whether triangular systems are solved, or blocks factored.
     pub solves: bool,
+    /// Rows of what is factored with pivots, if anything is.
+    pub pivoted: u64,
     /// Which of the factors of most of the products lie column by column.
     pub transposed: (bool, bool),
 }
@@ -68,6 +79,7 @@ pub(crate) struct Extents {
 const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
+const PIVOT_RATE: f64 = 0.4;
 
 impl<'a> Builder<'a> {
     /// Makes room for the workspace of such steps, and finds out how fast they are.
@@ -78,7 +90,7 @@ impl<'a> Builder<'a> {
         speeds: Speeds,
         extents: Extents,
     ) -> Builder<'a> {
-        let Extents { rows, cols, depth, solves, transposed } = extents;
+        let Extents { rows, cols, depth, solves, pivoted, transposed } = extents;
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         let order = m.max(n).max(k);
         let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
@@ -88,6 +100,9 @@ impl<'a> Builder<'a> {
             let factor = kernels::cholesky_workspace(dtype, order);
             workspace = workspace.max(solve).max(factor);
             beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
+        }
+        if pivoted > 0 {
+            workspace = workspace.max(kernels::lu::workspace(dtype, pivoted as usize, order));
         }
         program.workspace = program.workspace.max(workspace);
         program.beside = program.beside.max(beside);
@@ -106,6 +121,9 @@ impl<'a> Builder<'a> {
             Kind::Square => ("herk", SQUARE_RATE),
             Kind::Factor => ("potrf", FACTOR_RATE),
             Kind::Solve { .. } => ("trsm", SOLVE_RATE),
+            Kind::Pivot { .. } => ("getrf", PIVOT_RATE),
+            Kind::Exchange { .. } => ("laswp", 1.0),
+            Kind::Permute => ("permutation", 1.0),
         };
         let made = MatrixKernel { dtype: self.dtype, kind, axes: axes.clone() };
         let number = self.program.kernel(name, self.rate * part, Arc::new(made));
@@ -172,6 +190,48 @@ impl<'a> Builder<'a> {
         self.step(Kind::Factor, smallvec![a.axes], &[Use::update(a.tile)], work);
     }
 
+    /// Factors the tiles of `column` of a matrix from a row of tiles on, and writes its pivots.
+    pub(crate) fn pivot(&mut self, x: Tiles, pivots: Tiles, column: u64, has_to_be_regular: bool) {
+        let program = &*self.program;
+        let rows = x.counts(program).0;
+        let mut operands = vec![Use::write(pivots.at(program, column, 0).tile)];
+        operands.extend((column..rows).map(|i| Use::update(x.at(program, i, column).tile)));
+        let (m, n) = ((column..rows).map(|i| x.rows_of(program, i)).sum::<f64>(), x.cols_of(program, column));
+        let (least, most) = (m.min(n), m.max(n));
+        let work = self.pair() / 2.0 * least * least * (most - least / 3.0);
+        self.step(Kind::Pivot { has_to_be_regular }, smallvec![pivots.axes(), x.axes()], &operands, work);
+    }
+
+    /// Exchanges rows of a column of tiles, from the first row on of which pivots are taken.
+    pub(crate) fn exchange(
+        &mut self,
+        (x, column): (Tiles, u64),
+        (pivots, taken): (Tiles, Range<u64>),
+        backwards: bool,
+    ) {
+        if taken.is_empty() {
+            return;
+        }
+        let program = &*self.program;
+        let rows = taken.start..x.counts(program).0;
+        let mut operands: Vec<Use> =
+            rows.clone().map(|i| Use::update(x.at(program, i, column).tile)).collect();
+        operands.extend(taken.map(|k| Use::read(pivots.at(program, k, 0).tile)));
+        let tiles = rows.end - rows.start;
+        let kernel = self.kernel(Kind::Exchange { backwards }, smallvec![x.axes(), pivots.axes()]);
+        self.program.step(kernel, &operands, &[tiles], 0.0);
+    }
+
+    /// Writes where each row of a matrix is after the exchanges.
+    pub(crate) fn permutation(&mut self, rows: Tiles, pivots: Tiles) {
+        let program = &*self.program;
+        let (count, taken) = (rows.counts(program).0, pivots.counts(program).0);
+        let mut operands: Vec<Use> = (0..count).map(|i| Use::write(rows.at(program, i, 0).tile)).collect();
+        operands.extend((0..taken).map(|k| Use::read(pivots.at(program, k, 0).tile)));
+        let kernel = self.kernel(Kind::Permute, smallvec![rows.axes(), pivots.axes()]);
+        self.program.step(kernel, &operands, &[count], 0.0);
+    }
+
     /// `x` has `n` rows or columns along `t`, and `m` the other way.
     pub(crate) fn solve(&mut self, kind: Kind, x: MatrixTile, t: MatrixTile, n: f64, m: f64) {
         let operands = [Use::update(x.tile), Use::read(t.tile)];
@@ -198,7 +258,7 @@ fn factor_of(block: Block, conj: bool) -> Operand {
 impl Kernel for MatrixKernel {
     // SAFETY: what the caller promises is what the kernels below ask for.
     unsafe fn run(&self, step: Running<'_>) -> Result<()> {
-        let Running { tiles, workspace, cancel, .. } = step;
+        let Running { tiles, workspace, cancel, arguments, .. } = step;
         let (dtype, size) = (self.dtype, self.dtype.size());
         let c = self.block(0, &tiles[0]);
         let spans = |extent, work| spans(extent, work, dtype);
@@ -308,12 +368,14 @@ impl Kernel for MatrixKernel {
             }
             Kind::Solve { half, diagonal, conj, right } => {
                 let factor = self.block(1, &tiles[1]);
+                let x = if right { c.transposed() } else { c };
+                // The last tile on the diagonal of what is not square has more rows, or columns.
+                let factor = factor.part(0..x.rows, 0..x.rows, size);
                 // SAFETY: as above.
                 let zero = unsafe { kernels::first_zero_diagonal(dtype, factor) };
                 if let Some(i) = zero.filter(|_| diagonal == Diagonal::Stored) {
                     return Err(singular(self.diagonal_start(1, &tiles[1]) + i as u64 + 1));
                 }
-                let x = if right { c.transposed() } else { c };
                 for cols in spans(x.cols, x.rows * x.rows) {
                     cancel.check()?;
                     let x = x.part(0..x.rows, cols, size);
@@ -324,9 +386,93 @@ impl Kernel for MatrixKernel {
                     }
                 }
             }
+            Kind::Pivot { has_to_be_regular } => {
+                let blocks: Vec<Block> = tiles[1..].iter().map(|tile| self.axes[1].block(tile)).collect();
+                let mut found = vec![0; c.rows];
+                let stack = Stack::new(&blocks, size);
+                // SAFETY: as above.
+                let remarkable = unsafe { kernels::lu(dtype, stack, &mut found, workspace, cancel)? };
+                let (first, column) = (tiles[1].region().start, self.axes[1].cols);
+                let index = |i: usize| column.map_or(0, |a| first[a]) + i as u64 + 1;
+                if let Some(i) = remarkable.not_finite {
+                    return Err(not_finite(index(i)));
+                }
+                if let Some(i) = remarkable.zero.filter(|_| has_to_be_regular) {
+                    return Err(singular_matrix(index(i), dtype));
+                }
+                let row = self.axes[1].rows.map_or(0, |a| first[a]);
+                for (i, pivot) in found.into_iter().enumerate() {
+                    // SAFETY: as above, of the tile of pivots.
+                    unsafe { entry::<i32>(&c, i).write((row + pivot as u64) as i32) };
+                }
+            }
+            Kind::Exchange { backwards } => {
+                let (changed, pivots) = tiles.split_at(arguments[0] as usize);
+                let blocks: Vec<Block> = changed.iter().map(|tile| self.axes[0].block(tile)).collect();
+                let row =
+                    |axes: Axes, tile: &Tile<'_>| axes.rows.map_or(0, |a| tile.region().start[a]) as usize;
+                let top = row(self.axes[0], &changed[0]);
+                let stack = Stack::new(&blocks, size);
+                let exchange = |tile: &Tile<'_>| {
+                    let taken = self.axes[1].block(tile);
+                    let first = row(self.axes[1], tile) - top;
+                    // SAFETY: as above.
+                    let pivot = |i: usize| unsafe { entry::<i32>(&taken, i).read() } as usize - top;
+                    // SAFETY: as above.
+                    unsafe { kernels::lu::exchange_rows(stack, first, taken.rows, pivot, backwards) };
+                    cancel.check()
+                };
+                if backwards {
+                    pivots.iter().rev().try_for_each(exchange)?;
+                } else {
+                    pivots.iter().try_for_each(exchange)?;
+                }
+            }
+            Kind::Permute => {
+                let (rows, pivots) = tiles.split_at(arguments[0] as usize);
+                let blocks: Vec<Block> = rows.iter().map(|tile| self.axes[0].block(tile)).collect();
+                let side = blocks[0].rows;
+                let place = |row: usize| entry::<i64>(&blocks[row / side], row % side);
+                let count: usize = blocks.iter().map(|block| block.rows).sum();
+                // SAFETY: as above, for all places.
+                (0..count).for_each(|row| unsafe { place(row).write(row as i64) });
+                for tile in pivots.iter().rev() {
+                    let (taken, first) = (self.axes[1].block(tile), row_of(self.axes[1], tile));
+                    for i in (0..taken.rows).rev() {
+                        // SAFETY: as above.
+                        let other = unsafe { entry::<i32>(&taken, i).read() } as usize;
+                        check_pivot(other, first + i..count)?;
+                        // SAFETY: as above; both are rows.
+                        unsafe { std::ptr::swap(place(first + i), place(other)) };
+                    }
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// The first row of a tile in its matrix.
+fn row_of(axes: Axes, tile: &Tile<'_>) -> usize {
+    axes.rows.map_or(0, |a| tile.region().start[a] as usize)
+}
+
+/// Pivots may be anybody's.
+fn check_pivot(pivot: usize, rows: Range<usize>) -> Result<()> {
+    if rows.contains(&pivot) {
+        return Ok(());
+    }
+    let (row, last) = (rows.start, rows.end.saturating_sub(1));
+    Err(Error::invalid(format!(
+        "these are no pivots of an LU factorization: row {row} is exchanged with row {}, and not with one from {row} \
+         to {last}",
+        pivot as i32
+    )))
+}
+
+/// Where a number of a column stands.
+fn entry<T>(column: &Block, row: usize) -> *mut T {
+    column.start.cast::<T>().wrapping_offset(row as isize * column.row_stride)
 }
 
 /// Spans of an extent, of which each index takes `work` operations on real numbers, so short that an interrupt
@@ -348,6 +494,16 @@ fn not_positive_definite(index: u64) -> Error {
          there is NaN or infinity in its first {index} rows"
     );
     Error::Numerical { what, failure: Failure::NotPositiveDefinite, index }
+}
+
+fn not_finite(index: u64) -> Error {
+    let what = format!("there is NaN or infinity in the first {index} columns of the matrix");
+    Error::Numerical { what, failure: Failure::NotFinite, index }
+}
+
+fn singular_matrix(index: u64, dtype: DType) -> Error {
+    let what = format!("the matrix is singular: pivot {index}, counted from 1, is exactly zero in {dtype}");
+    Error::Numerical { what, failure: Failure::Singular, index }
 }
 
 pub(super) fn singular(index: u64) -> Error {

@@ -30,7 +30,7 @@ pub fn solve_triangular(place: Place<'_>, (x, t, b): (Tiles, Tiles, Tiles), what
     let x = x.beginning_as(program, b);
     let (side, width) = x.tile(program);
     let transposed = (t.axes().is_transposed(), false);
-    let extents = Extents { rows: side, cols: width, depth: side, solves: true, transposed };
+    let extents = Extents { rows: side, cols: width, depth: side, solves: true, pivoted: 0, transposed };
     let dtype = x.dtype(program);
     let mut builder = Builder::on(program, makers, dtype, speeds, extents);
     let ways = blocks(runtime, builder.program, t, x, speeds)?;

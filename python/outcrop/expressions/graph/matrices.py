@@ -13,9 +13,15 @@ from outcrop.expressions.graph.functions import Apply, Cast, Copy
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, only
 
 __all__ = [
+    "LU",
     "BlockProduct",
     "Cholesky",
+    "Companion",
+    "ExchangeRows",
+    "LUSolve",
     "MatrixOperation",
+    "Permutation",
+    "Pivots",
     "Solve",
     "SolveTriangular",
     "Straight",
@@ -227,23 +233,165 @@ class Cholesky(MatrixOperation):
 
 
 class Solve(MatrixOperation):
-    """The solution of a system with a matrix that is Hermitian and positive definite."""
+    """The solution of a system with any matrix, or one that is Hermitian and positive definite."""
+
+    __slots__ = ("positive_definite",)
+
+    positive_definite: bool
+
+    @classmethod
+    def of(cls, matrix: Node, given: Node, *, positive_definite: bool) -> "Solve":
+        """The node of a solution; both operands have its type."""
+        node = cls()
+        node.operands = _operand(matrix), _operand(given)
+        node.positive_definite = positive_definite
+        node.shape, node.dtype = given.shape, given.dtype
+        return only((cls, *map(id, node.operands), positive_definite), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        definite = self.positive_definite
+        return Solve.of(operands[0], operands[1], positive_definite=definite)
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        return _alike_in_system(self)
+
+
+class LU(MatrixOperation):
+    """Both factors of ``P A = L U`` in one matrix, with pivots as its companion."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, matrix: Node, given: Node) -> "Solve":
-        """The node of a solution; both operands have its type."""
+    def of(cls, operand: Node) -> "LU":
+        """The node of the factors."""
         node = cls()
-        node.operands = _operand(matrix), _operand(given)
-        node.shape, node.dtype = given.shape, given.dtype
-        return only((cls, *map(id, node.operands)), node)
+        node.operands = (_operand(operand),)
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, id(node.operands[0])), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
-        return Solve.of(operands[0], operands[1])
+        return LU.of(operands[0])
+
+    @property
+    def name(self) -> str:
+        return "lu"
 
     def alike(self) -> list[tuple[Axis, Axis]]:
-        return _alike_in_system(self)
+        (a,) = self.operands
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+
+
+class Companion(MatrixOperation):
+    """Another result of the operation that is its operand, whose steps compute both."""
+
+    __slots__ = ()
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (whole,) = self.operands
+        return [((whole, 0), (self, 0))]
+
+
+class Pivots(Companion):
+    """The pivots of a factorization: of each column, the row with which its own is exchanged."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, factors: Node) -> "Pivots":
+        """The node of the pivots of factors."""
+        node = cls()
+        node.operands = (factors,)
+        node.shape, node.dtype = (min(factors.shape),), np.dtype(np.int32)
+        return only((cls, id(factors)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Pivots.of(operands[0])
+
+
+class Permutation(Companion):
+    """Of each row of a matrix, the row of its factors' product that it is."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, factors: Node) -> "Permutation":
+        """The node of the permutation of factors."""
+        node = cls()
+        node.operands = (factors,)
+        node.shape, node.dtype = factors.shape[:1], np.dtype(np.int64)
+        return only((cls, id(factors)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return Permutation.of(operands[0])
+
+
+class LUSolve(MatrixOperation):
+    """The solution of a system with the factors of its matrix."""
+
+    __slots__ = ("meant",)
+
+    meant: str
+
+    @classmethod
+    def of(cls, factors: Node, pivots: Node, given: Node, *, meant: str) -> "LUSolve":
+        """The node of a solution; factors and right-hand sides have its type.
+
+        `meant`: "N", or "T" or "C" where the matrix is meant transposed, or conjugated, too.
+        """
+        node = cls()
+        node.operands = _operand(factors), _operand(pivots), _operand(given)
+        node.meant = meant
+        node.shape, node.dtype = given.shape, given.dtype
+        return only((cls, *map(id, node.operands), meant), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LUSolve.of(operands[0], operands[1], operands[2], meant=self.meant)
+
+    @property
+    def name(self) -> str:
+        return "lu_solve"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, False, True
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        factors, pivots, given = self.operands
+        own: list[tuple[Axis, Axis]] = [((given, axis), (self, axis)) for axis in range(self.ndim)]
+        rows: Axis = (self, 0)
+        return [*own, ((factors, 0), rows), ((factors, 1), rows), ((pivots, 0), rows)]
+
+
+class ExchangeRows(MatrixOperation):
+    """A matrix whose rows are exchanged as pivots say."""
+
+    __slots__ = ("backwards",)
+
+    backwards: bool
+
+    @classmethod
+    def of(cls, pivots: Node, given: Node, *, backwards: bool) -> "ExchangeRows":
+        """The node of the matrix; `backwards`: the last exchange first."""
+        node = cls()
+        node.operands, node.backwards = (_operand(pivots), _operand(given)), backwards
+        node.shape, node.dtype = given.shape, given.dtype
+        return only((cls, *map(id, node.operands), backwards), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return ExchangeRows.of(operands[0], operands[1], backwards=self.backwards)
+
+    @property
+    def name(self) -> str:
+        return "exchange_rows"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, True
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        pivots, given = self.operands
+        own: list[tuple[Axis, Axis]] = [((given, axis), (self, axis)) for axis in range(self.ndim)]
+        return [*own, ((pivots, 0), (self, 0))]
 
 
 class SolveTriangular(MatrixOperation):

@@ -17,6 +17,7 @@ from outcrop import _native
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError
+from outcrop.expressions.graph.matrices import Companion
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.tape import Tape, pattern
@@ -210,9 +211,17 @@ class Lowered:
         node = group.operation
         assert node is not None
         stored = sum(want.node is node for want in self.wanted)
-        is_used = bool(self._grouping.consumers(node)) or stored > 1
+        consumers = self._grouping.consumers(node)
+        companions = [one for one in consumers if isinstance(one, Companion)]
+        is_used = len(consumers) > len(companions) or stored > 1
         found = MatrixPass(
-            node, self._storage, self.draft, self._steps, way=self.way, is_used=is_used
+            node,
+            self._storage,
+            self.draft,
+            self._steps,
+            way=self.way,
+            is_used=is_used,
+            companions=companions,
         )
         self._operations.append(found)
         return found
@@ -284,6 +293,7 @@ class Lowered:
                 "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
             }
             for group in self._groups
+            if not isinstance(group.operation, Companion)
         ]
 
     def _read(self, group: Group) -> list[tuple[Node, int]]:
@@ -344,11 +354,12 @@ class Lowered:
 
     def _remark(self) -> tuple[str, str | None]:
         """What it is for people, and which operation of linear algebra, if it is nothing else."""
-        remarks = [one.remark for one in self._operations]
-        if len(self._groups) == 1 == len(remarks):
-            (root,) = self._groups[0].roots
+        remarks = [one.remark for one in self._operations if one.remark]
+        groups = [group for group in self._groups if not isinstance(group.operation, Companion)]
+        if len(groups) == 1 == len(remarks):
+            (root,) = groups[0].roots
             return remarks[0], root.name
-        passes = sum(1 for group in self._groups if group.lines or group.operation is not None)
+        passes = sum(1 for group in groups if group.lines or group.operation is not None)
         count = {0: "one step", 1: "one pass"}.get(passes, f"{passes} passes")
         return ", ".join(filter(None, (count, str(self._order), *remarks))), None
 

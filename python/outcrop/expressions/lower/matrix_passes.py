@@ -1,12 +1,19 @@
 """The steps of an operation of linear algebra, which the compiled core adds."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from outcrop import _native
 from outcrop.expressions.graph.matrices import (
+    LU,
     BlockProduct,
     Cholesky,
+    Companion,
+    ExchangeRows,
+    LUSolve,
     MatrixOperation,
+    Permutation,
+    Pivots,
     Solve,
     SolveTriangular,
 )
@@ -37,6 +44,8 @@ class MatrixPass:
         Which way it goes through its tiles, if there is that.
     is_used : bool
         Whether the result is used further, and not only stored.
+    companions : sequence of Companion
+        Its other results that are wanted.
 
     Attributes
     ----------
@@ -61,14 +70,17 @@ class MatrixPass:
         *,
         way: int,
         is_used: bool,
+        companions: Sequence[Companion],
     ) -> None:
         self._node, self._storage, self._draft, self._steps = node, storage, draft, steps
-        self._way, self._is_used = way, is_used
+        self._way, self._is_used, self._companions = way, is_used, companions
         self.remark, self.ways, self.is_frugal = "", 1, True
         self.arrays: list[list[int]] = []
 
     def emit(self) -> None:
-        """Append the steps."""
+        """Append the steps. What is computed with another operation has none of its own."""
+        if isinstance(self._node, Companion):
+            return
         self._steps.hand_over()
         self.remark, self.ways, self.is_frugal = self._added()
 
@@ -86,7 +98,13 @@ class MatrixPass:
             case Cholesky():
                 return draft.cholesky(views, not node.upper, self._is_used, way)
             case Solve():
-                return draft.solve(views, way)
+                return draft.solve(views, node.positive_definite, way)
+            case LU():
+                return draft.lu(views, self._number(Pivots), self._number(Permutation), way)
+            case LUSolve():
+                return draft.lu_solve(views, node.meant, way)
+            case ExchangeRows():
+                return draft.exchange_rows(views, node.backwards)
             case SolveTriangular():
                 number, rows, columns = views[1]
                 if node.transposed:
@@ -95,6 +113,13 @@ class MatrixPass:
                 lower = node.lower != node.transposed
                 return draft.solve_triangular(views, lower, node.unit, conjugate, way)
         raise AssertionError(f"no steps for {node.name}")
+
+    def _number(self, kind: type[Companion]) -> int | None:
+        """The number of the array of a companion, if that is wanted."""
+        for node in self._companions:
+            if isinstance(node, kind) and (stored := self._storage.of(node)) is not None:
+                return stored.number
+        return None
 
     def _view(self, matrix: Node, node: MatrixOperation) -> View:
         stored, axes = self._storage.matrix(matrix, node)

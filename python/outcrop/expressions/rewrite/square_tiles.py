@@ -9,6 +9,7 @@ from outcrop import _native
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import MatrixOperation, stored_below, straight
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
+from outcrop.expressions.tiling.matrix_tiles import is_pivoted, side_for_pivots
 from outcrop.expressions.tiling.parts import RUN
 
 __all__ = ["alternatives"]
@@ -34,7 +35,10 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
             for i, operand in enumerate(operands):
                 found = straight(operand)
                 leaf = stored_below(operand) if found is None else found.leaf
-                if leaf is None or not _is_read_in_pieces(leaf):
+                if leaf is None:
+                    continue
+                is_wide = i == 0 and is_pivoted(node) and _is_too_wide(leaf)
+                if not (is_wide or _is_read_in_pieces(leaf)):
                     continue
                 if found is not None and leaf.source.layout == "tiled":
                     most = max(most, operand.size / min(_tile(leaf)) ** 2)
@@ -57,6 +61,16 @@ def _is_read_in_pieces(leaf: Leaf) -> bool:
         return _native.square_side(itemsize, None) * itemsize < RUN
     tile = _tile(leaf)
     return len(tile) == 2 and max(tile) > 1 and max(tile) > _LONG * min(tile)
+
+
+def _is_too_wide(leaf: Leaf) -> bool:
+    """Whether memory holds no column of the tiles in which a matrix is stored."""
+    return (
+        leaf.ndim == 2
+        and leaf.source.layout == "tiled"
+        and len(tile := _tile(leaf)) == 2
+        and tile[1] > side_for_pivots(leaf)
+    )
 
 
 def _tile(leaf: Leaf) -> list[int]:

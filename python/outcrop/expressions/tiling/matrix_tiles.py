@@ -8,9 +8,14 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
+    LU,
     Axis,
     BlockProduct,
+    Companion,
+    ExchangeRows,
+    LUSolve,
     MatrixOperation,
+    Solve,
     stored_below,
     straight,
 )
@@ -19,10 +24,16 @@ from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.parts import equal_part
 from outcrop.process.config import memory_budget
 
-__all__ = ["wanted_extents"]
+__all__ = ["is_pivoted", "side_for_pivots", "wanted_extents"]
 
 _THERE = 3
 """What part of the budget the tiles have that something is copied from, at most."""
+
+_COLUMN = 3
+"""What part of the budget a column of tiles has, at most, that is in memory as a whole."""
+
+_EVEN = 8
+"""Columns of which tiles have a multiple, if they have as many."""
 
 _SMALL = 4
 """What part of the best side that of a tile may be, at least, by which others are cut, too."""
@@ -33,17 +44,42 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
 
     Neither threads nor speeds decide them: results depend on them in their last bits.
     """
+    if isinstance(node, Companion):
+        # As that is cut with which it is computed.
+        return []
     itemsize = node.dtype.itemsize
     best = _native.square_side(itemsize, None)
     tiles = [_tile(operand, best) for operand in node.operands]
     if isinstance(node, BlockProduct):
         return _of_product(node, tiles, best)
-    side = _native.square_side(itemsize, tiles[0])
+    matrix = tiles[-1] if isinstance(node, ExchangeRows) else tiles[0]
+    side = _native.square_side(itemsize, matrix)
+    if is_pivoted(node):
+        side = _part(side, side_for_pivots(node.operands[0]))
     found: list[tuple[Axis, int]] = [((node, 0), side)]
     if len(tiles) > 1 and node.ndim == 2:
-        wide, own = _for_others(side, best), tiles[1]
-        found.append(((node, 1), min(wide if own is None else own[1], 2 * wide)))
+        wide, own = _for_others(side, best), tiles[-1]
+        wide = min(wide if own is None else own[1], 2 * wide)
+        if is_pivoted(node) or isinstance(node, LUSolve | ExchangeRows):
+            wide = _part(wide, side_for_pivots(node))
+        found.append(((node, 1), wide))
     return found
+
+
+def _part(extent: int, most: int) -> int:
+    """An extent, or a part of it where it is too long."""
+    return extent if extent <= most else equal_part(extent, most)
+
+
+def is_pivoted(node: MatrixOperation) -> bool:
+    """Whether rows of its first operand are exchanged, so that columns are in memory as a whole."""
+    return isinstance(node, LU) or (isinstance(node, Solve) and not node.positive_definite)
+
+
+def side_for_pivots(matrix: Node) -> int:
+    """Columns of tiles of a matrix of which memory holds a column, and some more."""
+    most = memory_budget() // (_COLUMN * max(matrix.shape[0], 1) * matrix.dtype.itemsize)
+    return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
 
 
 def _of_product(
