@@ -409,17 +409,17 @@ impl Kernel for MatrixKernel {
             Kind::Exchange { backwards } => {
                 let (changed, pivots) = tiles.split_at(arguments[0] as usize);
                 let blocks: Vec<Block> = changed.iter().map(|tile| self.axes[0].block(tile)).collect();
-                let row =
-                    |axes: Axes, tile: &Tile<'_>| axes.rows.map_or(0, |a| tile.region().start[a]) as usize;
-                let top = row(self.axes[0], &changed[0]);
+                let top = row_of(self.axes[0], &changed[0]);
+                let bottom = top + blocks.iter().map(|block| block.rows).sum::<usize>();
                 let stack = Stack::new(&blocks, size);
                 let exchange = |tile: &Tile<'_>| {
-                    let taken = self.axes[1].block(tile);
-                    let first = row(self.axes[1], tile) - top;
+                    let (taken, first) = (self.axes[1].block(tile), row_of(self.axes[1], tile));
                     // SAFETY: as above.
-                    let pivot = |i: usize| unsafe { entry::<i32>(&taken, i).read() } as usize - top;
+                    let pivot = |i: usize| unsafe { entry::<i32>(&taken, i).read() } as usize;
+                    (0..taken.rows).try_for_each(|i| check_pivot(pivot(i), first + i..bottom))?;
+                    let pivot = |i: usize| pivot(i) - top;
                     // SAFETY: as above.
-                    unsafe { kernels::lu::exchange_rows(stack, first, taken.rows, pivot, backwards) };
+                    unsafe { kernels::lu::exchange_rows(stack, first - top, taken.rows, pivot, backwards) };
                     cancel.check()
                 };
                 if backwards {
