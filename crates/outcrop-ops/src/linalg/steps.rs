@@ -92,17 +92,18 @@ impl<'a> Builder<'a> {
     ) -> Builder<'a> {
         let Extents { rows, cols, depth, solves, pivoted, transposed } = extents;
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
-        let order = m.max(n).max(k);
+        // Triangles are as deep as products, and what is solved with them is as long as a tile.
+        let (order, sides) = (k, m.max(n));
         let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
         let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
         if solves {
-            let solve = kernels::solve_triangular_workspace(dtype, order, order);
+            let solve = kernels::solve_triangular_workspace(dtype, order, sides);
             let factor = kernels::cholesky_workspace(dtype, order);
             workspace = workspace.max(solve).max(factor);
-            beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
+            beside = beside.max(kernels::packing_bytes(dtype, order, sides, order));
         }
         if pivoted > 0 {
-            workspace = workspace.max(kernels::lu::workspace(dtype, pivoted as usize, order));
+            workspace = workspace.max(kernels::lu::workspace(dtype, pivoted as usize, order.min(n)));
         }
         program.workspace = program.workspace.max(workspace);
         program.beside = program.beside.max(beside);

@@ -55,7 +55,12 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     matrix = tiles[-1] if isinstance(node, ExchangeRows) else tiles[0]
     side = _native.square_side(itemsize, matrix)
     if is_pivoted(node):
-        side = _part(side, side_for_pivots(node.operands[0]))
+        (short, _), columns = sorted(node.operands[0].shape), node.operands[0].shape[1]
+        if columns > (most := side_for_pivots(node.operands[0])):
+            side = _part(side, most)
+        elif 0 < short < side:
+            # A few columns, or rows, which are not cut: as many elements as of a square.
+            side *= side // short
     found: list[tuple[Axis, int]] = [((node, 0), side)]
     if len(tiles) > 1 and node.ndim == 2:
         wide, own = _for_others(side, best), tiles[-1]
