@@ -46,8 +46,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     InvalidTypeError
         Other indices than integers.
     StorageFullError
-        What is selected, or the indices, are in scratch, where memory is not for them, and there is
-        no room.
+        There is no room in the scratch directory for what memory is not for.
 
     Examples
     --------
@@ -79,6 +78,13 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
         What to select from.
     axis : int, optional
         Along which. Default: the elements of `a` in one row.
+
+    Raises
+    ------
+    BoxIndexError
+        The condition holds beyond the end of the axis.
+    StorageFullError
+        There is no room in the scratch directory for what memory is not for.
 
     Examples
     --------
@@ -123,13 +129,13 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     Returns
     -------
     tuple of Array
-        Indices along each axis, in row-major order.
+        Indices along each axis, in row-major order: in memory where they take no more than an
+        eighth of the budget, else in the scratch directory.
 
     Raises
     ------
     StorageFullError
-        What is selected, or the indices, are in scratch, where memory is not for them, and there is
-        no room.
+        There is no room in the scratch directory for what memory is not for.
 
     Examples
     --------

@@ -55,6 +55,9 @@ _RUN = 56
 _WAITING = 512
 """Bytes for a block that waits for its turn, beside its elements."""
 
+_PATIENCE, _TIMES = 0.05, 4
+"""Seconds for which a thread waits for what comes before, and how often that may be in vain."""
+
 _COUNT = np.dtype(np.uint32)
 _INDEX = np.dtype(np.int64)
 
@@ -63,12 +66,11 @@ class TooManyError(Exception):
     """More elements are chosen than were asked for."""
 
 
-def _show(nodes: Sequence[Node], see: Callable[..., None]) -> None:
+def _show(nodes: Sequence[Node], see: Callable[..., None], alone: threading.Condition) -> None:
     """Show nodes of one shape, or that broadcast to it, to a function that is called alone.
 
     It is given where a block begins, its shape, and of each node what broadcasts to that.
     """
-    alone = threading.Lock()
     shape = np.broadcast_shapes(*(node.shape for node in nodes))
     many = len(nodes)
 
@@ -182,7 +184,7 @@ def _collected(
                         raise TooManyError
 
             with room(piece_limit(), "elements that a mask chooses"):
-                _show(nodes, see)
+                _show(nodes, see, pile.alone)
                 pile.finish()
             return pile.result(shape(pile.total))
         except BaseException:
@@ -330,11 +332,15 @@ class _Pile:
     ----------
     total : int
         How many elements.
+    alone : threading.Condition
+        Who adds something has this.
     """
 
     def __init__(self, extents: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.extents, self.dtype = extents, dtype
         self.total = 0
+        self.alone = threading.Condition()
+        self._patience = _TIMES
         self._directory: _native.ScratchDirectory | None = None
         self._elements = _Growing(lambda: self._name("elements"))
         self._counts = _Growing(lambda: self._name("counts"))
@@ -358,11 +364,18 @@ class _Pile:
         # Threads finish blocks that follow one another in another order.
         heapq.heappush(self._waiting, (first, self.total, block, counts, elements))
         self._waiting_bytes += elements.nbytes + _WAITING
-        while self._waiting and (
-            self._waiting[0][0] == self._end
-            or self._waiting_bytes > max(piece_limit() // 2, _SMALL // 4)
-        ):
+        most = max(piece_limit() // 2, _SMALL // 4)
+        while self._waiting:
+            if self._waiting[0][0] != self._end:
+                if self._waiting_bytes <= most:
+                    break
+                if self._patience:
+                    # Another thread may be about to bring what comes before. It may as well wait
+                    # for this one, or the order be another one.
+                    self._patience -= not self.alone.wait(_PATIENCE)
+                    continue
             self._take()
+            self.alone.notify_all()
 
     def _take(self) -> None:
         _, _, block, counts, elements = heapq.heappop(self._waiting)
