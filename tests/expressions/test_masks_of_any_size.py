@@ -344,6 +344,11 @@ def test_assignment(desk: Any, target: tuple[oc.Array, NDArray[Any]]) -> None:
     plain[plain[:, 0] > 0.5] = plain[:1] * 2
     array[array > 0.7] = -1
     plain[plain > 0.7] = -1
+    many = int(mask.sum())
+    array[mask] = array[60_000 - many :]
+    plain[mask] = plain[60_000 - many :].copy()
     same(array, plain)
     with pytest.raises(ValueError, match="shape mismatch"):
         array[mask] = np.ones((7, 4))
+    with pytest.raises(oc.BudgetError, match="60000 indices take"):
+        array[RNG.permutation(60_000)] = 1
