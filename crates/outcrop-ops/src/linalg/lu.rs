@@ -414,15 +414,23 @@ impl<'a, 'b> Factoring<'a, 'b> {
         }
     }
 
-    /// Factors columns that are in memory.
+    /// Factors columns that are in memory. The next column comes first of those that are updated: while one thread looks
+    /// for its pivots, there is work for the others.
     fn panel(&mut self, panel: Range<u64>, finished: &mut dyn FnMut(&mut Builder<'_>, u64)) {
         let (rows, _, factored) = self.counts;
-        for k in panel.start..panel.end.min(factored) {
-            self.builder.pivot(self.l, self.pivots, k, self.has_to_be_regular);
+        let own = panel.start..panel.end.min(factored);
+        if !own.is_empty() {
+            self.builder.pivot(self.l, self.pivots, own.start, self.has_to_be_regular);
+        }
+        for k in own.clone() {
+            for j in k + 1..panel.end {
+                self.exchange(j, k..k + 1);
+                self.update_by(k, j..j + 1, k + 1..rows);
+                if j == k + 1 && own.contains(&j) {
+                    self.builder.pivot(self.l, self.pivots, j, self.has_to_be_regular);
+                }
+            }
             finished(self.builder, k);
-            let rest = k + 1..panel.end;
-            rest.clone().for_each(|j| self.exchange(j, k..k + 1));
-            self.update_by(k, rest, k + 1..rows);
         }
     }
 
