@@ -75,6 +75,13 @@ pub(crate) struct Extents {
     pub transposed: (bool, bool),
 }
 
+/// Rows and columns of products that are computed at once, at most: larger ones are hardly faster, and what packing them
+/// takes belongs to the memory for tiles.
+const PART: usize = 512;
+
+/// Rows and columns of parts are a multiple of this: of the registers that products are computed in.
+const ALIGNED: usize = 32;
+
 /// Rates of the kernels by which a step is slower than a product, roughly.
 const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
@@ -94,8 +101,11 @@ impl<'a> Builder<'a> {
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         // Triangles are as deep as products, and what is solved with them is as long as a tile.
         let (order, sides) = (k, m.max(n));
-        let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
-        let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
+        // Products are computed in parts.
+        let (rows, cols) = (m.min(PART), n.min(PART));
+        let mut workspace = kernels::gemm_workspace(dtype, rows, cols, k);
+        let mut beside =
+            if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, rows, cols, k) } else { 0 };
         if solves {
             let solve = kernels::solve_triangular_workspace(dtype, order, sides);
             let factor = kernels::cholesky_workspace(dtype, order);
@@ -298,12 +308,16 @@ impl Kernel for MatrixKernel {
             Kind::Product { accumulate, alpha, conj } => {
                 let a = factor_of(self.block(1, &tiles[1]), conj.0);
                 let b = factor_of(self.block(2, tiles.get(2).unwrap_or(&tiles[1])), conj.1);
-                for cols in spans(c.cols, 2 * c.rows * a.block.cols) {
-                    cancel.check()?;
-                    let c = c.part(0..c.rows, cols.clone(), size);
-                    let b = Operand { block: b.block.part(0..b.block.rows, cols, size), ..b };
-                    // SAFETY: as above.
-                    unsafe { kernels::gemm(dtype, c, accumulate, alpha, a, b, workspace) };
+                let depth = a.block.cols;
+                for rows in parts(c.rows) {
+                    let a = Operand { block: a.block.part(rows.clone(), 0..depth, size), ..a };
+                    for cols in parts(c.cols) {
+                        cancel.check()?;
+                        let c = c.part(rows.clone(), cols.clone(), size);
+                        let b = Operand { block: b.block.part(0..depth, cols, size), ..b };
+                        // SAFETY: as above.
+                        unsafe { kernels::gemm(dtype, c, accumulate, alpha, a, b, workspace) };
+                    }
                 }
             }
             Kind::Square => {
@@ -474,6 +488,13 @@ fn check_pivot(pivot: usize, rows: Range<usize>) -> Result<()> {
 /// Where a number of a column stands.
 fn entry<T>(column: &Block, row: usize) -> *mut T {
     column.start.cast::<T>().wrapping_offset(row as isize * column.row_stride)
+}
+
+/// Parts of an extent that are as long as each other, at most [`PART`]: they are not told from the memory there is, since
+/// in the last bits of the result they may be seen.
+fn parts(extent: usize) -> impl Iterator<Item = Range<usize>> {
+    let part = extent.div_ceil(extent.div_ceil(PART).max(1)).next_multiple_of(ALIGNED).max(1);
+    (0..extent).step_by(part).map(move |start| start..(start + part).min(extent))
 }
 
 /// Spans of an extent, of which each index takes `work` operations on real numbers, so short that an interrupt
