@@ -17,7 +17,7 @@ use outcrop_ops::kernels::{Diagonal, Half};
 use outcrop_ops::linalg::{self, Axes, Factors, Makers, Place, Tiles, Transposition, Triangle, Way};
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
-use outcrop_store::store::cast::CastArray;
+use outcrop_store::store::adapters::cast::CastArray;
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
 use pyo3::prelude::*;

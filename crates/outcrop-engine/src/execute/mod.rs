@@ -19,10 +19,10 @@ mod timeline;
 
 use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
-use crate::run_queue::work_for_a_run;
+use crate::runtime::run_queue::work_for_a_run;
+use crate::runtime::scratch::Scratch;
 use crate::runtime::{PATIENCE, Runtime};
 use crate::schedule::{Action, Schedule};
-use crate::scratch::Scratch;
 use crate::watch::Watch;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;

@@ -3,8 +3,8 @@
 use crate::boxes::movement::{threads, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::Watch;
-use outcrop_engine::resident::Resident;
 use outcrop_engine::runtime::COMMIT;
+use outcrop_engine::runtime::resident::Resident;
 use outcrop_engine::stream::{self, Frames, Job, Threads};
 use outcrop_store::frame::{Frame, charged, fitted};
 use outcrop_store::io::Cancel;

@@ -17,8 +17,8 @@ use crate::arrays::New;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{Program, Role};
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::{DType, Result};
 use std::ops::Range;
 

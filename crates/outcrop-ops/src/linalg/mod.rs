@@ -22,8 +22,8 @@ pub use lu::{Factors, PIVOT, Transposition, exchange_rows, lu, lu_solve, solve_g
 pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{ArrayId, Program, TileId};
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::Dims;
 pub use solve::solve;
 pub use triangular::{Triangle, solve_triangular};

@@ -6,8 +6,8 @@ use super::{Place, Way};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::Program;
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 
 /// A triangular matrix, as it is used.
