@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 /// The axes of the operands of a step, in their order.
-type OperandAxes = SmallVec<[Axes; 3]>;
+pub(super) type OperandAxes = SmallVec<[Axes; 3]>;
 
 /// A kernel of linear algebra, on matrices that lie so in their arrays.
 struct MatrixKernel {
@@ -43,11 +43,11 @@ struct MatrixKernel {
 pub(crate) struct Builder<'a> {
     pub program: &'a mut Program,
     makers: &'a dyn Makers,
-    dtype: DType,
+    pub(super) dtype: DType,
     /// The kernels that have been declared.
     known: Vec<(Kind, OperandAxes, u16)>,
     /// Operations of a product in a second on one thread.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 /// The largest extents of the tiles of an operation's steps.
@@ -65,7 +65,7 @@ pub(crate) struct Extents {
 }
 
 /// Rates of the kernels by which a step is slower than a product, roughly.
-const SQUARE_RATE: f64 = 0.85;
+pub(super) const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
 
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Operations of a multiplication and an addition.
-    fn pair(&self) -> f64 {
+    pub(super) fn pair(&self) -> f64 {
         if matches!(self.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
     }
 
@@ -191,7 +191,7 @@ impl MatrixKernel {
 }
 
 /// A block as a factor, as it is or conjugated.
-fn factor_of(block: Block, conj: bool) -> Operand {
+pub(super) fn factor_of(block: Block, conj: bool) -> Operand {
     Operand { block, conj }
 }
 
@@ -332,7 +332,7 @@ impl Kernel for MatrixKernel {
 /// Spans of an extent, of which each index takes `work` operations on real numbers, so short that an interrupt
 /// in between is soon noticed. They depend on nothing else, since in the last bits of the result they may be
 /// seen.
-fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range<usize>> {
     let most = match dtype {
         DType::C64 | DType::C128 => 2_500_000_000,
         _ if kernels::is_floating(dtype) => 10_usize.pow(10),

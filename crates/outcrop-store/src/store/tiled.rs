@@ -44,6 +44,8 @@ enum State {
 struct Changes {
     update: Update,
     tiles: HashSet<u64>,
+    /// The index before.
+    before: Option<TileIndex>,
 }
 
 /// A tiled array.
@@ -424,7 +426,10 @@ impl TiledArray {
             State::Updating(_, changes) => {
                 if changes.is_none() {
                     let update = Update::begin(&self.disk, &self.dir)?;
-                    *changes = Some(Changes { update, tiles: HashSet::new() });
+                    let index = self.index.as_ref();
+                    let before =
+                        index.map(|index| index.read().unwrap_or_else(PoisonError::into_inner).clone());
+                    *changes = Some(Changes { update, tiles: HashSet::new(), before });
                 }
                 changes.as_ref().map(|c| Arc::clone(c.update.dir()))
             }
@@ -729,6 +734,15 @@ impl Store for TiledArray {
     fn abort(&self) {
         *lock(&self.state) = State::Closed;
         self.promise.iter().for_each(Promise::end);
+    }
+
+    fn fail(&self) {
+        let State::Updating(_, changes) = &mut *lock(&self.state) else { return self.abort() };
+        let Some(Changes { before, .. }) = changes.take() else { return };
+        if let (Some(index), Some(before)) = (&self.index, before) {
+            *index.write().unwrap_or_else(PoisonError::into_inner) = before;
+        }
+        lock(&self.torn).clear();
     }
 
     fn is_pending(&self) -> bool {

@@ -21,6 +21,8 @@ __all__ = [
     "Straight",
     "stored_below",
     "straight",
+    "taken",
+    "unconjugated",
 ]
 
 Axis: TypeAlias = tuple[Node, int]
@@ -98,20 +100,20 @@ def _is_conjugate(node: Node) -> bool:
     )
 
 
-def _operand(node: Node) -> Node:
+def taken(node: Node) -> Node:
     """What is taken tile by tile: tiles of what is stored in another order are made first."""
     if isinstance(node, Leaf) and straight(node) is None:
         return Map.of(Copy(), [node], node.dtype)
     return node
 
 
-def _unconjugated(node: Node) -> tuple[Node, bool]:
+def unconjugated(node: Node) -> tuple[Node, bool]:
     """What an operand is, or is the conjugate of: products and solutions take it as that."""
     if isinstance(node, Map) and isinstance(node.function, Cast):
-        below, conjugate = _unconjugated(node.operands[0])
+        below, conjugate = unconjugated(node.operands[0])
         return (Map.of(Cast(), [below], node.dtype), True) if conjugate else (node, False)
     if _is_conjugate(node):
-        below, conjugate = _unconjugated(node.operands[0])
+        below, conjugate = unconjugated(node.operands[0])
         return below, not conjugate
     return node, False
 
@@ -157,8 +159,8 @@ class BlockProduct(MatrixOperation):
     ) -> "BlockProduct":
         """The node of a product; both operands have its type."""
         node = cls()
-        (one, first), (other, second) = _unconjugated(one), _unconjugated(other)
-        node.operands = _operand(one), _operand(other)
+        (one, first), (other, second) = unconjugated(one), unconjugated(other)
+        node.operands = taken(one), taken(other)
         node.transposed = transposed
         node._conjugates = first != conjugates[0], second != conjugates[1]
         rows, columns = int(transposed[0]), 1 - int(transposed[1])
@@ -214,7 +216,7 @@ class Cholesky(MatrixOperation):
     def of(cls, operand: Node, *, upper: bool) -> "Cholesky":
         """The node of a factor."""
         node = cls()
-        node.operands, node.upper = (_operand(operand),), upper
+        node.operands, node.upper = (taken(operand),), upper
         node.shape, node.dtype = operand.shape, operand.dtype
         return only((cls, id(node.operands[0]), upper), node)
 
@@ -235,7 +237,7 @@ class Solve(MatrixOperation):
     def of(cls, matrix: Node, given: Node) -> "Solve":
         """The node of a solution; both operands have its type."""
         node = cls()
-        node.operands = _operand(matrix), _operand(given)
+        node.operands = taken(matrix), taken(given)
         node.shape, node.dtype = given.shape, given.dtype
         return only((cls, *map(id, node.operands)), node)
 
@@ -269,8 +271,8 @@ class SolveTriangular(MatrixOperation):
     ) -> "SolveTriangular":
         """The node of a solution; both operands have its type. `lower`: the operand's half."""
         node = cls()
-        triangle, turned = _unconjugated(triangle)
-        node.operands = _operand(triangle), _operand(given)
+        triangle, turned = unconjugated(triangle)
+        node.operands = taken(triangle), taken(given)
         node.lower, node.transposed, node.unit = lower, transposed, unit
         node._conjugate = conjugate != turned
         node.shape, node.dtype = given.shape, given.dtype
