@@ -94,7 +94,8 @@ struct Run<'a> {
     cancel: Cancel,
 }
 
-/// Runs a schedule and commits its outputs, if asked to. On an error the outputs are aborted.
+/// Runs a schedule and commits its outputs, if asked to. On an error, these are as they were before; what is
+/// not committed here is left to the caller.
 ///
 /// # Errors
 /// Those of the stores and the kernels; [`Error::Budget`] where memory that the crew needs is not to
@@ -109,7 +110,7 @@ pub fn run(
     let result = perform(runtime, work, crew, timeline, watch);
     if result.is_err() {
         runtime.let_scratch_go();
-        outputs(work).for_each(|store| store.abort());
+        outputs(work).filter(|_| work.commits).for_each(|store| store.fail());
     }
     result
 }

@@ -155,10 +155,10 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
                 begin_column(&mut builder, x, s);
                 builder.exchange((x, s), (pivots, 0..rows), false);
             }
-            solve_steps(&mut builder, l, UNIT_LOWER, (x, false), rest);
+            solve_steps(&mut builder, l, UNIT_LOWER, (x, None), rest);
         }
     }
-    solve_steps(&mut builder, l, UPPER, (x, false), rest);
+    solve_steps(&mut builder, l, UPPER, (x, None), rest);
     let when = if fused { "with" } else { "after" };
     Ok(Way {
         remark: format!("{}; L Y = P B {when} the factorization", order.remark((side, side))),
@@ -198,14 +198,14 @@ pub fn lu_solve(
         let conj = what == Transposition::Adjoint;
         let first = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj };
         let second = Triangle { half: Half::Upper, diagonal: Diagonal::Unit, conj };
-        solve_steps(&mut builder, l.transposed(), first, (x, false), (p, w));
-        solve_steps(&mut builder, l.transposed(), second, (x, false), (p, w));
+        solve_steps(&mut builder, l.transposed(), first, (x, None), (p, w));
+        solve_steps(&mut builder, l.transposed(), second, (x, None), (p, w));
         for s in 0..cols {
             builder.exchange((x, s), (pivots, 0..rows), true);
         }
     } else {
-        solve_steps(&mut builder, l, UNIT_LOWER, (x, false), (p, w));
-        solve_steps(&mut builder, l, UPPER, (x, false), (p, w));
+        solve_steps(&mut builder, l, UNIT_LOWER, (x, None), (p, w));
+        solve_steps(&mut builder, l, UPPER, (x, None), (p, w));
     }
     let ((n, _), (_, columns)) = (l.shape(builder.program), b.shape(builder.program));
     let bytes = (n * n + n * columns) * x.dtype(builder.program).size() as u64;

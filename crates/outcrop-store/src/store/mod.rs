@@ -308,6 +308,12 @@ pub trait Store: Send + Sync {
     /// Forgets everything stored since the last commit.
     fn abort(&self);
 
+    /// Forgets what a run has stored that was to change it, or to fill it, and has failed. An array that was there
+    /// before is as it was, and stays open.
+    fn fail(&self) {
+        self.abort();
+    }
+
     /// Whether something was stored since the last commit, or the array is new.
     fn is_pending(&self) -> bool;
 

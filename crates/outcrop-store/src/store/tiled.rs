@@ -53,6 +53,8 @@ enum State {
 struct Changes {
     update: Update,
     tiles: HashSet<u64>,
+    /// The index before.
+    before: Option<TileIndex>,
 }
 
 /// A tiled array.
@@ -339,6 +341,15 @@ impl Store for TiledArray {
     fn abort(&self) {
         *lock(&self.state) = State::Closed;
         self.promise.iter().for_each(Promise::end);
+    }
+
+    fn fail(&self) {
+        let State::Updating(_, changes) = &mut *lock(&self.state) else { return self.abort() };
+        let Some(Changes { before, .. }) = changes.take() else { return };
+        if let (Some(index), Some(before)) = (&self.index, before) {
+            *index.write().unwrap_or_else(PoisonError::into_inner) = before;
+        }
+        lock(&self.torn).clear();
     }
 
     fn is_pending(&self) -> bool {

@@ -53,7 +53,10 @@ impl TiledArray {
             State::Updating(_, changes) => {
                 if changes.is_none() {
                     let update = Update::begin(&self.disk, &self.dir)?;
-                    *changes = Some(Changes { update, tiles: HashSet::new() });
+                    let index = self.index.as_ref();
+                    let before =
+                        index.map(|index| index.read().unwrap_or_else(PoisonError::into_inner).clone());
+                    *changes = Some(Changes { update, tiles: HashSet::new(), before });
                 }
                 changes.as_ref().map(|c| Arc::clone(c.update.dir()))
             }
