@@ -246,6 +246,24 @@ class Draft:
         permutation: int | None,
         way: int,
     ) -> Way: ...
+    def lu_columns(
+        self,
+        matrices: Sequence[Matrix],  # columns of L U, and of A
+        pivots: Matrix,
+        done: tuple[Matrix, Matrix] | None,  # L U before, and pivots
+        way: int,
+    ) -> Way: ...
+    def lu_in_order(
+        self,
+        matrices: Sequence[Matrix],  # X, pivots, L U as columns have left it
+    ) -> Way: ...
+    def cholesky_columns(
+        self,
+        matrices: Sequence[Matrix],  # columns of L, or rows of U, and of A
+        done: Matrix | None,  # those before
+        lower: bool,
+        way: int,
+    ) -> Way: ...
     def lu_solve(
         self,
         matrices: Sequence[Matrix],  # X, L U, pivots, B
