@@ -47,7 +47,7 @@ from outcrop.errors import (
 )
 from outcrop.process.config import piece_limit
 
-__all__ = ["StoreSource"]
+__all__ = ["StoreSource", "StoredState"]
 
 _T = TypeVar("_T")
 
@@ -73,8 +73,8 @@ _LOOK = 3e-6
 class StoreSource(Source):
     """An array on disk. Facts are kept, so that a closed array can still say what it was.
 
-    What an expression is made of is the array as it was then, a `StoredState`. It has changed where this
-    process has written to it, which is counted, or where its files are not what they were.
+    What an expression is made of is the array as it was then, a `StoredState`. It has changed where
+    this process has written to it, which is counted, or where its files are not what they were.
     """
 
     def __init__(

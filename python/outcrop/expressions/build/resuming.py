@@ -23,7 +23,7 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import create, open
 from outcrop.arrays.route import with_the_least
-from outcrop.arrays.saving import part_of
+from outcrop.arrays.saving import clear_kept, kept_beside, part_of
 from outcrop.arrays.stored import StoredState, StoreSource
 from outcrop.checks import StrPath
 from outcrop.errors import ArrayExistsError, InvalidArgumentError, OutcropError, UnsupportedError
@@ -42,7 +42,7 @@ from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of
 from outcrop.process.operation import operation
 
-__all__ = ["clear_kept", "save_resumably"]
+__all__ = ["save_resumably"]
 
 Progress = Callable[[int, int], None]
 
@@ -75,18 +75,6 @@ class _Record:
     done: int
 
 
-def clear_kept(path: str) -> None:
-    """Remove what a factorization to this path has left to go on with."""
-    kept = _kept(path)
-    if os.path.isdir(kept):
-        shutil.rmtree(kept)
-
-
-def _kept(path: str) -> Path:
-    place = Path(path)
-    return place.with_name(f".{place.name}.outcrop-resume")
-
-
 def save_resumably(
     names: Mapping[StrPath, str],
     arrays: Mapping[StrPath, Array],
@@ -114,12 +102,12 @@ def save_resumably(
     for name, source in zip(names.values(), sources, strict=True):
         source.check_open()
         source.check_target(name)
-    factoring = _Factoring(root, _kept(names[factor]))
+    factoring = _Factoring(root, kept_beside(names[factor]))
     share = factoring.run(part_of(progress, 0.0, 0.9))
     with factoring.opened("r") as (factors, pivots):
         results = {path: _result(node, root, factors, pivots) for path, node in nodes.items()}
         saved = save(names, results, overwrite=overwrite, progress=part_of(progress, share, 1.0))
-    shutil.rmtree(factoring.kept)
+    clear_kept(names[factor])
     return saved
 
 

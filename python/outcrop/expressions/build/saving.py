@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.route import (
@@ -18,12 +19,20 @@ from outcrop.arrays.route import (
     told,
     with_the_least,
 )
-from outcrop.arrays.saving import carried, create_store, move, part_of, reopened, sketch
+from outcrop.arrays.saving import (
+    carried,
+    clear_kept,
+    create_store,
+    move,
+    part_of,
+    reopened,
+    sketch,
+)
 from outcrop.arrays.views import View
 from outcrop.checks import StrPath, check_path
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
 from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
-from outcrop.expressions.build.resuming import clear_kept, save_resumably
+from outcrop.expressions.build.resuming import save_resumably
 from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned, plan
 from outcrop.formats import format_for
@@ -87,6 +96,13 @@ def save(
     for name in names.values():
         clear_kept(name)
     return _save(names, arrays, overwrite=overwrite, progress=progress)
+
+
+@hooks.saved_resumably.fill
+def _save_resumably(
+    array: Array, path: StrPath, overwrite: bool, progress: Progress | None
+) -> Array:
+    return save({path: array}, overwrite=overwrite, progress=progress, resume=True)[path]
 
 
 def _save(
