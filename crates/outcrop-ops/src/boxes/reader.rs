@@ -172,13 +172,7 @@ impl Reader {
             boxes,
             // Half of the budget, staging memory included: the other half is the consumer's.
             room: (runtime.budget().limit() / 2).saturating_sub(choice.staging()),
-            state: Mutex::new(State {
-                next: 0,
-                serving: 0,
-                allocating: false,
-                ahead: 0,
-                ready: HashMap::new(),
-            }),
+            state: Mutex::new(State { next: 0, serving: 0, allocating: false, ahead: 0, ready: HashMap::new() }),
             changed: Condvar::new(),
             cancel: Cancel::default(),
         });
