@@ -212,7 +212,7 @@ pub(super) fn half_ways(
 
 /// Whether rows of groups of so many meet once: no difference of two groups has a factor in common with it.
 fn meets_once(order: u64, groups: u64) -> bool {
-    (2..groups).all(|d| order % d != 0)
+    (2..groups).all(|d| !order.is_multiple_of(d))
 }
 
 fn strip_reads(n: u64, shape: Shape) -> u64 {
