@@ -47,6 +47,9 @@ class Store:
     def write(self, start: Sequence[int], value: NDArray[Any]) -> None:
         """Writes a box. `value`: any strides, the store's dtype, native byte order."""
 
+    def settle(self) -> None:
+        """Write out what of it is changed in memory, and let go of what is in memory of it."""
+
     def flush(self) -> None:
         """Writes dirty tiles out; makes nothing visible."""
 
