@@ -109,7 +109,7 @@ pub fn workspace(dtype: DType, rows: usize, cols: usize) -> usize {
 
 /// Columns that are factored one after the other: few of a narrow matrix, as their copy belongs to the memory for that.
 fn columns(cols: usize) -> usize {
-    (cols / 8).clamp(4, COLUMNS).min(cols.max(1))
+    (cols / 24).clamp(4, COLUMNS).min(cols.max(1))
 }
 
 /// Factors `P A = L U` in place; `pivots` gets, for each of the first columns, the row with which its own was exchanged.

@@ -36,6 +36,15 @@ _THERE = 3
 _COLUMN = 3
 """What part of the budget a column of tiles has, at most, that is in memory as a whole."""
 
+_WIDEST = 0.62
+"""What part of the budget it may have where the program is long otherwise."""
+
+_PROGRAM = 1 / 8
+"""What part of the budget a program may have."""
+
+_STEP = 40
+"""Bytes of a program for each step, roughly."""
+
 _EVEN = 8
 """Columns of which tiles have a multiple, if they have as many."""
 
@@ -65,7 +74,8 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
         factored = node.operands[-1 if last else 0]
         (short, _), columns = sorted(factored.shape), factored.shape[1]
         if columns > (most := side_for_pivots(factored)):
-            side = _part(side, most)
+            # A copy is cut as it should be, what is stored into parts of its tiles.
+            side = min(side, most) if _copy_below(factored) is not None else _part(side, most)
         elif 0 < short < side and isinstance(node, LU):
             # A few columns, or rows, which are not cut: as many elements as of a square.
             side *= side // short
@@ -95,8 +105,20 @@ def is_pivoted(node: MatrixOperation) -> bool:
 
 
 def side_for_pivots(matrix: Node) -> int:
-    """Columns of tiles of a matrix of which memory holds a column, and some more."""
-    most = memory_budget() // (_COLUMN * max(matrix.shape[0], 1) * matrix.dtype.itemsize)
+    """Columns of tiles of a matrix of which memory holds a column, and some more.
+
+    Where that would make a long program, which takes memory as well, there are more of them, and
+    less beside them.
+    """
+    budget, (rows, columns) = (
+        memory_budget(),
+        matrix.shape if matrix.ndim == 2 else (*matrix.shape, 1),
+    )
+    row = max(rows, 1) * matrix.dtype.itemsize
+    most = budget // (_COLUMN * row)
+    steps = _PROGRAM * budget / _STEP
+    fewest = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (1 / 3)
+    most = max(most, min(int(fewest), int(_WIDEST * budget) // row))
     return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
 
 
