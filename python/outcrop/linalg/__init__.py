@@ -20,19 +20,36 @@ True
 """
 
 from outcrop.linalg.cholesky import cholesky
+from outcrop.linalg.condition import cond, gecon, pocon
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.norms import norm
 from outcrop.linalg.products import outer, tensordot, vecdot
+from outcrop.linalg.refinement import (
+    GerfsResult,
+    GesvxResult,
+    PosvxResult,
+    gerfs,
+    gesvx,
+    porfs,
+    posvx,
+)
 from outcrop.linalg.solve import solve, solve_triangular
 
 __all__ = [
+    "GerfsResult",
+    "GesvxResult",
     "LUFactors",
+    "PosvxResult",
     "SlogdetResult",
     "cholesky",
+    "cond",
     "det",
     "diagonal",
+    "gecon",
+    "gerfs",
+    "gesvx",
     "inv",
     "lu",
     "lu_factor",
@@ -41,6 +58,9 @@ __all__ = [
     "matrix_transpose",
     "norm",
     "outer",
+    "pocon",
+    "porfs",
+    "posvx",
     "slogdet",
     "solve",
     "solve_triangular",
