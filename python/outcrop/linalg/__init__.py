@@ -19,11 +19,12 @@ Examples
 True
 """
 
-from outcrop.linalg.cholesky import cholesky
+from outcrop.linalg.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky
 from outcrop.linalg.condition import cond, gecon, pocon
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
+from outcrop.linalg.mixed_precision import MixedSolution, solve_mixed
 from outcrop.linalg.norms import norm
 from outcrop.linalg.products import outer, tensordot, vecdot
 from outcrop.linalg.refinement import (
@@ -38,11 +39,15 @@ from outcrop.linalg.refinement import (
 from outcrop.linalg.solve import solve, solve_triangular
 
 __all__ = [
+    "CholeskyFactor",
     "GerfsResult",
     "GesvxResult",
     "LUFactors",
+    "MixedSolution",
     "PosvxResult",
     "SlogdetResult",
+    "cho_factor",
+    "cho_solve",
     "cholesky",
     "cond",
     "det",
@@ -63,6 +68,7 @@ __all__ = [
     "posvx",
     "slogdet",
     "solve",
+    "solve_mixed",
     "solve_triangular",
     "tensordot",
     "trace",

@@ -11,8 +11,8 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.linalg.checks import square
+from outcrop.linalg.cholesky import cho_solve
 from outcrop.linalg.lu import lu_solve
-from outcrop.linalg.solve import solve_triangular
 
 __all__ = ["ByCholesky", "ByLU", "Factored"]
 
@@ -69,7 +69,4 @@ class ByCholesky(Factored):
         """The solution of ``op(A) x = b``, of which only the transposed one may be another."""
         if meant == "T" and self.dtype.kind == "c":
             return conj(self.solve(conj(b), "N"))
-        lower, factor = self._lower, self.factors
-        first, second = ("N", "C") if lower else ("C", "N")
-        inner = solve_triangular(factor, b, trans=first, lower=lower)
-        return solve_triangular(factor, inner, trans=second, lower=lower)
+        return cho_solve((self.factors, self._lower), b)

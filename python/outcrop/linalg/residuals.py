@@ -66,6 +66,11 @@ class Operator:
         whole, rest = self._halves(size)
         return whole.sum(axis=1, dtype=np.float64) + rest.sum(axis=0, dtype=np.float64)
 
+    def largest(self) -> Any:
+        """The largest absolute value of an element, lazy."""
+        a = self._a if self._half is None else self._halves(self._a)[0]
+        return absolute(a).max()
+
     def _product(self, a: Any, x: Any) -> Any:
         if self._half is None:
             return (a.T if self._transposed else a) @ x
