@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 # isort: split
 from importlib import metadata as _metadata
 
-from outcrop import linalg, random
+from outcrop import blas, linalg, random
 from outcrop.array_api import (
     creation_functions as _creation_functions,
 )
@@ -141,6 +141,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "asarray",
+    "blas",
     "config",
     "create",
     "doctor",

@@ -162,7 +162,7 @@ class Output:
     def store(self) -> Store: ...
     def array(self) -> NDArray[Any]: ...
 
-Target = Store | tuple[tuple[int, ...] | None, str]
+Target = Store | tuple[Store, tuple[int, ...]] | tuple[tuple[int, ...] | None, str]
 
 Matrix = tuple[int, int | None, int | None]
 """An array's number, and along which of its axes rows follow each other, and columns."""
@@ -263,6 +263,18 @@ class Draft:
         lower: bool,
         unit: bool,
         conj: bool,
+        way: int,
+    ) -> Way: ...
+    def blas3(
+        self,
+        matrices: Sequence[Matrix],  # X, which C becomes, A, B and C
+        form: str,
+        scalars: tuple[tuple[float, float], ...],  # alpha and beta, real and imaginary parts
+        conj: tuple[bool, bool],
+        lower: bool | None,
+        hermitian: bool,
+        first: bool,
+        unit: bool,
         way: int,
     ) -> Way: ...
     # Kernels, by their numbers: whose steps Python does, a tape, or a compiled function.

@@ -38,6 +38,7 @@ def matrices(tmp_path: Path) -> Matrices:
         "spd.zarr": spd,
         "whole.zarr": spd,
         "bad.zarr": bad,
+        "zeros.zarr": np.zeros((150, 150)),
         "v.npy": rng.normal(size=150),
         "many.zarr": rng.normal(size=(150, 7)),
         "cube.npy": np.zeros((2, 3, 4)),
@@ -107,11 +108,39 @@ def test_factors(outcrop: Run, matrices: Matrices, tmp_path: Path, suffix: str) 
     outcrop("verify", f"l{suffix}")
 
 
+@pytest.mark.parametrize("suffix", [".zarr", ".npy"])
+def test_factors_with_pivots(outcrop: Run, matrices: Matrices, tmp_path: Path, suffix: str) -> None:
+    a = matrices["a.zarr"]
+    told = outcrop("lu", "a.zarr", f"l{suffix}", f"p{suffix}")
+    assert (told.stdout, told.stderr) == ("", "")
+    factors, pivots = (oc.open(tmp_path / f"{name}{suffix}").compute() for name in "lp")
+    rows = a.copy()
+    for i, k in enumerate(pivots):
+        rows[[i, k]] = rows[[k, i]]
+    product = (np.tril(factors, -1) + np.eye(*a.shape)) @ np.triu(factors[: a.shape[1]])
+    np.testing.assert_allclose(product, rows, atol=1e-12)
+    # Both are replaced, and both are planned.
+    outcrop("lu", "spd.zarr", f"l{suffix}", f"p{suffix}", "--overwrite")
+    facts = json.loads(outcrop("plan", "lu", "spd.zarr", "--json").stdout)
+    assert "lu: " in outcrop("lu", "spd.zarr", "x", "y", "--plan").stdout
+    assert facts["flops"] > 0
+    outcrop("verify", f"l{suffix}", f"p{suffix}")
+
+
+def test_inverses(outcrop: Run, matrices: Matrices, tmp_path: Path) -> None:
+    outcrop("inv", "spd.zarr", "x.npy")
+    close(tmp_path / "x.npy", np.linalg.inv(matrices["spd.zarr"]))
+    assert "solve: " in outcrop("plan", "inv", "spd.zarr").stdout
+
+
+@pytest.mark.parametrize("assumed", [["--assume", "pos"], []], ids=["pos", "gen"])
 @pytest.mark.parametrize("given", ["v.npy", "many.zarr"])
-def test_solutions(outcrop: Run, matrices: Matrices, tmp_path: Path, given: str) -> None:
+def test_solutions(
+    outcrop: Run, matrices: Matrices, tmp_path: Path, given: str, assumed: list[str]
+) -> None:
     # What stood there is replaced, also where it is of another kind.
     oc.asarray(np.zeros(3)).save(tmp_path / "x.zarr")
-    outcrop("solve", "spd.zarr", given, "x.zarr", "--assume", "pos", "--overwrite")
+    outcrop("solve", "spd.zarr", given, "x.zarr", *assumed, "--overwrite")
     close(tmp_path / "x.zarr", np.linalg.solve(matrices["spd.zarr"], matrices[given]))
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
@@ -123,10 +152,11 @@ PLANS = [
     ["matmul", "whole.zarr", "whole.zarr", "--trans-b"],
     ["cholesky", "whole.zarr", "--upper"],
     ["solve", "whole.zarr", "v.npy", "--assume", "pos"],
+    ["solve", "whole.zarr", "v.npy"],
 ]
 
 
-@pytest.mark.parametrize("job", PLANS, ids=lambda job: job[0])
+@pytest.mark.parametrize("job", PLANS, ids=" ".join)
 def test_plans(outcrop: Run, matrices: Matrices, tmp_path: Path, job: list[str]) -> None:
     before = sorted(os.listdir(tmp_path))
     facts = json.loads(outcrop("plan", *job, "--json").stdout)
@@ -243,9 +273,12 @@ FAILURES = [
     (["cholesky", "bad.zarr", "v.npy", "--overwrite"], "not positive definite"),
     (["cholesky", "bad.zarr", "many.zarr", "--overwrite"], "not positive definite"),
     (["solve", "bad.zarr", "v.npy", "x", "--assume", "pos"], "leading minor of order 101"),
-    (["solve", "spd.zarr", "v.npy", "x"], "assume='pos'"),
+    (["solve", "zeros.zarr", "v.npy", "x"], "pivot 1, counted from 1, is exactly zero in float64"),
+    (["inv", "a.zarr", "x"], "not square"),
+    (["lu", "cube.npy", "l", "p"], "two axes"),
+    (["lu", "spd.zarr", "l", "v.npy"], "v.npy: exists already"),
     (["solve", "spd.zarr", "b.npy", "x", "--assume", "pos"], "do not fit"),
-    (["plan", "solve", "spd.zarr", "v.npy"], "assume='pos'"),
+    (["plan", "solve", "spd.zarr", "b.npy"], "do not fit"),
     (["--memory", "300KiB", "cholesky", "whole.zarr", "l"], "least that works"),
     (["--memory", "300KiB", "plan", "matmul", "whole.zarr", "whole.zarr"], "least that works"),
     (["--timeline", "none/t", "matmul", "a.zarr", "b.npy", "c"], "cannot make the timeline"),

@@ -201,8 +201,6 @@ def test_what_is_refused(desk: Any, tmp_path: Path) -> None:
             array[key]
     with pytest.raises(ValueError, match="read-only"):
         array[[1]] = 0
-    with pytest.raises(oc.BudgetError, match="indices take"):
-        oc.zeros(10**6)[oc.arange(10**6) % 2 == 0]
     with pytest.raises(ValueError, match="broadcast"):
         oc.asarray(plain.copy())[[1, 2]] = np.ones((3, 20))
     with (
@@ -210,12 +208,3 @@ def test_what_is_refused(desk: Any, tmp_path: Path) -> None:
         pytest.raises(ValueError, match="broadcast"),
     ):
         target[[1, 2]] = np.ones((3, 20))
-
-
-def test_the_budget_for_a_mask_of_several_axes_is_that_for_all_it_selects(desk: Any) -> None:
-    plain = np.random.default_rng(6).standard_normal((400, 300))
-    X = desk.put(plain)
-    with pytest.raises(oc.BudgetError, match=f"{2 * (plain > 0).sum()} indices") as caught:
-        X[X > 0]
-    with oc.config(memory=caught.value.needed):
-        desk.check(X[X > 0], plain[plain > 0])

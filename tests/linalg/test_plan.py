@@ -29,6 +29,13 @@ OPERATIONS: dict[str, Operation] = {
     "solve": lambda a, b: oc.linalg.solve(a, b, assume="pos"),
     "solve with one": lambda a, b: oc.linalg.solve(a, b[:, 3], assume="pos"),
     "solve with itself": lambda a, b: oc.linalg.solve(a, a, assume="pos"),
+    "lu": lambda a, b: oc.linalg.lu_factor(a).lu,
+    "lu of what is not square": lambda a, b: oc.linalg.lu_factor(b).lu,
+    "pivots": lambda a, b: oc.linalg.lu_factor(a).piv,
+    "solve in general": lambda a, b: oc.linalg.solve(a, b),
+    "solve in general with one": lambda a, b: oc.linalg.solve(a, b[:, 3]),
+    "solve in general with itself": lambda a, b: oc.linalg.solve(a, a),
+    "inv": lambda a, b: oc.linalg.inv(a),
     "solve_triangular": lambda a, b: oc.linalg.solve_triangular(a, b, lower=True),
     "solve_triangular transposed": lambda a, b: oc.linalg.solve_triangular(a, b, trans="T"),
 }

@@ -38,6 +38,10 @@ for name, make in {
     "places": lambda: oc.argmax(Z, axis=1),
     "mapped": lambda: oc.map(np.hypot, Z, C),
     "random": lambda: G.normal(0, 1, shape).std(axis=0),
+    "chosen": lambda: Z[Z > 0.3],
+    "chosen of a file": lambda: np.log(C)[Z > 0.3],
+    "few chosen": lambda: Z[Z > 0.9999],
+    "indices": lambda: oc.nonzero(Z > 0.3)[1],
 }.items():
     open("/proc/self/clear_refs", "w").write("5")
     make().save("out.zarr", overwrite=True)

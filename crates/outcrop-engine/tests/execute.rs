@@ -1,8 +1,8 @@
 //! Runs of random programs give what the same steps give one after the other.
 
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{Cost, Declaration, Kernel, Operand, Program, Role, Running, TileId};
-use outcrop_engine::speeds::Speeds;
 use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_store::io::{Cancel, EngineChoice};
 use outcrop_store::store::open::{As, NewFormat, create, open};

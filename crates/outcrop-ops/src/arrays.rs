@@ -25,6 +25,8 @@ pub enum Target {
     },
     /// An array that is there.
     Store(Arc<dyn Store>),
+    /// A part of one, from here on; in an array of tiles, of whole tiles.
+    Part(Arc<dyn Store>, Dims),
 }
 
 impl Target {
@@ -32,7 +34,7 @@ impl Target {
     pub fn tile(&self) -> Option<Dims> {
         match self {
             Target::New { tile, .. } => tile.clone(),
-            Target::Store(store) => {
+            Target::Store(store) | Target::Part(store, _) => {
                 let info = store.info();
                 (info.layout == Layout::Tiled).then(|| info.tile.clone())
             }
@@ -123,13 +125,14 @@ impl New<'_> {
     pub fn output(self, program: &mut Program, target: &Target) -> Result<ArrayId> {
         let New { name, dtype, shape, tile, initial } = self;
         let grid = TileGrid::new(shape, tile)?;
+        let origin = if let Target::Part(_, start) = target { start.to_vec() } else { Vec::new() };
         let declaration = |frame, staging, pieces, commit| Declaration {
             name,
             role: Role::Output,
             dtype,
             grid: grid.clone(),
             overlap: Dims::new(),
-            origin: Vec::new(),
+            origin: origin.clone(),
             initial,
             frame,
             skewed: false,
@@ -148,7 +151,7 @@ impl New<'_> {
                     Ok(Cost { load: bytes, store: bytes })
                 })
             }
-            Target::Store(store) => {
+            Target::Store(store) | Target::Part(store, _) => {
                 let exact = store.moves_whole_tiles() && store.info().tile.as_slice() == tile;
                 let (frame, staging) =
                     if exact { (store.tile_frame(), 0) } else { (0, store.staging_of(tile)) };

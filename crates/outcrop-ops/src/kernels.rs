@@ -10,6 +10,7 @@
 
 mod float;
 pub mod lu;
+pub mod structured;
 mod vector;
 mod whole;
 
@@ -102,6 +103,34 @@ impl Operand {
     }
 }
 
+/// What a product is multiplied by; of real dtypes only the real part counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scalar {
+    /// The real part.
+    pub re: f64,
+    /// The imaginary part.
+    pub im: f64,
+}
+
+impl Scalar {
+    /// Zero.
+    pub const ZERO: Scalar = Scalar { re: 0.0, im: 0.0 };
+    /// One.
+    pub const ONE: Scalar = Scalar { re: 1.0, im: 0.0 };
+
+    /// The complex conjugate.
+    #[must_use]
+    pub fn conjugate(self) -> Scalar {
+        Scalar { im: -self.im, ..self }
+    }
+}
+
+impl From<f64> for Scalar {
+    fn from(re: f64) -> Scalar {
+        Scalar { re, im: 0.0 }
+    }
+}
+
 /// The half of a square matrix that holds what counts, with the diagonal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
@@ -176,15 +205,16 @@ pub unsafe fn gemm(
     dtype: DType,
     c: Block,
     accumulate: bool,
-    alpha: f64,
+    alpha: impl Into<Scalar>,
     a: Operand,
     b: Operand,
     workspace: &mut [u8],
 ) {
     check_product(&c, &a, &b);
+    let alpha = alpha.into();
     if !is_floating(dtype) {
         // SAFETY: as the caller vouches.
-        return unsafe { whole::gemm(dtype, c, accumulate, alpha, a.block, b.block) };
+        return unsafe { whole::gemm(dtype, c, accumulate, alpha.re, a.block, b.block) };
     }
     // SAFETY: as the caller vouches.
     with_float!(dtype, T => unsafe { float::multiply::<T>(None, c, accumulate, alpha, a, b, workspace) })
@@ -204,12 +234,13 @@ pub unsafe fn gemm_half(
     half: Half,
     c: Block,
     accumulate: bool,
-    alpha: f64,
+    alpha: impl Into<Scalar>,
     a: Operand,
     b: Operand,
     workspace: &mut [u8],
 ) {
     check_product(&c, &a, &b);
+    let alpha = alpha.into();
     assert_eq!(c.rows, c.cols, "half of a matrix that is not square");
     // SAFETY: as the caller vouches.
     with_float!(dtype, T => unsafe { float::multiply::<T>(Some(half), c, accumulate, alpha, a, b, workspace) })

@@ -8,9 +8,9 @@ use outcrop_ops::boxes::access;
 use outcrop_ops::relayout;
 use outcrop_store::format::raw::Description;
 use outcrop_store::io::EngineChoice;
+use outcrop_store::store::adapters::oriented::Orientation;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{NewFormat, create, create_file};
-use outcrop_store::store::oriented::Orientation;
 use outcrop_store::store::{Canvas, Patch};
 use outcrop_store::{ArrayBox, ByteOrder, DType};
 

@@ -85,10 +85,11 @@ pub fn facts_of<'py>(py: Python<'py>, plan: &EnginePlan, runtime: &Runtime) -> P
     Ok(facts)
 }
 
-/// The target of a plan: a store, or the tile (None: free) and labels (JSON) of a Zarr array to be.
+/// The target of a plan: a store, a part of one from some place on, or the tile (None: free) and labels (JSON) of a Zarr array to be.
 #[derive(FromPyObject)]
 pub enum Wish<'py> {
     Store(PyRef<'py, Store>),
+    Part(PyRef<'py, Store>, Vec<u64>),
     New(Option<Vec<u64>>, String),
 }
 
@@ -96,6 +97,7 @@ impl Wish<'_> {
     pub fn target(&self, py: Python<'_>) -> PyResult<Target> {
         match self {
             Wish::Store(store) => Ok(Target::Store(store.inner(py)?.1)),
+            Wish::Part(store, start) => Ok(Target::Part(store.inner(py)?.1, start.as_slice().into())),
             Wish::New(tile, labels) => Ok(Target::New {
                 tile: tile.as_ref().map(|t| t.as_slice().into()),
                 labels: Box::new(labels_of(py, labels)?),

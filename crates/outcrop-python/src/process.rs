@@ -3,8 +3,9 @@
 use crate::ending::detached;
 use crate::errors::to_python;
 use crate::watch::PyWatch;
-use outcrop_engine::scratch::ScratchDir;
-use outcrop_engine::{Runtime, Settings, Watch, memory};
+use outcrop_engine::runtime::memory;
+use outcrop_engine::runtime::scratch::ScratchDir;
+use outcrop_engine::{Runtime, Settings, Watch};
 use outcrop_store::frame::refusals;
 use outcrop_store::io::fault::Faults;
 use outcrop_store::io::{Cancel, EngineChoice};
@@ -87,7 +88,7 @@ pub fn configure(
 
 #[pyfunction]
 pub fn total_memory() -> Option<u64> {
-    outcrop_engine::memory::total()
+    memory::total()
 }
 
 #[pyfunction]

@@ -13,11 +13,13 @@ use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
 use outcrop_ops::arrays::{self, New};
-use outcrop_ops::kernels::{Diagonal, Half};
-use outcrop_ops::linalg::{self, Axes, Factors, Makers, Place, Tiles, Transposition, Triangle, Way};
+use outcrop_ops::kernels::{Diagonal, Half, Scalar};
+use outcrop_ops::linalg::{
+    self, Axes, Call, Conjugated, Factors, Form, Makers, Place, Tiles, Transposition, Triangle, Way,
+};
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
-use outcrop_store::store::cast::CastArray;
+use outcrop_store::store::adapters::cast::CastArray;
 use outcrop_store::{DType, Error, store};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -31,8 +33,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 7] =
-    ["matmul", "cholesky", "solve", "solve_triangular", "lu", "lu_solve", "exchange_rows"];
+const OPERATIONS: [&str; 16] = [
+    "matmul",
+    "cholesky",
+    "solve",
+    "solve_triangular",
+    "lu",
+    "lu_solve",
+    "exchange_rows",
+    "gemm",
+    "symm",
+    "hemm",
+    "syrk",
+    "herk",
+    "syr2k",
+    "her2k",
+    "trmm",
+    "trsm",
+];
 
 /// What part of the budget a load may have to bring elements in order.
 const STAGING_PART: usize = 64;
@@ -422,6 +440,52 @@ impl Draft {
         let what = Triangle { half: half(lower), diagonal, conj };
         let add = |place: Place<'_>, [x, t, b]: [Tiles; 3]| linalg::solve_triangular(place, (x, t, b), what);
         self.operation(py, matrices, way, add)
+    }
+
+    /// Adds an operation of level-3 BLAS, on `matrices` X, A, B and C; X becomes what C is made to.
+    ///
+    /// `form`: "scale", "product", "left" or "right" (the first or the second factor is symmetric), "update", "update
+    /// twice", "multiply" or "solve"; `conj`: which of A and B counts as its conjugate; `lower`: which half counts, if one
+    /// does; `hermitian`: whether symmetric means that; `first`: of updates, whether it is the first factor of a product
+    /// that is conjugated.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python functions")]
+    fn blas3(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 4],
+        form: &str,
+        scalars: ((f64, f64), (f64, f64)),
+        conj: (bool, bool),
+        lower: Option<bool>,
+        hermitian: bool,
+        first: bool,
+        unit: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        let scalar = |(re, im)| Scalar { re, im };
+        let (alpha, beta) = (scalar(scalars.0), scalar(scalars.1));
+        let half = lower.map(half);
+        let side = half.unwrap_or(Half::Lower);
+        let diagonal = if unit { Diagonal::Unit } else { Diagonal::Stored };
+        let triangle = Triangle { half: side, diagonal, conj: conj.0 };
+        let conjugated = if first { Conjugated::First } else { Conjugated::Second };
+        let update = |twice| {
+            let hermitian = hermitian.then_some(conjugated);
+            Form::Update { half: side, conj, hermitian, twice }
+        };
+        let form = match form {
+            "scale" => Form::Scale { half, hermitian },
+            "product" => Form::Product { conj, symmetric: (None, None), hermitian },
+            "left" => Form::Product { conj, symmetric: (half, None), hermitian },
+            "right" => Form::Product { conj, symmetric: (None, half), hermitian },
+            "update" => update(false),
+            "update twice" => update(true),
+            "multiply" => Form::Multiply(triangle),
+            "solve" => Form::Solve(triangle),
+            other => return Err(to_python(py, Error::invalid(format!("no operation {other:?}")))),
+        };
+        let call = Call { alpha, beta, form };
+        self.operation(py, matrices, way, |place, [x, a, b, c]| linalg::blas3(place, (x, a, b, c), call))
     }
 
     /// Looks whether there may be memory for so many steps with so many operands and arguments, before they are made; of

@@ -255,6 +255,12 @@ impl Store {
         run(py, &runtime, None, |_| access::flush(&runtime, &inner))
     }
 
+    /// Writes out what of it is changed in memory, and lets go of what is in memory of it: a run will change it.
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let (runtime, inner) = self.inner(py)?;
+        run(py, &runtime, None, |_| access::settle(&runtime, &inner))
+    }
+
     fn commit(slf: PyRef<'_, Self>, py: Python<'_>) -> PyResult<()> {
         commit(py, vec![slf])
     }

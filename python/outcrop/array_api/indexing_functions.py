@@ -10,10 +10,14 @@ from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
-from outcrop.expressions.build.indexing import places_of, wrapped
+from outcrop.expressions.build.indexing import (
+    compressed,
+    flat_indices,
+    indices_by_axis,
+    selected,
+)
 from outcrop.expressions.build.reductions import axes_of, one_axis
 from outcrop.expressions.rewrite.point_pushdown import on_diagonal
-from outcrop.expressions.rewrite.take_pushdown import taken
 
 __all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]
 
@@ -41,8 +45,8 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
         An index, or the axis, is out of bounds.
     InvalidTypeError
         Other indices than integers.
-    BudgetError
-        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+    StorageFullError
+        There is no room in the scratch directory for what memory is not for.
 
     Examples
     --------
@@ -56,7 +60,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     if given.size and given.dtype.kind not in "iu":
         raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
     whole = given.reshape(-1) if given.size else np.empty(0, np.int64)
-    found = array_of(taken(node_of(array), wrapped(whole, along, array.shape[along]), along))
+    found = selected(array, (*(slice(None),) * along, whole))
     if given.ndim == 1:
         return found
     return found.reshape((*array.shape[:along], *given.shape, *array.shape[along + 1 :]))
@@ -75,6 +79,13 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
     axis : int, optional
         Along which. Default: the elements of `a` in one row.
 
+    Raises
+    ------
+    BoxIndexError
+        The condition holds beyond the end of the axis.
+    StorageFullError
+        There is no room in the scratch directory for what memory is not for.
+
     Examples
     --------
     >>> A = oc.asarray([[1, 2], [3, 4], [5, 6]])
@@ -87,8 +98,7 @@ def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:
     given = condition if isinstance(condition, Array) else elements_of(condition)
     if given.ndim != 1:
         raise InvalidArgumentError("condition must be a 1-d array")
-    found = wrapped(places_of(given)[0], along, array.shape[along])
-    return array_of(taken(node_of(array), found, along))
+    return compressed(array, given, along)
 
 
 def extract(condition: Any, arr: Any, /) -> Array:
@@ -101,7 +111,11 @@ def extract(condition: Any, arr: Any, /) -> Array:
     array([0, 3])
     """
     given = condition if isinstance(condition, Array) else elements_of(condition)
-    return compress(given.reshape(-1), arr)
+    array = _array(arr)
+    if given.ndim > 1 and given.shape == array.shape:
+        # In the same order, and nothing is put in one row before.
+        return selected(array, given.astype(np.bool_))
+    return compress(given.reshape(-1), array)
 
 
 def nonzero(x: Any, /) -> tuple[Array, ...]:
@@ -115,12 +129,13 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     Returns
     -------
     tuple of Array
-        Indices along each axis, in row-major order.
+        Indices along each axis, in row-major order: in memory where they take no more than an
+        eighth of the budget, else in the scratch directory.
 
     Raises
     ------
-    BudgetError
-        The indices, 8 bytes each, do not fit in an eighth of the memory budget.
+    StorageFullError
+        There is no room in the scratch directory for what memory is not for.
 
     Examples
     --------
@@ -130,7 +145,7 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     array = _array(x)
     if not array.ndim:
         raise InvalidArgumentError("nonzero of an array without axes; use oc.reshape(A, 1)")
-    return tuple(asarray(indices) for indices in places_of(array))
+    return indices_by_axis(array)
 
 
 def flatnonzero(a: Any, /) -> Array:
@@ -142,9 +157,7 @@ def flatnonzero(a: Any, /) -> Array:
     array([0, 3])
     """
     array = _array(a)
-    if array.ndim < 2:
-        return nonzero(array.reshape(-1))[0]
-    return asarray(np.ravel_multi_index(places_of(array), array.shape))
+    return flat_indices(array if array.ndim else array.reshape(-1))
 
 
 def diagonal(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:

@@ -70,8 +70,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
     Assignment to a key writes to disk.
 
     Items of a key may be arrays of integers, and masks. A mask that is an `Array` is computed at
-    once, because it decides on the shape; the indices, 8 bytes each, have to fit in an eighth of
-    the memory budget.
+    once, because it decides on the shape. Where the indices, 8 bytes each, take more than an eighth
+    of the memory budget, what they select is computed as well: to memory, or to the scratch
+    directory where it takes more than an eighth, too.
 
     Everything else that is made of arrays, such as ``A + 1``, ``A.sum()``, ``A[[3, 1]]`` or
     ``oc.linalg.solve(A, b)``, is an expression, and means its operands as they were when it was

@@ -40,7 +40,7 @@ _BLOCK = 4096
 """Bytes that a file is written in."""
 
 _WAITING = 4096
-"""Blocks of a file that wait to be whole, at most (`store::seams`)."""
+"""Blocks of a file that wait to be whole, at most (`store::transfer::seams`)."""
 
 _ATTEMPTS = 8
 """How many times a budget that is named is tried, and what is named then."""

@@ -23,7 +23,7 @@ import outcrop
 from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
-from outcrop.cli.linalg import cholesky, matmul, plan, solve
+from outcrop.cli.linalg import cholesky, inv, lu, matmul, plan, solve
 from outcrop.cli.reorient import flip, permute, rotate, transpose
 from outcrop.cli.session import Session
 from outcrop.cli.timeline import timeline
@@ -82,13 +82,13 @@ def group(
         raise click.UsageError(f"--{error}", ctx=context) from None
 
 
-_RECORDED = ("matmul", "cholesky", "solve")
+_RECORDED = ("matmul", "cholesky", "lu", "solve", "inv")
 """Verbs whose work a timeline shows."""
 
 _VERBS = (
     *(info, copy, convert, verify),
     *(transpose, rotate, flip, permute),
-    *(matmul, cholesky, solve, plan),
+    *(matmul, cholesky, lu, solve, inv, plan),
     *(doctor, timeline),
 )
 for verb in _VERBS:

@@ -1,4 +1,4 @@
-"""``outcrop matmul``, ``cholesky`` and ``solve``, and what they will cost: ``outcrop plan``."""
+"""``outcrop matmul``, ``cholesky``, ``lu``, ``solve``, ``inv``; their cost: ``outcrop plan``."""
 
 import json
 from collections.abc import Callable
@@ -11,19 +11,20 @@ import click
 from outcrop import linalg
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedPlan, ComputedSource
-from outcrop.checks import check_tile
+from outcrop.checks import StrPath, check_tile
 from outcrop.cli.places import PLACE, Place
 from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
 from outcrop.errors import OutcropError
+from outcrop.expressions.build.saving import save
 from outcrop.formats import FORMATS
 from outcrop.planning import plan as planning
 from outcrop.program.plan import Plan
 from outcrop.program.report import last_run
 
-__all__ = ["cholesky", "matmul", "plan", "solve"]
+__all__ = ["cholesky", "inv", "lu", "matmul", "plan", "solve"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -50,7 +51,7 @@ _assume = click.option(
     "--assume",
     type=click.Choice(["gen", "pos"]),
     default="gen",
-    help="What A is: pos, Hermitian and positive definite; gen, anything (not in this version).",
+    help="What A is: gen, anything (the default); pos, Hermitian and positive definite.",
 )
 _result = _together(
     click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
@@ -101,6 +102,10 @@ def _solve(a: Place, b: Place, assume: str) -> _Job:
     return _Job(solution, f"solved {a.path} with {b.path}")
 
 
+def _inv(a: Place) -> _Job:
+    return _Job(linalg.inv(a.open()), f"inverted {a.path}")
+
+
 @click.command()
 @_together(_array("a"), _array("b"), _array("c"), _trans_a, _trans_b, _result)
 def matmul(
@@ -123,6 +128,52 @@ def cholesky(session: Session, a: Place, l: Place, upper: bool, **wishes: Any) -
     format: .zarr (or none), .npy, and .raw, .bin or .dat for bare elements.
     """
     _compute(session, lambda: _cholesky(a, upper), l, "L", **wishes)
+
+
+@click.command()
+@_together(
+    _array("a"),
+    _array("lu"),
+    _array("piv"),
+    click.option("--overwrite", is_flag=True, help="Replace arrays that stand there."),
+    click.option("--plan", "only_plan", is_flag=True, help="Print the cost, and compute nothing."),
+    pass_session,
+)
+def lu(session: Session, a: Place, lu: Place, piv: Place, overwrite: bool, only_plan: bool) -> None:
+    """Factor a matrix with partial pivoting: P A = L U.
+
+    LU gets L, whose diagonal is all ones, below the diagonal, and U; PIV the pivots, as numbers of
+    rows from 0 on. Both are as LAPACK's getrf has them; suffixes give their formats: .zarr (or
+    none), and .npy.
+    """
+    factors = linalg.lu_factor(a.open())
+    targets = {"LU": undescribed(lu, "LU", "A"), "PIV": undescribed(piv, "PIV", "the pivots")}
+    for name, target in targets.items():
+        target_format(target, None, name)
+    if lu.path == piv.path:
+        raise click.BadParameter("LU and PIV have the same path", param_hint="PIV")
+    results: dict[StrPath, Array] = {lu.path: factors.lu, piv.path: factors.piv}
+    if only_plan:
+        _tell(planning(results))
+        return
+    facts = planning(results)._facts
+    with session.work(lu.name, Computing(facts["flops"], facts["seconds"])) as work:
+        saved = save(results, overwrite=overwrite, progress=work.progress)
+        work.done = f"factored {a.path} to {lu.path} and {piv.path}"
+        work.nbytes = sum(array.nbytes for array in saved.values())
+        if run := last_run():
+            work.flops = run.flops
+
+
+@click.command()
+@_together(_array("a"), _array("x"), _result)
+def inv(session: Session, a: Place, x: Place, **wishes: Any) -> None:
+    """Invert a matrix. For a system of equations, solve takes less time.
+
+    The suffix of X gives its format: .zarr (or none), .npy, and .raw, .bin or .dat for bare
+    elements. Temporaries go to the scratch directory (outcrop --scratch).
+    """
+    _compute(session, lambda: _inv(a), x, "X", **wishes)
 
 
 @click.command()
@@ -161,6 +212,21 @@ def _plan_matmul(a: Place, b: Place, trans_a: bool, trans_b: bool, as_json: bool
 def _plan_cholesky(a: Place, upper: bool, as_json: bool) -> None:
     """Plan the factorization of a Hermitian, positive definite matrix A."""
     _tell(planning(_cholesky(a, upper).result), as_json)
+
+
+@plan.command("lu")
+@_together(_array("a"), _json)
+def _plan_lu(a: Place, as_json: bool) -> None:
+    """Plan the factorization of a matrix A with partial pivoting."""
+    factors = linalg.lu_factor(a.open())
+    _tell(planning({"lu.zarr": factors.lu, "piv.zarr": factors.piv}), as_json)
+
+
+@plan.command("inv")
+@_together(_array("a"), _json)
+def _plan_inv(a: Place, as_json: bool) -> None:
+    """Plan the inversion of a matrix A."""
+    _tell(planning(_inv(a).result), as_json)
 
 
 @plan.command("solve")

@@ -478,6 +478,8 @@ def _stored_bytes(facts: Mapping[str, Any]) -> int:
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:
+    if isinstance(target, tuple) and isinstance(target[0], _native.Store):
+        return _tile(target[0])
     if isinstance(target, tuple):
         return None if target[0] is None else tuple(target[0])
     return tuple(target.tile) if target.layout == "tiled" else None

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop.errors import SingularMatrixError, forget_frames
+from outcrop.expressions.graph.blas import Blas
 from outcrop.expressions.graph.matrices import SolveTriangular, straight
 from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.rewrite.point_pushdown import on_diagonal
@@ -23,7 +24,8 @@ def naming_the_first(
     would have to be computed once more may take as long as the whole run.
     """
     for node in nodes:
-        if not isinstance(node, SolveTriangular) or node.unit:
+        is_solved = isinstance(node, Blas) and node.call.form == "solve" and not node.call.unit
+        if not is_solved and (not isinstance(node, SolveTriangular) or node.unit):
             continue
         triangle = node.operands[0]
         if straight(triangle) is None:

@@ -305,7 +305,8 @@ def det(a: Array | ArrayLike, /) -> Array:
     -2.0
     """
     factors, exchanges = _for_determinant(a, "det")
-    return prod(factors) * exchanges
+    result: Array = prod(factors) * exchanges
+    return result
 
 
 def slogdet(a: Array | ArrayLike, /) -> SlogdetResult:
@@ -319,7 +320,7 @@ def slogdet(a: Array | ArrayLike, /) -> SlogdetResult:
     Returns
     -------
     SlogdetResult
-        ``sign`` and ``logabsdet``, lazy, of no dimension; 0 and minus infinity of a singular matrix.
+        ``sign`` and ``logabsdet``, lazy, of no dimension; 0 and minus infinity if it is singular.
 
     Raises
     ------

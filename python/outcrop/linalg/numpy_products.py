@@ -15,8 +15,10 @@ from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import placed_in
 from outcrop.linalg import products
 from outcrop.linalg.cholesky import cholesky
+from outcrop.linalg.lu import det, inv, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.norms import norm
+from outcrop.linalg.solve import solve
 from outcrop.reorganize import turning
 
 __all__: list[str] = []
@@ -147,6 +149,28 @@ def _cholesky(a: Any, /, *, upper: bool = False) -> Any:
     if a.ndim == 2:
         return cholesky(a, upper=upper)
     return in_memory(np.linalg.cholesky, (a,), {"upper": upper})
+
+
+@implements(np.linalg.solve)
+def _solve(a: Any, b: Any) -> Any:
+    if np.ndim(a) == 2 and np.ndim(b) in (1, 2):
+        return solve(a, b)
+    return in_memory(np.linalg.solve, (a, b), {})
+
+
+@implements(np.linalg.inv)
+def _inv(a: Any) -> Any:
+    return inv(a) if a.ndim == 2 else in_memory(np.linalg.inv, (a,), {})
+
+
+@implements(np.linalg.det)
+def _det(a: Any) -> Any:
+    return det(a) if a.ndim == 2 else in_memory(np.linalg.det, (a,), {})
+
+
+@implements(np.linalg.slogdet)
+def _slogdet(a: Any) -> Any:
+    return slogdet(a) if a.ndim == 2 else in_memory(np.linalg.slogdet, (a,), {})
 
 
 @implements(np.linalg.multi_dot)

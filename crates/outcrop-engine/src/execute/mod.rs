@@ -19,10 +19,10 @@ mod timeline;
 
 use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
-use crate::run_queue::work_for_a_run;
+use crate::runtime::run_queue::work_for_a_run;
+use crate::runtime::scratch::Scratch;
 use crate::runtime::{PATIENCE, Runtime};
 use crate::schedule::{Action, Schedule};
-use crate::scratch::Scratch;
 use crate::watch::Watch;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
@@ -94,7 +94,8 @@ struct Run<'a> {
     cancel: Cancel,
 }
 
-/// Runs a schedule and commits its outputs, if asked to. On an error the outputs are aborted.
+/// Runs a schedule and commits its outputs, if asked to. On an error, these are as they were before; what is
+/// not committed here is left to the caller.
 ///
 /// # Errors
 /// Those of the stores and the kernels; [`Error::Budget`] where memory that the crew needs is not to
@@ -109,7 +110,7 @@ pub fn run(
     let result = perform(runtime, work, crew, timeline, watch);
     if result.is_err() {
         runtime.let_scratch_go();
-        outputs(work).for_each(|store| store.abort());
+        outputs(work).filter(|_| work.commits).for_each(|store| store.fail());
     }
     result
 }

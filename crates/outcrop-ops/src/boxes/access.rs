@@ -3,8 +3,8 @@
 use crate::boxes::movement::{threads, units};
 use outcrop_engine::Runtime;
 use outcrop_engine::Watch;
-use outcrop_engine::resident::Resident;
 use outcrop_engine::runtime::COMMIT;
+use outcrop_engine::runtime::resident::Resident;
 use outcrop_engine::stream::{self, Frames, Job, Threads};
 use outcrop_store::frame::{Frame, charged, fitted};
 use outcrop_store::io::Cancel;
@@ -221,13 +221,22 @@ pub fn flush(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
     runtime.resident().flush(runtime, store)
 }
 
+/// Writes out what of an array is changed in memory, and lets go of what is in memory of it.
+///
+/// # Errors
+/// Those of the store.
+pub fn settle(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
+    flush(runtime, store)?;
+    runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
+    Ok(())
+}
+
 /// Makes everything written to an array durable and visible.
 ///
 /// # Errors
 /// Those of the store; the array is then as it was.
 pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
-    flush(runtime, store)?;
-    runtime.resident().forget(store, &ArrayBox::whole(&store.info().shape));
+    settle(runtime, store)?;
     let staging = if store.is_pending() { store.commit_staging() } else { 0 };
     let mut mover = runtime.mover(staging, COMMIT, &Cancel::default())?;
     // By itself it is no run of its own; in an operation, its bytes belong to the sum.

@@ -6,7 +6,7 @@
 //! parts on the diagonal; ours is recursive, over the two others. Halves of complex products are ours, too: on
 //! processors without AVX-512, faer 0.24 writes beyond them.
 
-use super::{Block, Diagonal, Half, Operand, vector};
+use super::{Block, Diagonal, Half, Operand, Scalar, vector};
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::{matmul, triangular_solve};
 use faer::traits::ComplexField;
@@ -44,7 +44,11 @@ pub(super) trait Float:
     const MODERATE: f64;
     const ZERO: Self;
     const IS_COMPLEX: bool;
-    fn real(value: f64) -> Self;
+    fn scalar(value: Scalar) -> Self;
+    /// Multiplied; by a real number, part by part.
+    fn times(self, by: Scalar) -> Self;
+    /// Without its imaginary part.
+    fn real_part(self) -> Self;
     fn conjugate(self) -> Self;
     /// The larger of the parts' absolute values.
     fn magnitude(self) -> f64;
@@ -58,7 +62,7 @@ pub(super) trait Float:
     ///
     /// # Safety
     /// As [`multiply`].
-    unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand);
+    unsafe fn by_lines(c: Block, accumulate: bool, alpha: Scalar, a: Operand, b: Operand);
 }
 
 macro_rules! float {
@@ -67,8 +71,16 @@ macro_rules! float {
             const MODERATE: f64 = $moderate;
             const ZERO: Self = 0.0;
             const IS_COMPLEX: bool = false;
-            fn real(value: f64) -> Self {
-                value as $Real
+            fn scalar(value: Scalar) -> Self {
+                value.re as $Real
+            }
+            #[inline(always)]
+            fn times(self, by: Scalar) -> Self {
+                self * by.re as $Real
+            }
+            #[inline(always)]
+            fn real_part(self) -> Self {
+                self
             }
             #[inline(always)]
             fn conjugate(self) -> Self {
@@ -91,9 +103,9 @@ macro_rules! float {
                 self / by
             }
             // SAFETY: what the caller promises is what the trait asks for.
-            unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+            unsafe fn by_lines(c: Block, accumulate: bool, alpha: Scalar, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
-                unsafe { vector::by_lines::<Self>(c, accumulate, Self::real(alpha), a.block, b.block) }
+                unsafe { vector::by_lines::<Self>(c, accumulate, Self::scalar(alpha), a.block, b.block) }
             }
         }
 
@@ -101,8 +113,20 @@ macro_rules! float {
             const MODERATE: f64 = $moderate;
             const ZERO: Self = Self::new(0.0, 0.0);
             const IS_COMPLEX: bool = true;
-            fn real(value: f64) -> Self {
-                Self::new(value as $Real, 0.0)
+            fn scalar(value: Scalar) -> Self {
+                Self::new(value.re as $Real, value.im as $Real)
+            }
+            #[inline(always)]
+            fn times(self, by: Scalar) -> Self {
+                let (re, im) = (by.re as $Real, by.im as $Real);
+                if by.im == 0.0 {
+                    return Self::new(self.re * re, self.im * re);
+                }
+                Self::new(self.re * re - self.im * im, self.re * im + self.im * re)
+            }
+            #[inline(always)]
+            fn real_part(self) -> Self {
+                Self::new(self.re, 0.0)
             }
             #[inline(always)]
             fn conjugate(self) -> Self {
@@ -135,7 +159,7 @@ macro_rules! float {
                 }
             }
             // SAFETY: what the caller promises is what the trait asks for.
-            unsafe fn by_lines(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+            unsafe fn by_lines(c: Block, accumulate: bool, alpha: Scalar, a: Operand, b: Operand) {
                 // SAFETY: as the caller vouches.
                 unsafe { product::<Self>(None, c, accumulate, alpha, a, b) }
             }
@@ -218,7 +242,7 @@ pub(super) unsafe fn multiply<T: Float>(
     half: Option<Half>,
     c: Block,
     accumulate: bool,
-    alpha: f64,
+    alpha: Scalar,
     a: Operand,
     b: Operand,
     workspace: &mut [u8],
@@ -273,7 +297,7 @@ pub(super) unsafe fn product<T: Float>(
     half: Option<Half>,
     c: Block,
     accumulate: bool,
-    alpha: f64,
+    alpha: Scalar,
     a: Operand,
     b: Operand,
 ) {
@@ -284,7 +308,7 @@ pub(super) unsafe fn product<T: Float>(
         return unsafe { half_product::<T>(half, c, accumulate, alpha, a, b) };
     }
     let accum = if accumulate { Accum::Add } else { Accum::Replace };
-    let alpha = T::real(alpha);
+    let alpha = T::scalar(alpha);
     // SAFETY: as the caller vouches.
     let (c, left, right) = unsafe { (writing::<T>(c), reading::<T>(a.block), reading::<T>(b.block)) };
     let structure = match half {
@@ -315,7 +339,14 @@ pub(super) unsafe fn product<T: Float>(
 ///
 /// # Safety
 /// As [`multiply`].
-unsafe fn half_product<T: Float>(half: Half, c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+unsafe fn half_product<T: Float>(
+    half: Half,
+    c: Block,
+    accumulate: bool,
+    alpha: Scalar,
+    a: Operand,
+    b: Operand,
+) {
     let (order, depth, itemsize) = (c.rows, a.block.cols, size_of::<T>());
     let of = |operand: Operand, rows: Range<usize>, cols: Range<usize>| Operand {
         block: operand.block.part(rows, cols, itemsize),
@@ -435,7 +466,15 @@ unsafe fn solve_moderate<T: Float>(
     // SAFETY: as the caller vouches; `solved` and `rest` are apart, and no part of T is in its other half.
     unsafe {
         solve_moderate::<T>(half, diagonal, factor(&first, &first), solved, workspace);
-        multiply::<T>(None, rest, true, -1.0, factor(&second, &first), solved.plain(), workspace);
+        multiply::<T>(
+            None,
+            rest,
+            true,
+            Scalar::from(-1.0),
+            factor(&second, &first),
+            solved.plain(),
+            workspace,
+        );
         solve_moderate::<T>(half, diagonal, factor(&second, &second), rest, workspace);
     }
 }
@@ -565,7 +604,7 @@ unsafe fn substitute<T: Float>(half: Half, diagonal: Diagonal, t: Operand, b: Bl
         let solved = b.part(rows, 0..b.cols, itemsize).plain();
         let target = b.part(rest, 0..b.cols, itemsize);
         // SAFETY: as the caller vouches; solved rows and those left are apart.
-        unsafe { multiply::<T>(None, target, true, -1.0, factor, solved, workspace) };
+        unsafe { multiply::<T>(None, target, true, Scalar::from(-1.0), factor, solved, workspace) };
     }
 }
 
@@ -590,7 +629,15 @@ pub(super) unsafe fn cholesky<T: Float>(a: Block, workspace: &mut [u8]) -> Resul
         cholesky::<T>(top, workspace)?;
         let factor = Operand { block: top, conj: true };
         solve::<T>(Half::Lower, Diagonal::Stored, factor, side.transposed(), workspace);
-        multiply::<T>(Some(Half::Lower), rest, true, -1.0, side.plain(), side.adjoint(), workspace);
+        multiply::<T>(
+            Some(Half::Lower),
+            rest,
+            true,
+            Scalar::from(-1.0),
+            side.plain(),
+            side.adjoint(),
+            workspace,
+        );
         cholesky::<T>(rest, workspace).map_err(|minor| split + minor)
     }
 }

@@ -6,7 +6,7 @@
 //! largest, by |re| + |im|, the first one.
 
 use super::float::{Float, at, block_in, copy};
-use super::{Block, Diagonal, Half, gemm, solve_triangular};
+use super::{Block, Diagonal, Half, Scalar, gemm, solve_triangular};
 use outcrop_store::DType;
 use outcrop_store::Result;
 use outcrop_store::io::Cancel;
@@ -109,7 +109,7 @@ pub fn workspace(dtype: DType, rows: usize, cols: usize) -> usize {
 
 /// Columns that are factored one after the other: few of a narrow matrix, as their copy belongs to the memory for that.
 fn columns(cols: usize) -> usize {
-    (cols / 8).clamp(4, COLUMNS)
+    (cols / 8).clamp(4, COLUMNS).min(cols.max(1))
 }
 
 /// Factors `P A = L U` in place; `pivots` gets, for each of the first columns, the row with which its own was exchanged.
@@ -328,7 +328,8 @@ unsafe fn largest<T: Float>(spans: &[(Range<usize>, Block)], col: usize) -> (usi
 /// The elements are valid for reads and writes, and nobody else's.
 unsafe fn divide<T: Float>(block: &Block, col: usize, divisor: T) {
     let size = divisor.magnitude();
-    let reciprocal = (size >= T::MODERATE.recip() && size <= T::MODERATE).then(|| T::real(1.0).over(divisor));
+    let reciprocal = (size >= T::MODERATE.recip() && size <= T::MODERATE)
+        .then(|| T::scalar(Scalar::from(1.0)).over(divisor));
     for row in 0..block.rows {
         let place = at::<T>(block, row, col);
         // SAFETY: as the caller vouches.

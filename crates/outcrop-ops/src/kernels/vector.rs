@@ -5,7 +5,7 @@
 //! (faer: 12).
 
 use super::float::{Float, at};
-use super::{Block, Operand};
+use super::{Block, Operand, Scalar};
 use pulp::{Arch, Simd, WithSimd};
 use std::array::from_fn;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
@@ -21,7 +21,7 @@ const ALONG: usize = 16 << 10;
 ///
 /// # Safety
 /// As [`super::gemm`]; the extents agree, and C is a row or a column.
-pub(super) unsafe fn multiply<T: Float>(c: Block, accumulate: bool, alpha: f64, a: Operand, b: Operand) {
+pub(super) unsafe fn multiply<T: Float>(c: Block, accumulate: bool, alpha: Scalar, a: Operand, b: Operand) {
     let (c, a, b) = if c.cols == 1 { (c, a, b) } else { (c.transposed(), b.transposed(), a.transposed()) };
     let sums_columns = c.row_stride == 1 && a.block.row_stride == 1;
     let sums_rows = b.block.row_stride == 1 && a.block.col_stride == 1;
@@ -35,7 +35,7 @@ pub(super) unsafe fn multiply<T: Float>(c: Block, accumulate: bool, alpha: f64, 
         if of.conj { value.conjugate() } else { value }
     };
     let depth = a.block.cols;
-    let alpha = T::real(alpha);
+    let alpha = T::scalar(alpha);
     for row in 0..c.rows {
         let mut sum = T::ZERO;
         for k in 0..depth {

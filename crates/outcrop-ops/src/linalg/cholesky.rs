@@ -8,8 +8,8 @@ use super::{Place, Way, side};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::Program;
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 
 /// Adds the factor L of `A = L L^H` (lower), or U of `A = U^H U` (upper). The other half of A is not read. That of the

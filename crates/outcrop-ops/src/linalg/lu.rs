@@ -17,8 +17,8 @@ use crate::arrays::New;
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{Program, Role};
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::{DType, Result};
 use std::ops::Range;
 
@@ -155,10 +155,10 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
                 begin_column(&mut builder, x, s);
                 builder.exchange((x, s), (pivots, 0..rows), false);
             }
-            solve_steps(&mut builder, l, UNIT_LOWER, (x, false), rest);
+            solve_steps(&mut builder, l, UNIT_LOWER, (x, None), rest);
         }
     }
-    solve_steps(&mut builder, l, UPPER, (x, false), rest);
+    solve_steps(&mut builder, l, UPPER, (x, None), rest);
     let when = if fused { "with" } else { "after" };
     Ok(Way {
         remark: format!("{}; L Y = P B {when} the factorization", order.remark((side, side))),
@@ -198,14 +198,14 @@ pub fn lu_solve(
         let conj = what == Transposition::Adjoint;
         let first = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj };
         let second = Triangle { half: Half::Upper, diagonal: Diagonal::Unit, conj };
-        solve_steps(&mut builder, l.transposed(), first, (x, false), (p, w));
-        solve_steps(&mut builder, l.transposed(), second, (x, false), (p, w));
+        solve_steps(&mut builder, l.transposed(), first, (x, None), (p, w));
+        solve_steps(&mut builder, l.transposed(), second, (x, None), (p, w));
         for s in 0..cols {
             builder.exchange((x, s), (pivots, 0..rows), true);
         }
     } else {
-        solve_steps(&mut builder, l, UNIT_LOWER, (x, false), (p, w));
-        solve_steps(&mut builder, l, UPPER, (x, false), (p, w));
+        solve_steps(&mut builder, l, UNIT_LOWER, (x, None), (p, w));
+        solve_steps(&mut builder, l, UPPER, (x, None), (p, w));
     }
     let ((n, _), (_, columns)) = (l.shape(builder.program), b.shape(builder.program));
     let bytes = (n * n + n * columns) * x.dtype(builder.program).size() as u64;
@@ -414,15 +414,23 @@ impl<'a, 'b> Factoring<'a, 'b> {
         }
     }
 
-    /// Factors columns that are in memory.
+    /// Factors columns that are in memory. The next column comes first of those that are updated: while one thread looks
+    /// for its pivots, there is work for the others.
     fn panel(&mut self, panel: Range<u64>, finished: &mut dyn FnMut(&mut Builder<'_>, u64)) {
         let (rows, _, factored) = self.counts;
-        for k in panel.start..panel.end.min(factored) {
-            self.builder.pivot(self.l, self.pivots, k, self.has_to_be_regular);
+        let own = panel.start..panel.end.min(factored);
+        if !own.is_empty() {
+            self.builder.pivot(self.l, self.pivots, own.start, self.has_to_be_regular);
+        }
+        for k in own.clone() {
+            for j in k + 1..panel.end {
+                self.exchange(j, k..k + 1);
+                self.update_by(k, j..j + 1, k + 1..rows);
+                if j == k + 1 && own.contains(&j) {
+                    self.builder.pivot(self.l, self.pivots, j, self.has_to_be_regular);
+                }
+            }
             finished(self.builder, k);
-            let rest = k + 1..panel.end;
-            rest.clone().for_each(|j| self.exchange(j, k..k + 1));
-            self.update_by(k, rest, k + 1..rows);
         }
     }
 

@@ -47,7 +47,7 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
 }
 
 /// Shapes of the block of C in memory, in tiles, that promise the least reading.
-fn blocks(program: &Program, (c, a, b): Three, capacity: usize, most: usize) -> Vec<(u64, u64)> {
+pub(super) fn blocks(program: &Program, (c, a, b): Three, capacity: usize, most: usize) -> Vec<(u64, u64)> {
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
@@ -102,7 +102,7 @@ fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q)
 
 /// Bytes that any schedule reads: what the product of matrices needs with so much memory, and at least
 /// the factors once. Where they are one array, what is read of it may serve as both.
-fn lower_bound(
+pub(super) fn lower_bound(
     runtime: &Runtime,
     dtype: DType,
     (m, n, k): (u64, u64, u64),

@@ -1,14 +1,17 @@
 //! Linear algebra on arrays that do not fit in memory: the steps of each operation, added to a program.
 //!
 //! - [`matrix`]: matrices as arrays of a program.
-//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`], [`lu`]: the operations.
+//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`], [`lu`], [`blas3`]: the operations.
 //! - `steps`: the kernels they are made of.
 //!
 //! All operands are arrays of the program already, cut alike wherever their rows and columns run together. How an
 //! operation goes through its tiles is a [`Way`], of which there are several: which one moves the least, a schedule of
 //! the whole program says.
 
+mod blas3;
+mod blas_steps;
 mod cholesky;
+mod half_blocks;
 mod lu;
 mod matmul;
 pub mod matrix;
@@ -17,13 +20,14 @@ mod solve;
 pub(crate) mod steps;
 mod triangular;
 
+pub use blas3::{Call, Conjugated, Form, blas3};
 pub use cholesky::{cholesky, square_side};
 pub use lu::{Factors, PIVOT, Transposition, exchange_rows, lu, lu_solve, solve_general};
 pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{ArrayId, Program, TileId};
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::Dims;
 pub use solve::solve;
 pub use triangular::{Triangle, solve_triangular};

@@ -45,7 +45,7 @@ pub fn solve(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> 
     } else {
         factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
         let lower = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
-        solve_steps(&mut builder, l, lower, (x, true), rest);
+        solve_steps(&mut builder, l, lower, (x, Some(&mut |builder, (i, s)| builder.begin(x, i, s))), rest);
     }
     // L^H is the conjugate of the transposed L.
     backward(&mut builder, l, x, rest);
@@ -84,5 +84,5 @@ fn forward_with_factor(builder: &mut Builder<'_>, l: Tiles, x: Tiles, block: (u6
 /// Solves `L^H X = Y`.
 fn backward(builder: &mut Builder<'_>, l: Tiles, x: Tiles, rest: (u64, u64)) {
     let upper = Triangle { half: Half::Upper, diagonal: Diagonal::Stored, conj: true };
-    solve_steps(builder, l.transposed(), upper, (x, false), rest);
+    solve_steps(builder, l.transposed(), upper, (x, None), rest);
 }

@@ -4,9 +4,10 @@ use super::Makers;
 use super::matrix::{Axes, MatrixTile, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::lu::Stack;
-use crate::kernels::{self, Block, Diagonal, Half, Operand};
+use crate::kernels::{self, Block, Diagonal, Half, Operand, Scalar};
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::{Kernel, Operand as Use, Program, Running, Tile};
-use outcrop_engine::speeds::Speeds;
+use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Error, Failure, Result};
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
@@ -38,7 +39,7 @@ pub(crate) enum Kind {
 }
 
 /// The axes of the operands of a step, in their order.
-type OperandAxes = SmallVec<[Axes; 3]>;
+pub(super) type OperandAxes = SmallVec<[Axes; 3]>;
 
 /// A kernel of linear algebra, on matrices that lie so in their arrays.
 struct MatrixKernel {
@@ -52,11 +53,11 @@ struct MatrixKernel {
 pub(crate) struct Builder<'a> {
     pub program: &'a mut Program,
     makers: &'a dyn Makers,
-    dtype: DType,
+    pub(super) dtype: DType,
     /// The kernels that have been declared.
     known: Vec<(Kind, OperandAxes, u16)>,
     /// Operations of a product in a second on one thread.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 /// The largest extents of the tiles of an operation's steps.
@@ -75,8 +76,15 @@ pub(crate) struct Extents {
     pub transposed: (bool, bool),
 }
 
+/// Rows and columns of products that are computed at once, at most: larger ones are hardly faster, and what packing them
+/// takes belongs to the memory for tiles.
+const PART: usize = 512;
+
+/// Rows and columns of parts are a multiple of this: of the registers that products are computed in.
+const ALIGNED: usize = 32;
+
 /// Rates of the kernels by which a step is slower than a product, roughly.
-const SQUARE_RATE: f64 = 0.85;
+pub(super) const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
 const FACTOR_RATE: f64 = 0.5;
 const PIVOT_RATE: f64 = 0.4;
@@ -92,17 +100,21 @@ impl<'a> Builder<'a> {
     ) -> Builder<'a> {
         let Extents { rows, cols, depth, solves, pivoted, transposed } = extents;
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
-        let order = m.max(n).max(k);
-        let mut workspace = kernels::gemm_workspace(dtype, m, n, k);
-        let mut beside = if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, m, n, k) } else { 0 };
+        // Triangles are as deep as products, and what is solved with them is as long as a tile.
+        let (order, sides) = (k, m.max(n));
+        // Products are computed in parts.
+        let (rows, cols) = (m.min(PART), n.min(PART));
+        let mut workspace = kernels::gemm_workspace(dtype, rows, cols, k);
+        let mut beside =
+            if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, rows, cols, k) } else { 0 };
         if solves {
-            let solve = kernels::solve_triangular_workspace(dtype, order, order);
+            let solve = kernels::solve_triangular_workspace(dtype, order, sides);
             let factor = kernels::cholesky_workspace(dtype, order);
             workspace = workspace.max(solve).max(factor);
-            beside = beside.max(kernels::packing_bytes(dtype, order, order, order));
+            beside = beside.max(kernels::packing_bytes(dtype, order, sides, order));
         }
         if pivoted > 0 {
-            workspace = workspace.max(kernels::lu::workspace(dtype, pivoted as usize, order));
+            workspace = workspace.max(kernels::lu::workspace(dtype, pivoted as usize, order.min(n)));
         }
         program.workspace = program.workspace.max(workspace);
         program.beside = program.beside.max(beside);
@@ -137,7 +149,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Operations of a multiplication and an addition.
-    fn pair(&self) -> f64 {
+    pub(super) fn pair(&self) -> f64 {
         if matches!(self.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
     }
 
@@ -251,7 +263,7 @@ impl MatrixKernel {
 }
 
 /// A block as a factor, as it is or conjugated.
-fn factor_of(block: Block, conj: bool) -> Operand {
+pub(super) fn factor_of(block: Block, conj: bool) -> Operand {
     Operand { block, conj }
 }
 
@@ -297,13 +309,8 @@ impl Kernel for MatrixKernel {
             Kind::Product { accumulate, alpha, conj } => {
                 let a = factor_of(self.block(1, &tiles[1]), conj.0);
                 let b = factor_of(self.block(2, tiles.get(2).unwrap_or(&tiles[1])), conj.1);
-                for cols in spans(c.cols, 2 * c.rows * a.block.cols) {
-                    cancel.check()?;
-                    let c = c.part(0..c.rows, cols.clone(), size);
-                    let b = Operand { block: b.block.part(0..b.block.rows, cols, size), ..b };
-                    // SAFETY: as above.
-                    unsafe { kernels::gemm(dtype, c, accumulate, alpha, a, b, workspace) };
-                }
+                // SAFETY: as above.
+                unsafe { product(dtype, c, (accumulate, alpha.into()), a, b, workspace, cancel)? };
             }
             Kind::Square => {
                 let a = self.block(1, &tiles[1]);
@@ -475,10 +482,47 @@ fn entry<T>(column: &Block, row: usize) -> *mut T {
     column.start.cast::<T>().wrapping_offset(row as isize * column.row_stride)
 }
 
+/// A product of tiles, in parts, between which an interrupt is noticed.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+///
+/// # Safety
+/// As [`kernels::gemm`].
+pub(super) unsafe fn product(
+    dtype: DType,
+    c: Block,
+    (accumulate, alpha): (bool, Scalar),
+    a: Operand,
+    b: Operand,
+    workspace: &mut [u8],
+    cancel: &Cancel,
+) -> Result<()> {
+    let (depth, size) = (a.block.cols, dtype.size());
+    for rows in parts(c.rows) {
+        let a = Operand { block: a.block.part(rows.clone(), 0..depth, size), ..a };
+        for cols in parts(c.cols) {
+            cancel.check()?;
+            let c = c.part(rows.clone(), cols.clone(), size);
+            let b = Operand { block: b.block.part(0..depth, cols, size), ..b };
+            // SAFETY: as the caller vouches.
+            unsafe { kernels::gemm(dtype, c, accumulate, alpha, a, b, workspace) };
+        }
+    }
+    Ok(())
+}
+
+/// Parts of an extent that are as long as each other, at most [`PART`]: they are not told from the memory there is, since
+/// in the last bits of the result they may be seen.
+pub(super) fn parts(extent: usize) -> impl Iterator<Item = Range<usize>> {
+    let part = extent.div_ceil(extent.div_ceil(PART).max(1)).next_multiple_of(ALIGNED).max(1);
+    (0..extent).step_by(part).map(move |start| start..(start + part).min(extent))
+}
+
 /// Spans of an extent, of which each index takes `work` operations on real numbers, so short that an interrupt
 /// in between is soon noticed. They depend on nothing else, since in the last bits of the result they may be
 /// seen.
-fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<Item = Range<usize>> {
     let most = match dtype {
         DType::C64 | DType::C128 => 2_500_000_000,
         _ if kernels::is_floating(dtype) => 10_usize.pow(10),

@@ -6,8 +6,8 @@ use super::{Place, Way};
 use crate::kernels::{Diagonal, Half};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::Program;
-use outcrop_engine::speeds::Speeds;
 use outcrop_store::Result;
 
 /// A triangular matrix, as it is used.
@@ -36,7 +36,7 @@ pub fn solve_triangular(place: Place<'_>, (x, t, b): (Tiles, Tiles, Tiles), what
     let ways = blocks(runtime, builder.program, t, x, speeds)?;
     let (p, w) = super::chosen(&ways, way);
     let ((n, _), (_, columns)) = (t.shape(builder.program), b.shape(builder.program));
-    solve_steps(&mut builder, t, what, (x, true), (p, w));
+    solve_steps(&mut builder, t, what, (x, Some(&mut |builder, (i, s)| builder.begin(x, i, s))), (p, w));
     let bytes = (n * (n + 1) / 2 + n * columns) * dtype.size() as u64;
     Ok(Way {
         remark: format!("{p} x {w} tiles of X, each {side} x {width}, in memory"),
@@ -81,13 +81,16 @@ pub(super) fn blocks(
     Ok(super::with_the_least(runtime, found, capacity, ft + 2 * fx, count))
 }
 
-/// Adds the steps that turn the tiles of `x` into the solution; where `given`, they get the right-hand
-/// sides first.
+/// Adds the step that gives a tile what it begins as.
+pub(super) type Begin<'b> = &'b mut dyn FnMut(&mut Builder<'_>, (u64, u64));
+
+/// Adds the steps that turn the tiles of `x` into the solution, of the right-hand sides that they get first where it
+/// is said how.
 pub(super) fn solve_steps(
     builder: &mut Builder<'_>,
     t: Tiles,
     what: Triangle,
-    (x, given): (Tiles, bool),
+    (x, mut given): (Tiles, Option<Begin<'_>>),
     (p, w): (u64, u64),
 ) {
     let (n, m) = x.counts(builder.program);
@@ -98,9 +101,9 @@ pub(super) fn solve_steps(
         let cols = s0..(s0 + w).min(m);
         for i0 in (0..n).step_by(p as usize) {
             let i1 = (i0 + p).min(n);
-            if given {
+            if let Some(begin) = &mut given {
                 for i in i0..i1 {
-                    cols.clone().for_each(|s| builder.begin(x, row(i), s));
+                    cols.clone().for_each(|s| begin(builder, (row(i), s)));
                 }
             }
             for k in 0..i1 {

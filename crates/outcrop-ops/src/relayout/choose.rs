@@ -5,7 +5,7 @@ use super::pass::{Beside, Pass, Recent};
 use super::rates::{copied, turned};
 use crate::boxes::movement::threads_beside;
 use outcrop_engine::Runtime;
-use outcrop_engine::device::Device;
+use outcrop_engine::plan::device::Device;
 use outcrop_engine::stream::{Loaders, Threads};
 use outcrop_store::frame::charged;
 use outcrop_store::store::{Cuts, Extents, Store, WAITING_BLOCKS, WAITING_BYTES};

@@ -2,7 +2,7 @@
 
 use outcrop_store::layout::{AxisOrder, Layout};
 use outcrop_store::store::Store;
-use outcrop_store::store::oriented::Orientation;
+use outcrop_store::store::adapters::oriented::Orientation;
 use outcrop_store::{ArrayBox, Dims};
 use std::sync::Arc;
 

@@ -402,8 +402,8 @@ mod tests {
     use outcrop_engine::Settings;
     use outcrop_store::DType;
     use outcrop_store::io::EngineChoice;
+    use outcrop_store::store::adapters::oriented::{Orientation, OrientedArray};
     use outcrop_store::store::open::{NewFormat, create};
-    use outcrop_store::store::oriented::{Orientation, OrientedArray};
     use outcrop_store::store::sketch::Sketch;
 
     const NPY: NewFormat = NewFormat::Npy { column_major: false };

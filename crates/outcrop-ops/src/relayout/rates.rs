@@ -1,6 +1,6 @@
 //! What the processor can do, measured once in a process.
 
-use outcrop_engine::measured::Measured;
+use outcrop_engine::plan::measured::Measured;
 use outcrop_store::strided;
 use std::time::Instant;
 

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each uses its part")]
 
+use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{ArrayId, Program, Role};
-use outcrop_engine::speeds::Speeds;
 use outcrop_engine::{Runtime, Settings, Unwatched};
 use outcrop_ops::arrays::{self, New, Target};
 use outcrop_ops::boxes::access;

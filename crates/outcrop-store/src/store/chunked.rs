@@ -3,9 +3,9 @@
 //! A grid cuts the array into *chunks*. Each is a row-major array of its own at some offset of the file,
 //! so that a box of it consists of runs, as in [`crate::layout::linear`].
 
-use super::canvas::{Canvas, dense_strides};
 use super::linear::read_only;
-use super::seams::BLOCK;
+use super::transfer::canvas::{Canvas, dense_strides};
+use super::transfer::seams::BLOCK;
 use super::{Finding, Info, Mover, Staging, Store, cut_along};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};

@@ -33,11 +33,11 @@ mod meta;
 mod save;
 mod shards;
 
-use super::canvas::{Canvas, dense_strides};
-use super::claim::{Claim, Kind as ClaimKind};
-use super::group;
+use super::commit::claim::{Claim, Kind as ClaimKind};
+use super::commit::group;
+use super::commit::update::{Decided, Found, Update, Writer, stamp_of_tiles};
 use super::open::directory_bytes;
-use super::update::{Decided, Found, Update, Writer, stamp_of_tiles};
+use super::transfer::canvas::{Canvas, dense_strides};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -14,10 +14,10 @@ pub(super) mod traffic;
 pub use file::{Described, NewFile};
 pub use panels::Panels;
 
-use super::canvas::Canvas;
-use super::claim::{Claim, Kind, holder, try_lock};
-use super::edges::{Cuts, Edges};
-use super::seams::{BLOCK, Seams, Waiting};
+use super::commit::claim::{Claim, Kind, holder, try_lock};
+use super::transfer::canvas::Canvas;
+use super::transfer::edges::{Cuts, Edges};
+use super::transfer::seams::{BLOCK, Seams, Waiting};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::ByteOrder;
 use crate::error::{Error, Result};

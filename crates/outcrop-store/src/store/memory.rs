@@ -1,6 +1,6 @@
 //! Arrays in a frame: results that the user wants in memory.
 
-use super::canvas::{Canvas, Strides, dense_strides};
+use super::transfer::canvas::{Canvas, Strides, dense_strides};
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::Result;

@@ -1,40 +1,35 @@
 //! Arrays that can be loaded from, stored to and committed.
 //!
-//! - [`canvas`]: the memory side of a movement.
-//! - [`claim`]: the right to write an array, and the moment it becomes visible.
-//! - [`tiled`]: our own Zarr arrays. [`linear`]: `.npy`, raw and other files that are one block of
-//!   elements. [`chunked`]: files of many blocks. [`foreign`]: Zarr arrays with other codecs, through the
-//!   `zarrs` crate.
+//! - The kinds of stores: [`tiled`], our own Zarr arrays; [`linear`], `.npy`, raw and other files that are one block of
+//!   elements; [`chunked`], files of many blocks; [`foreign`], Zarr arrays with other codecs, through the `zarrs` crate;
+//!   [`memory`]; and [`sketch`], arrays that are only planned.
+//! - [`adapters`]: stores that show another one.
+//! - [`transfer`]: what a movement has besides the store. [`commit`]: how what is written becomes visible.
 //! - [`open`]: finding out what stands at a path.
 
-pub mod canvas;
-pub mod cast;
+pub mod adapters;
 pub mod chunked;
-pub mod claim;
-pub mod edges;
+pub mod commit;
 pub mod foreign;
-mod group;
 pub mod linear;
 pub mod memory;
 pub mod open;
-pub mod oriented;
-mod seams;
 pub mod sketch;
 pub mod tiled;
-mod update;
+pub mod transfer;
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::zarr::Labelled;
-use crate::frame::{Budget, Frame, charged};
-use crate::io::disk::LentQueue;
-use crate::io::{Cancel, Disk, IoQueue};
+use crate::frame::charged;
 use crate::layout::{AxisOrder, Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, TileGrid, elements};
-pub use canvas::{Canvas, Patch};
-pub use edges::{Cuts, Edges};
 use std::path::PathBuf;
 use std::sync::Arc;
+pub use transfer::Mover;
+pub use transfer::canvas::{Canvas, Patch};
+pub use transfer::edges::{Cuts, Edges};
+use transfer::seams;
 
 /// What an array is, apart from its elements.
 #[derive(Clone, Debug)]
@@ -288,13 +283,15 @@ pub trait Store: Send + Sync {
     /// Loads the canvas's box.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] naming the tile; the operating system's; [`Error::Interrupted`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt) naming the tile; the operating system's;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
 
     /// Stores the canvas's box. Of a tiled array, the box consists of whole tiles.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; the operating system's; [`Error::Interrupted`].
+    /// [`Error::NoSpace`](crate::Error::NoSpace); the operating system's;
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
 
     /// The staging memory that [`commit`](Self::commit) needs.
@@ -310,6 +307,12 @@ pub trait Store: Send + Sync {
 
     /// Forgets everything stored since the last commit.
     fn abort(&self);
+
+    /// Forgets what a run has stored that was to change it, or to fill it, and has failed. An array that was there
+    /// before is as it was, and stays open.
+    fn fail(&self) {
+        self.abort();
+    }
 
     /// Whether something was stored since the last commit, or the array is new.
     fn is_pending(&self) -> bool;
@@ -336,13 +339,13 @@ pub trait Store: Send + Sync {
     /// Reads a unit and checks everything that can be checked about it.
     ///
     /// # Errors
-    /// Only where checking is impossible, such as [`Error::Interrupted`].
+    /// Only where checking is impossible, such as [`Error::Interrupted`](crate::Error::Interrupted).
     fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding>;
 
     /// Records what [`check`](Self::check) found stale as the array's lawful state.
     ///
     /// # Errors
-    /// The operating system's; [`Error::Busy`].
+    /// The operating system's; [`Error::Busy`](crate::Error::Busy).
     fn accept(&self, _findings: &[Finding]) -> Result<()> {
         Ok(())
     }
@@ -352,71 +355,3 @@ pub trait Store: Send + Sync {
 pub const WAITING_BLOCKS: usize = seams::Seams::MOST;
 /// Bytes that each further one takes: an aligned block, with what is lost beside it.
 pub const WAITING_BYTES: usize = 2 * seams::BLOCK;
-
-/// What one thread needs to move boxes: a queue, staging memory, and the flag that stops it.
-pub struct Mover<'a> {
-    /// Files.
-    pub disk: &'a Disk,
-    /// For charging heap memory that codecs take.
-    pub budget: Arc<Budget>,
-    queue: LentQueue<'a>,
-    staging: Option<Frame>,
-    /// As much of the staging memory as may be used, so that what is read does not depend on what other
-    /// arrays need.
-    pub room: usize,
-    /// Checked between requests.
-    pub cancel: Cancel,
-}
-
-impl<'a> Mover<'a> {
-    /// A mover with `staging` bytes of staging memory out of `budget`.
-    ///
-    /// # Errors
-    /// [`Error::Budget`]; the operating system's.
-    pub fn new(disk: &'a Disk, budget: &Arc<Budget>, staging: usize, cancel: &Cancel) -> Result<Mover<'a>> {
-        let staging = if staging == 0 { None } else { Some(budget.frame(staging, "moving data")?) };
-        Ok(Mover {
-            disk,
-            budget: Arc::clone(budget),
-            queue: disk.queue()?,
-            staging,
-            room: usize::MAX,
-            cancel: cancel.clone(),
-        })
-    }
-
-    /// A mover that does `work` with staging memory that is there already.
-    ///
-    /// # Errors
-    /// Those of `work`; the operating system's.
-    pub fn lend<T>(
-        disk: &Disk,
-        budget: &Arc<Budget>,
-        staging: &mut Option<Frame>,
-        work: impl FnOnce(&mut Mover) -> Result<T>,
-    ) -> Result<T> {
-        let mut mover = Mover::new(disk, budget, 0, &Cancel::default())?;
-        mover.staging = staging.take();
-        let result = work(&mut mover);
-        *staging = mover.staging.take();
-        result
-    }
-
-    /// The queue, and the staging memory as start and length.
-    ///
-    /// # Errors
-    /// [`Error::Budget`] where the mover was made with less than `least` bytes.
-    pub fn parts(&mut self, least: usize) -> Result<(&mut IoQueue, *mut u8, usize)> {
-        let (start, len) = self.staging.as_ref().map_or((std::ptr::null_mut(), 0), |f| (f.as_ptr(), f.len()));
-        let len = len.min(self.room);
-        if len < least {
-            let budget = self.budget.limit() as u64;
-            return Err(Error::Budget {
-                purpose: "staging".into(),
-                needed: budget + (least - len) as u64,
-                budget,
-            });
-        }
-        Ok((&mut self.queue, start, len))
-    }
-}

@@ -2,11 +2,11 @@
 
 use super::Store;
 use super::chunked::{ChunkedArray, Chunks};
-use super::claim::{self, still_there};
+use super::commit::claim::{self, still_there};
+use super::commit::update::is_missing;
 use super::foreign::ForeignArray;
 use super::linear::{Described, LinearArray, NewFile};
 use super::tiled::TiledArray;
-use super::update::is_missing;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::zarr::{
@@ -179,7 +179,7 @@ fn open_aside(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Optio
 
 /// A remark where a writer is at work on a path, or has died there.
 fn unfinished(path: &Path) -> String {
-    let name = super::claim::staging_name(path.file_name().unwrap_or_default());
+    let name = claim::staging_name(path.file_name().unwrap_or_default());
     if path.with_file_name(&name).exists() {
         " (it is being written, or its writing was cut short)".into()
     } else {

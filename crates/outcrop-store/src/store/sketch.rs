@@ -1,8 +1,8 @@
 //! Arrays that are only planned.
 
-use super::canvas::Canvas;
 use super::linear::{Panels, staging, traffic};
 use super::tiled::Prospect;
+use super::transfer::canvas::Canvas;
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

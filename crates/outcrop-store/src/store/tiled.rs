@@ -11,22 +11,31 @@
 //! are, so that a tile that is missing for another reason is noticed. Arrays by other programs with
 //! the same codecs have no index: what can be checked there is each tile's own checksum.
 
-use super::canvas::{Canvas, dense_strides};
-use super::claim::{Claim, Kind, still_there};
-use super::group;
-use super::update::{self, Decided, Files, Found, Update, Writer, is_missing, open_tile};
+mod load;
+mod meta;
+mod prospect;
+mod save;
+
+use super::commit::claim::{Claim, Kind};
+use super::commit::group;
+use super::commit::update::{self, Decided, Files, Found, Update, Writer};
+use super::open::directory_bytes;
+use super::transfer::canvas::Canvas;
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
-use crate::format::index::{self, INDEX_FILE, TileIndex};
-use crate::format::zarr::{self, ArrayMeta, Labelled, Labels, METADATA_FILE, Ours, Parsed};
-use crate::format::{FormatError, MAX_METADATA_BYTES, crc32c};
+use crate::format::MAX_METADATA_BYTES;
+use crate::format::index::{INDEX_FILE, TileIndex};
+use crate::format::zarr::{ArrayMeta, Labelled, METADATA_FILE, Ours};
 use crate::frame::charged;
-use crate::io::disk::{Disk, DiskDir, LINK, Promise, is_link, parent_of};
-use crate::io::{Access, Direction, Transfer};
+use crate::io::disk::{Disk, DiskDir, Promise, parent_of};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
+use load::{Flaw, Loaded};
+pub(super) use meta::unlabelled;
+use meta::{parse, read_metadata};
+pub use prospect::Prospect;
+use prospect::stored_size;
 use std::collections::HashSet;
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -44,6 +53,8 @@ enum State {
 struct Changes {
     update: Update,
     tiles: HashSet<u64>,
+    /// The index before.
+    before: Option<TileIndex>,
 }
 
 /// A tiled array.
@@ -70,22 +81,6 @@ pub struct TiledArray {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What is wrong with a tile.
-enum Flaw {
-    /// The tile's file or its checksum is broken.
-    Damaged(String),
-    /// The tile is sound, but not the one recorded; with the checksum it has, if it is there.
-    Stale(Option<u32>, String),
-}
-
-/// How a tile came to memory.
-enum Loaded {
-    Data,
-    /// Never written.
-    Fill,
-    Flawed(Flaw),
 }
 
 impl TiledArray {
@@ -227,392 +222,9 @@ impl TiledArray {
         format!("tile {} ({})", Tuple(coords), self.meta.tile_key(coords))
     }
 
-    /// Reads a tile's file to `memory`, which has room for whole blocks, and checks it.
-    fn read_tile(&self, mover: &mut Mover, coords: &[u64], memory: Option<*mut u8>) -> Result<Loaded> {
-        let position = self.grid.linear_index(coords);
-        let _reading = self.tile_lock(position).read().unwrap_or_else(PoisonError::into_inner);
-        let recorded = self.recorded(position);
-        let key = self.meta.tile_key(coords);
-        let changed = match &*lock(&self.state) {
-            State::Updating(_, Some(c)) if c.tiles.contains(&position) => Some(Arc::clone(c.update.dir())),
-            _ => None,
-        };
-        let opened = match changed {
-            Some(dir) => self.disk.open_beneath(&dir, &key, Access::Read),
-            None => open_tile(&self.disk, &self.dir, self.decided.as_ref(), position, &key),
-        };
-        let file = match opened {
-            Err(error) if is_missing(&error) => {
-                let Some(Some(_)) = recorded else { return Ok(Loaded::Fill) };
-                if self.is_replaced() {
-                    return Err(self.replaced());
-                }
-                return Ok(Loaded::Flawed(Flaw::Stale(None, "is missing".into())));
-            }
-            Err(Error::Io { source, .. }) if is_link(&source) => {
-                return Ok(Loaded::Flawed(Flaw::Damaged(LINK.into())));
-            }
-            other => other?,
-        };
-        let (found, expected) = (file.len()?, self.file_bytes());
-        if found != expected as u64 {
-            let how = if found < expected as u64 { "truncated" } else { "too long" };
-            let what = format!("is {how}: {found} bytes of {expected}");
-            return Ok(Loaded::Flawed(Flaw::Damaged(what)));
-        }
-        let cancel = mover.cancel.clone();
-        let padded = expected.next_multiple_of(file.block());
-        let disk = mover.disk;
-        let (queue, memory) = match memory {
-            Some(memory) => (mover.parts(0)?.0, memory),
-            None => {
-                let (queue, staging, _) = mover.parts(padded)?;
-                (queue, staging)
-            }
-        };
-        let mut read = std::iter::once(Transfer::read(&file, 0, memory, padded, expected));
-        // SAFETY: the caller's memory, or the staging memory, has room for `padded` bytes and is ours.
-        let result = unsafe { disk.transfer(queue, &file, &mut read, Direction::Read, &cancel) };
-        file.drop_cache();
-        match result {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::UnexpectedEof => {
-                return Ok(Loaded::Flawed(Flaw::Damaged("was truncated while it was read".into())));
-            }
-            other => other?,
-        }
-        if !self.meta.checksummed {
-            return Ok(Loaded::Data);
-        }
-        // SAFETY: `expected` bytes were read.
-        let bytes = unsafe { std::slice::from_raw_parts(memory, expected) };
-        let (data, stored) = bytes.split_at(self.tile_bytes());
-        let stored = u32::from_le_bytes(stored.try_into().expect("four bytes"));
-        let computed = crc32c(data);
-        if stored != computed {
-            let what = format!(
-                "is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them"
-            );
-            return Ok(Loaded::Flawed(Flaw::Damaged(what)));
-        }
-        let stale = |what: &str| Ok(Loaded::Flawed(Flaw::Stale(Some(computed), what.into())));
-        match recorded {
-            Some(None) => stale("is there, although it was never written"),
-            Some(Some(crc)) if crc != computed => {
-                if self.is_replaced() {
-                    return Err(self.replaced());
-                }
-                if self.is_changed() {
-                    return Err(Error::Changed { path: self.info.path.clone(), how: "changed" });
-                }
-                stale(
-                    "is not the one recorded: it was swapped with another, an old one was put back, or another program has changed it",
-                )
-            }
-            _ => Ok(Loaded::Data),
-        }
-    }
-
-    /// Whether the array was replaced as a whole since it was opened.
-    fn is_replaced(&self) -> bool {
-        !matches!(*lock(&self.state), State::Creating(_)) && !still_there(&self.dir, &self.info.path)
-    }
-
-    /// Whether another process has committed changes since the array was opened.
-    fn is_changed(&self) -> bool {
-        if !matches!(*lock(&self.state), State::Reading) {
-            return false;
-        }
-        let decided = self.decided.as_ref();
-        // First, since a change that has been carried out when the index is read is one that the index tells.
-        if update::is_under_way(&self.disk, &self.dir, &self.grid, decided) {
-            return true;
-        }
-        let limit = TileIndex::file_size(&self.grid).unwrap_or(0);
-        let now = match decided {
-            // That was known, and makes the index what it was when the array was opened.
-            Some(decided) => decided.read(&self.disk, &self.dir, INDEX_FILE, limit),
-            None => self.disk.read_small_beneath(&self.dir, INDEX_FILE, limit),
-        };
-        let now = now.ok().and_then(|bytes| index::stamp(&bytes));
-        let then = match (&self.meta.ours, &self.index) {
-            (Some(ours), _) => Some(ours.index_crc32c),
-            // Another program has made `zarr.json` anew, and left what belonged to it.
-            (None, Some(index)) => {
-                index::stamp(&index.read().unwrap_or_else(PoisonError::into_inner).encode())
-            }
-            (None, None) => None,
-        };
-        now.is_some() && now != then
-    }
-
-    fn replaced(&self) -> Error {
-        Error::Changed { path: self.info.path.clone(), how: "replaced" }
-    }
-
-    fn flawed(&self, coords: &[u64], flaw: Flaw) -> Error {
-        let what = match flaw {
-            Flaw::Damaged(what) => format!("{} {what}", self.tile_name(coords)),
-            Flaw::Stale(_, what) => {
-                format!(
-                    "{} {what} (`outcrop verify --accept` records a lawful change)",
-                    self.tile_name(coords)
-                )
-            }
-        };
-        Error::corrupt(&self.info.path, what)
-    }
-
-    fn load_tile(&self, mover: &mut Mover, canvas: &Canvas, coords: &[u64]) -> Result<()> {
-        let region = self.grid.tile_box(coords);
-        let common = region.intersect(canvas.region()).expect("a tile of the canvas's box");
-        let padded = self.file_bytes().next_multiple_of(4096);
-        let place = canvas.exact(&region, &self.grid.tile);
-        let place = place.filter(|&(_, capacity)| capacity >= padded).map(|(start, _)| start);
-        match self.read_tile(mover, coords, place)? {
-            Loaded::Fill => canvas.fill(&common, &self.meta.fill_value),
-            Loaded::Flawed(flaw) => return Err(self.flawed(coords, flaw)),
-            Loaded::Data if place.is_some() => {}
-            Loaded::Data => {
-                let (_, staging, _) = mover.parts(padded)?;
-                let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
-                let inside: isize = (0..common.ndim())
-                    .map(|a| (common.start[a] - region.start[a]) as isize * strides[a])
-                    .sum();
-                // SAFETY: the tile was read to the staging memory, and holds `common`.
-                unsafe { canvas.scatter(&common, staging.wrapping_offset(inside), &strides, 1) };
-            }
-        }
-        Ok(())
-    }
-
-    fn store_tile(&self, mover: &mut Mover, canvas: &Canvas, coords: &[u64]) -> Result<()> {
-        let region = self.grid.tile_box(coords);
-        if !canvas.region().contains(&region) {
-            return Err(Error::invalid(format!("{} is stored in part only", self.tile_name(coords))));
-        }
-        let len = self.tile_bytes();
-        let place = canvas.exact(&region, &self.grid.tile).filter(|&(_, capacity)| capacity >= len);
-        // Behind the last whole block of data come the rest of the data and the checksum.
-        let whole = len / 4096 * 4096;
-        let memory = match place {
-            Some((start, _)) => {
-                // SAFETY: the place has room for a whole tile, all of which may be overwritten.
-                unsafe { self.fill_overhang(start, &region.shape) };
-                start
-            }
-            None => {
-                let (_, staging, _) = mover.parts(charged(len))?;
-                let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
-                if region.shape != self.grid.tile {
-                    let item = &self.meta.fill_value;
-                    // SAFETY: the staging memory is ours and holds a whole tile.
-                    unsafe { crate::strided::fill(staging, &strides, &self.grid.tile, item) };
-                }
-                // SAFETY: as above; the tile's part of the array comes first along each axis.
-                unsafe { canvas.gather(&region, staging, &strides, 1) };
-                staging
-            }
-        };
-        // SAFETY: `len` bytes of the tile are at `memory`, and nobody writes them while they are stored.
-        let data = unsafe { std::slice::from_raw_parts(memory, len) };
-        let checksum = crc32c(data);
-        let position = self.grid.linear_index(coords);
-        let _writing = self.tile_lock(position).write().unwrap_or_else(PoisonError::into_inner);
-        let key = self.meta.tile_key(coords);
-        let update = match &mut *lock(&self.state) {
-            State::Creating(_) => None,
-            State::Updating(_, changes) => {
-                if changes.is_none() {
-                    let update = Update::begin(&self.disk, &self.dir)?;
-                    *changes = Some(Changes { update, tiles: HashSet::new() });
-                }
-                changes.as_ref().map(|c| Arc::clone(c.update.dir()))
-            }
-            State::Reading => return Err(super::linear::read_only(&self.info)),
-            State::Closed => return Err(Error::invalid("the array is closed")),
-        };
-        lock(&self.torn).insert(position);
-        let dir = update.as_deref().unwrap_or(&self.dir);
-        let file = self.disk.create_beneath(dir, &key, self.file_bytes() as u64)?;
-        if whole > 0 {
-            let cancel = mover.cancel.clone();
-            let disk = mover.disk;
-            let (queue, _, _) = mover.parts(0)?;
-            let mut write = std::iter::once(Transfer::write(&file, 0, memory, whole));
-            // SAFETY: as for `data`.
-            unsafe { disk.transfer(queue, &file, &mut write, Direction::Write, &cancel)? };
-        }
-        let mut end = data[whole..].to_vec();
-        if self.meta.checksummed {
-            end.extend(checksum.to_le_bytes());
-        }
-        if !end.is_empty() {
-            self.disk.write_unaligned(&file, whole as u64, &end)?;
-        }
-        file.drop_cache();
-        self.promise.iter().for_each(|promise| promise.took(self.file_bytes().next_multiple_of(4096) as u64));
-        if let State::Updating(_, Some(changes)) = &mut *lock(&self.state) {
-            changes.tiles.insert(position);
-        }
-        lock(&self.torn).remove(&position);
-        if let Some(index) = &self.index {
-            index.write().unwrap_or_else(PoisonError::into_inner).set(position, checksum);
-        }
-        Ok(())
-    }
-
-    /// Sets what of a tile lies outside the array to the fill value.
-    ///
-    /// # Safety
-    /// A whole tile may be written at `start`.
-    unsafe fn fill_overhang(&self, start: *mut u8, inside: &[u64]) {
-        let tile = &self.grid.tile;
-        let strides = dense_strides(tile, self.meta.dtype.size());
-        let mut shape = Dims::from_slice(inside);
-        for axis in 0..tile.len() {
-            // Along the axes before, what is inside; along those behind, all.
-            shape[axis] = tile[axis] - inside[axis];
-            shape[axis + 1..].copy_from_slice(&tile[axis + 1..]);
-            if shape[axis] > 0 {
-                let from = start.wrapping_offset(inside[axis] as isize * strides[axis]);
-                // SAFETY: the box lies inside the tile.
-                unsafe { crate::strided::fill(from, &strides, &shape, &self.meta.fill_value) };
-            }
-            shape.clear();
-            shape.extend_from_slice(inside);
-        }
-    }
-
-    /// The index's file and the metadata that names its checksum.
-    fn encode_metadata(&self) -> (Option<Vec<u8>>, Vec<u8>) {
-        let mut meta = self.meta.clone();
-        let index = self.index.as_ref().map(|i| i.read().unwrap_or_else(PoisonError::into_inner).encode());
-        if let Some(bytes) = &index {
-            meta.ours = index::stamp(bytes).map(|index_crc32c| Ours { format: 1, index_crc32c });
-        }
-        (index, meta.encode())
-    }
-
     /// Every tile of the array that shares an element with a box.
     fn tiles_of(&self, region: &ArrayBox) -> impl Iterator<Item = Dims> + use<> {
         self.grid.tiles_of(region)
-    }
-}
-
-/// What the device counts where a tile's file is written: whole blocks, then the block with the rest
-/// of the elements and the checksum.
-fn stored_size(tile_bytes: usize, file_bytes: usize) -> u64 {
-    let whole = tile_bytes / 4096 * 4096;
-    (whole + (file_bytes - whole).next_multiple_of(4096)) as u64
-}
-
-/// What an array of our own will cost, before it is made.
-#[derive(Clone, Debug)]
-pub struct Prospect {
-    /// How it is cut.
-    pub grid: TileGrid,
-    /// Bytes of a frame for a tile.
-    pub frame: usize,
-    /// Bytes that storing a tile writes, and that loading it reads.
-    pub tile: u64,
-    /// Bytes that its commit writes.
-    pub commit: u64,
-}
-
-impl Prospect {
-    /// The prospect of an array.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] where there can be no such array.
-    pub fn new(shape: &[u64], dtype: crate::DType, tile: &[u64], labels: &Labels) -> Result<Prospect> {
-        let grid = TileGrid::new(shape, tile)?;
-        checked_nbytes(shape, dtype.size())?;
-        let bytes = checked_nbytes(tile, dtype.size())? as usize;
-        let place = labels.place.as_deref().unwrap_or(Path::new("the new array"));
-        let mut meta = ArrayMeta::of(shape, dtype, tile, labels).map_err(|e| unlabelled(place, e))?;
-        meta.ours = Some(Ours { format: 1, index_crc32c: u32::MAX });
-        let index = TileIndex::file_size(&grid).map_err(|e| e.at(place))?;
-        let json = meta.encode();
-        let mut commit = index.next_multiple_of(4096) + (json.len() as u64).next_multiple_of(4096);
-        if labels.place.is_some() {
-            commit += group::bytes_to_renew(place, &[(METADATA_FILE, json)])?;
-        }
-        let file = bytes + CHECKSUM;
-        Ok(Prospect { grid, frame: charged(file), tile: stored_size(bytes, file), commit })
-    }
-}
-
-/// What is wrong with labels is what was asked for, and not what is stored.
-pub(super) fn unlabelled(path: &Path, error: FormatError) -> Error {
-    match error {
-        FormatError::Malformed(what) => Error::invalid(format!("{}: {what}", path.display())),
-        other => other.at(path),
-    }
-}
-
-/// Parses the `zarr.json` of an array of ours.
-fn parse(path: &Path, json: &[u8]) -> Result<ArrayMeta> {
-    match zarr::parse(json).map_err(|e| e.at(path))? {
-        Parsed::Native(meta) => Ok(meta),
-        Parsed::Foreign { reason } => Err(Error::unsupported(path, reason)),
-    }
-}
-
-/// Reads `zarr.json` and the index, by way of a change that is decided. A commit by another process
-/// between the two reads is noticed by the index's checksum, and both are read again.
-fn read_metadata(
-    disk: &Disk,
-    path: &Path,
-    dir: &DiskDir,
-    accept: bool,
-) -> Result<(ArrayMeta, Option<TileIndex>, Option<Decided>)> {
-    let empty = |grid: &TileGrid| TileIndex::new(grid).map_err(|e| e.at(path));
-    let limit = MAX_METADATA_BYTES as u64;
-    let mut attempts = 0;
-    loop {
-        let mut meta = parse(path, &disk.read_small_beneath(dir, METADATA_FILE, limit)?)?;
-        let grid = TileGrid::new(&meta.shape, &meta.tile)?;
-        let indexed = meta.ours.is_some();
-        let decided = Found::look(disk, dir, &grid, indexed)?.for_reading(path, indexed)?;
-        let read = |name: &str, limit: u64| match &decided {
-            Some(decided) => decided.read(disk, dir, name, limit),
-            None => disk.read_small_beneath(dir, name, limit),
-        };
-        if decided.is_some() {
-            meta = parse(path, &read(METADATA_FILE, limit)?)?;
-            if TileGrid::new(&meta.shape, &meta.tile)? != grid {
-                return Err(Error::corrupt(path, "the decided change is of an array of another shape"));
-            }
-        }
-        let bytes = match read(INDEX_FILE, 64 + grid.tiles().saturating_mul(5) + 64 * 16) {
-            Ok(bytes) => bytes,
-            Err(error) if is_missing(&error) => {
-                if meta.ours.is_none() {
-                    return Ok((meta, None, decided));
-                }
-                if accept {
-                    return Ok((meta, Some(empty(&grid)?), decided));
-                }
-                let what = format!("its index of checksums, {INDEX_FILE}, is missing");
-                return Err(Error::corrupt(path, what));
-            }
-            Err(other) => return Err(other),
-        };
-        let bound = meta.ours.as_ref().is_none_or(|ours| Some(ours.index_crc32c) == index::stamp(&bytes));
-        attempts += 1;
-        if !bound && attempts < 10 && !accept {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            continue;
-        }
-        if accept && (!bound || TileIndex::decode(&bytes, &grid).is_err()) {
-            return Ok((meta, Some(empty(&grid)?), decided));
-        }
-        if !bound {
-            let what = format!("{INDEX_FILE} is not the one that {METADATA_FILE} names");
-            return Err(Error::corrupt(path, what));
-        }
-        let index = TileIndex::decode(&bytes, &grid).map_err(|e| e.at(path))?;
-        return Ok((meta, Some(index), decided));
     }
 }
 
@@ -731,6 +343,15 @@ impl Store for TiledArray {
         self.promise.iter().for_each(Promise::end);
     }
 
+    fn fail(&self) {
+        let State::Updating(_, changes) = &mut *lock(&self.state) else { return self.abort() };
+        let Some(Changes { before, .. }) = changes.take() else { return };
+        if let (Some(index), Some(before)) = (&self.index, before) {
+            *index.write().unwrap_or_else(PoisonError::into_inner) = before;
+        }
+        lock(&self.torn).clear();
+    }
+
     fn is_pending(&self) -> bool {
         matches!(*lock(&self.state), State::Creating(_) | State::Updating(_, Some(_)))
     }
@@ -741,7 +362,7 @@ impl Store for TiledArray {
                 let written = index.read().unwrap_or_else(PoisonError::into_inner).written();
                 Ok(written * self.file_bytes() as u64)
             }
-            None => super::open::directory_bytes(self.dir.path()),
+            None => directory_bytes(self.dir.path()),
         }
     }
 

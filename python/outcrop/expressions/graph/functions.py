@@ -16,6 +16,7 @@ __all__ = [
     "LEAVING_GAPS",
     "Apply",
     "ApplyWhere",
+    "Bits",
     "Call",
     "Cast",
     "Choose",
@@ -203,16 +204,27 @@ class Call(Function):
 
 @dataclass(frozen=True)
 class Seen(Function):
-    """No element: a function of ours has seen them, each once."""
+    """No element: a function of ours has seen those of all operands, each once."""
 
-    function: Callable[[NDArray[Any]], None]
+    function: Callable[..., None]
     retains = True
     seconds = 1e-9
     name = "count"
 
     def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
-        self.function(np.asarray(operands[0]))
+        self.function(*map(np.asarray, operands))
         out[...] = False
+
+
+@dataclass(frozen=True)
+class Bits(Function):
+    """The operand's bits as elements of another type that are as long."""
+
+    name = "view"
+    seconds = 1e-9
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        np.copyto(out.view(operands[0].dtype), operands[0])
 
 
 def seconds_per_element(

@@ -27,6 +27,8 @@ __all__ = [
     "Straight",
     "stored_below",
     "straight",
+    "taken",
+    "unconjugated",
 ]
 
 Axis: TypeAlias = tuple[Node, int]
@@ -104,20 +106,20 @@ def _is_conjugate(node: Node) -> bool:
     )
 
 
-def _operand(node: Node) -> Node:
+def taken(node: Node) -> Node:
     """What is taken tile by tile: tiles of what is stored in another order are made first."""
     if isinstance(node, Leaf) and straight(node) is None:
         return Map.of(Copy(), [node], node.dtype)
     return node
 
 
-def _unconjugated(node: Node) -> tuple[Node, bool]:
+def unconjugated(node: Node) -> tuple[Node, bool]:
     """What an operand is, or is the conjugate of: products and solutions take it as that."""
     if isinstance(node, Map) and isinstance(node.function, Cast):
-        below, conjugate = _unconjugated(node.operands[0])
+        below, conjugate = unconjugated(node.operands[0])
         return (Map.of(Cast(), [below], node.dtype), True) if conjugate else (node, False)
     if _is_conjugate(node):
-        below, conjugate = _unconjugated(node.operands[0])
+        below, conjugate = unconjugated(node.operands[0])
         return below, not conjugate
     return node, False
 
@@ -163,8 +165,8 @@ class BlockProduct(MatrixOperation):
     ) -> "BlockProduct":
         """The node of a product; both operands have its type."""
         node = cls()
-        (one, first), (other, second) = _unconjugated(one), _unconjugated(other)
-        node.operands = _operand(one), _operand(other)
+        (one, first), (other, second) = unconjugated(one), unconjugated(other)
+        node.operands = taken(one), taken(other)
         node.transposed = transposed
         node._conjugates = first != conjugates[0], second != conjugates[1]
         rows, columns = int(transposed[0]), 1 - int(transposed[1])
@@ -220,7 +222,7 @@ class Cholesky(MatrixOperation):
     def of(cls, operand: Node, *, upper: bool) -> "Cholesky":
         """The node of a factor."""
         node = cls()
-        node.operands, node.upper = (_operand(operand),), upper
+        node.operands, node.upper = (taken(operand),), upper
         node.shape, node.dtype = operand.shape, operand.dtype
         return only((cls, id(node.operands[0]), upper), node)
 
@@ -243,7 +245,7 @@ class Solve(MatrixOperation):
     def of(cls, matrix: Node, given: Node, *, positive_definite: bool) -> "Solve":
         """The node of a solution; both operands have its type."""
         node = cls()
-        node.operands = _operand(matrix), _operand(given)
+        node.operands = taken(matrix), taken(given)
         node.positive_definite = positive_definite
         node.shape, node.dtype = given.shape, given.dtype
         return only((cls, *map(id, node.operands), positive_definite), node)
@@ -265,7 +267,7 @@ class LU(MatrixOperation):
     def of(cls, operand: Node) -> "LU":
         """The node of the factors."""
         node = cls()
-        node.operands = (_operand(operand),)
+        node.operands = (taken(operand),)
         node.shape, node.dtype = operand.shape, operand.dtype
         return only((cls, id(node.operands[0])), node)
 
@@ -339,7 +341,7 @@ class LUSolve(MatrixOperation):
         `meant`: "N", or "T" or "C" where the matrix is meant transposed, or conjugated, too.
         """
         node = cls()
-        node.operands = _operand(factors), _operand(pivots), _operand(given)
+        node.operands = taken(factors), taken(pivots), taken(given)
         node.meant = meant
         node.shape, node.dtype = given.shape, given.dtype
         return only((cls, *map(id, node.operands), meant), node)
@@ -373,7 +375,7 @@ class ExchangeRows(MatrixOperation):
     def of(cls, pivots: Node, given: Node, *, backwards: bool) -> "ExchangeRows":
         """The node of the matrix; `backwards`: the last exchange first."""
         node = cls()
-        node.operands, node.backwards = (_operand(pivots), _operand(given)), backwards
+        node.operands, node.backwards = (taken(pivots), taken(given)), backwards
         node.shape, node.dtype = given.shape, given.dtype
         return only((cls, *map(id, node.operands), backwards), node)
 
@@ -417,8 +419,8 @@ class SolveTriangular(MatrixOperation):
     ) -> "SolveTriangular":
         """The node of a solution; both operands have its type. `lower`: the operand's half."""
         node = cls()
-        triangle, turned = _unconjugated(triangle)
-        node.operands = _operand(triangle), _operand(given)
+        triangle, turned = unconjugated(triangle)
+        node.operands = taken(triangle), taken(given)
         node.lower, node.transposed, node.unit = lower, transposed, unit
         node._conjugate = conjugate != turned
         node.shape, node.dtype = given.shape, given.dtype

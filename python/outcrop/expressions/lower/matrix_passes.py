@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from outcrop import _native
+from outcrop.expressions.graph.blas import Blas
 from outcrop.expressions.graph.matrices import (
     LU,
     BlockProduct,
@@ -91,8 +92,7 @@ class MatrixPass:
         match node:
             case BlockProduct():
                 # Of a transposed factor, columns are rows.
-                factors = zip(views[1:], node.transposed, strict=True)
-                turned = [(n, c, r) if is_turned else (n, r, c) for (n, r, c), is_turned in factors]
+                turned = list(map(_turned, views[1:], node.transposed))
                 first, second = node.conjugates
                 return draft.matmul([result, *turned], (first, second), way)
             case Cholesky():
@@ -106,12 +106,12 @@ class MatrixPass:
             case ExchangeRows():
                 return draft.exchange_rows(views, node.backwards)
             case SolveTriangular():
-                number, rows, columns = views[1]
-                if node.transposed:
-                    views[1] = number, columns, rows
+                views[1] = _turned(views[1], node.transposed)
                 conjugate, _ = node.conjugates
                 lower = node.lower != node.transposed
                 return draft.solve_triangular(views, lower, node.unit, conjugate, way)
+            case Blas():
+                return self._blas(node, views)
         raise AssertionError(f"no steps for {node.name}")
 
     def _number(self, kind: type[Companion]) -> int | None:
@@ -121,6 +121,31 @@ class MatrixPass:
                 return stored.number
         return None
 
+    def _blas(self, node: Blas, views: Sequence[View]) -> tuple[str, int, bool]:
+        result, *factors, before = views
+        call = node.call
+        one, other, own = call.turned
+        first = _turned(factors[0], one) if factors else before
+        second = _turned(factors[1], other) if len(factors) > 1 else first
+        conjugates = call.conjugates if len(factors) > 1 else (call.conjugates[0],) * 2
+        return self._draft.blas3(
+            [_turned(result, own), first, second, _turned(before, own)],
+            call.form,
+            tuple((x.real, x.imag) for x in (complex(call.alpha), complex(call.beta))),
+            conjugates,
+            call.lower,
+            call.hermitian,
+            call.first,
+            call.unit,
+            self._way,
+        )
+
     def _view(self, matrix: Node, node: MatrixOperation) -> View:
         stored, axes = self._storage.matrix(matrix, node)
         return stored.number, axes[0], axes[1] if len(axes) > 1 else None
+
+
+def _turned(view: View, is_turned: bool) -> View:
+    """Of a transposed matrix, columns are rows."""
+    number, rows, columns = view
+    return (number, columns, rows) if is_turned else view

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from outcrop import _native
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
+from outcrop.expressions.graph.blas import Blas
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
     LU,
@@ -51,11 +52,18 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     best = _native.square_side(itemsize, None)
     tiles = [_tile(operand, best) for operand in node.operands]
     if isinstance(node, BlockProduct):
-        return _of_product(node, tiles, best)
+        return _of_product(node, node.transposed, (0, 1), tiles, best)
+    if isinstance(node, Blas):
+        return _of_blas(node, tiles, best)
     matrix = tiles[-1] if isinstance(node, ExchangeRows) else tiles[0]
     side = _native.square_side(itemsize, matrix)
     if is_pivoted(node):
-        side = _part(side, side_for_pivots(node.operands[0]))
+        (short, _), columns = sorted(node.operands[0].shape), node.operands[0].shape[1]
+        if columns > (most := side_for_pivots(node.operands[0])):
+            side = _part(side, most)
+        elif 0 < short < side:
+            # A few columns, or rows, which are not cut: as many elements as of a square.
+            side *= side // short
     found: list[tuple[Axis, int]] = [((node, 0), side)]
     if len(tiles) > 1 and node.ndim == 2:
         wide, own = _for_others(side, best), tiles[-1]
@@ -82,14 +90,47 @@ def side_for_pivots(matrix: Node) -> int:
     return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
 
 
+def _of_blas(
+    node: Blas, tiles: Sequence[tuple[int, int] | None], best: int
+) -> list[tuple[Axis, int]]:
+    """As the factors are cut on disk; square where there are halves."""
+    *factors, own = tiles
+    rows, columns = node.axes
+    call, itemsize = node.call, node.dtype.itemsize
+    if call.form == "product":
+        return _of_product(node, call.turned[:2], node.axes, factors, best)
+    if not factors:
+        extents = own or (best, best)
+        if node.is_square:
+            return [((node, 0), _native.square_side(itemsize, extents))]
+        return [((node, axis), extents[axis]) for axis in (0, 1)]
+    one = factors[0] if call.form != "right" else factors[1]
+    if call.form in ("update", "update twice"):
+        # Rows of the factors are cut as the result is, and what is summed over as they are.
+        turned = call.turned[0]
+        cut = one[::-1] if one is not None and turned else one
+        side = _native.square_side(itemsize, own if one is None else cut)
+        depth = best if cut is None else cut[1]
+        return [((node, 0), side), ((node.operands[0], 0 if turned else 1), depth)]
+    side = _native.square_side(itemsize, one)
+    square, other = (columns, rows) if call.form == "right" else (rows, columns)
+    wide = _for_others(side, best)
+    along = own[other] if own is not None else wide
+    return [((node, square), side), ((node, other), min(along, 2 * wide))]
+
+
 def _of_product(
-    node: BlockProduct, tiles: Sequence[tuple[int, int] | None], best: int
+    node: BlockProduct | Blas,
+    transposed: Sequence[bool],
+    axes: tuple[int, int],
+    tiles: Sequence[tuple[int, int] | None],
+    best: int,
 ) -> list[tuple[Axis, int]]:
     """As the factors are cut on disk, as far as they are."""
-    one, _ = node.operands
+    one = node.operands[0]
     left, right = (
         tile[::-1] if tile is not None and turned else tile
-        for tile, turned in zip(tiles, node.transposed, strict=True)
+        for tile, turned in zip(tiles, transposed, strict=True)
     )
     if left is not None:
         rows, depth = left
@@ -99,8 +140,8 @@ def _of_product(
         rows = _for_others(depth, best)
     else:
         rows = depth = columns = best
-    summed = (one, 0 if node.transposed[0] else 1)
-    return [((node, 0), rows), ((node, 1), columns), (summed, depth)]
+    summed = (one, 0 if transposed[0] else 1)
+    return [((node, axes[0]), rows), ((node, axes[1]), columns), (summed, depth)]
 
 
 def _for_others(extent: int, best: int) -> int:

@@ -213,7 +213,9 @@ def cut(
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
     _square_pairs(tiling, stored, natural, fixed)
     for alike in axes.classes():
-        cuts.update(dict.fromkeys(alike, min(map(tiling.extent, alike))))
+        # What is shorter than that stays whole.
+        if extents := [cuts[line] for line in alike if line in cuts]:
+            cuts.update(dict.fromkeys(alike, min(extents)))
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
 

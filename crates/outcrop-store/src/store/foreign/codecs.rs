@@ -20,7 +20,7 @@ use crate::dtype::DType;
 use crate::format::zarr::MAX_CODECS;
 use crate::format::{FormatError, crc32c};
 use crate::shape::{Dims, Tuple};
-use crate::store::canvas::{Strides, dense_strides};
+use crate::store::transfer::canvas::{Strides, dense_strides};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::num::NonZeroU64;

@@ -12,9 +12,9 @@ use crate::io::disk::{DiskFile, LINK, is_link};
 use crate::io::{Access, Direction, Transfer};
 use crate::shape::{ArrayBox, Dims, Tuple};
 use crate::store::Mover;
-use crate::store::canvas::{Canvas, Strides};
-use crate::store::claim::still_there;
-use crate::store::update::{is_missing, open_tile};
+use crate::store::commit::claim::still_there;
+use crate::store::commit::update::{is_missing, open_tile};
+use crate::store::transfer::canvas::{Canvas, Strides};
 use zarrs::array::BytesRepresentation;
 
 /// The largest index of a shard that is read while a run is planned, for which no memory is charged.

@@ -11,8 +11,8 @@ use crate::format::zarr::{
 use crate::format::{FormatError, MAX_METADATA_BYTES};
 use crate::io::disk::{Disk, DiskDir};
 use crate::shape::TileGrid;
+use crate::store::commit::update::is_missing;
 use crate::store::tiled::unlabelled;
-use crate::store::update::is_missing;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value, json};

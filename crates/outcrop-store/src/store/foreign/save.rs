@@ -11,9 +11,9 @@ use crate::io::disk::DiskDir;
 use crate::io::{Direction, Transfer};
 use crate::shape::ArrayBox;
 use crate::store::Mover;
-use crate::store::canvas::{Canvas, Strides};
+use crate::store::commit::update::Update;
 use crate::store::linear::read_only;
-use crate::store::update::Update;
+use crate::store::transfer::canvas::{Canvas, Strides};
 use std::collections::HashSet;
 use std::sync::Arc;
 

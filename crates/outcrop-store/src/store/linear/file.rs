@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::raw::Description;
 use crate::format::{npy, pnm};
 use crate::io::Disk;
-use crate::store::seams::BLOCK;
+use crate::store::transfer::seams::BLOCK;
 use std::path::Path;
 use std::sync::Arc;
 

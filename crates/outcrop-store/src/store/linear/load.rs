@@ -7,9 +7,9 @@ use crate::io::{Direction, Transfer};
 use crate::layout::{LinearLayout, Runs};
 use crate::shape::ArrayBox;
 use crate::store::Mover;
-use crate::store::canvas::Canvas;
-use crate::store::edges::Edges;
-use crate::store::seams::{BLOCK, Waiting};
+use crate::store::transfer::canvas::Canvas;
+use crate::store::transfer::edges::Edges;
+use crate::store::transfer::seams::{BLOCK, Waiting};
 
 /// The block at the end of what was read last, for a next part that begins with it.
 struct Carry {

@@ -4,8 +4,8 @@ use super::{LinearArray, traffic};
 use crate::error::{Error, Result};
 use crate::layout::{AxisOrder, Layout, LinearLayout};
 use crate::shape::{ArrayBox, BoxIndices, TileGrid};
-use crate::store::canvas::Canvas;
-use crate::store::seams::Waiting;
+use crate::store::transfer::canvas::Canvas;
+use crate::store::transfer::seams::Waiting;
 use crate::store::{Extents, Finding, Info, Mover, Staging, Store};
 use std::sync::Arc;
 

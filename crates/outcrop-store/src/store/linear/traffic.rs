@@ -3,8 +3,8 @@
 use crate::layout::linear::READ_THROUGH;
 use crate::layout::{LinearLayout, Runs};
 use crate::shape::ArrayBox;
-use crate::store::edges::Cuts;
-use crate::store::seams::BLOCK;
+use crate::store::transfer::edges::Cuts;
+use crate::store::transfer::seams::BLOCK;
 
 /// Whether each of a box's runs is whole blocks, and worth a request of its own.
 pub(in crate::store) fn is_regular(layout: &LinearLayout, region: &ArrayBox) -> bool {

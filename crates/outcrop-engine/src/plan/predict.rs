@@ -5,9 +5,9 @@
 //! free thread when their tiles are there, and a load waits until memory for it is free. It is a
 //! model, and exact in bytes only.
 
+use super::speeds::Speeds;
 use crate::program::{Program, StepView, TileId};
 use crate::schedule::{Action, STEPS_BETWEEN_LOOKS, Schedule};
-use crate::speeds::Speeds;
 use crate::watch::Watch;
 use outcrop_store::Result;
 use std::cmp::{Ordering, Reverse};

@@ -1,11 +1,11 @@
 //! Arrays read with their axes in another order, or backwards.
 
-use super::canvas::{Canvas, turn};
-use super::edges::{Cuts, Edges};
-use super::{Extents, Finding, Info, Mover, Staging, Store};
 use crate::error::{Error, Result};
 use crate::layout::AxisOrder;
 use crate::shape::{ArrayBox, Dims};
+use crate::store::transfer::canvas::{Canvas, turn};
+use crate::store::transfer::edges::{Cuts, Edges};
+use crate::store::{Extents, Finding, Info, Mover, Staging, Store};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl Store for OrientedArray {
     }
 
     fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(super::linear::read_only(&self.info))
+        Err(crate::store::linear::read_only(&self.info))
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Arrays read as if they were of a wider dtype, or conjugated.
 
-use super::canvas::{Canvas, Patch, dense_strides};
-use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::{ArrayBox, BoxIndices};
+use crate::store::transfer::canvas::{Canvas, Patch, dense_strides};
+use crate::store::{Finding, Info, Mover, Staging, Store};
 use std::sync::Arc;
 
 /// Another array, its elements converted as they are loaded.
@@ -127,7 +127,7 @@ impl Store for CastArray {
     }
 
     fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(super::linear::read_only(&self.info))
+        Err(crate::store::linear::read_only(&self.info))
     }
 
     fn commit(&self, _mover: &mut Mover) -> Result<()> {

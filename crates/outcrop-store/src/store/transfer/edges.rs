@@ -24,8 +24,8 @@ pub struct Cuts {
 
 /// Memory for what boxes of the same rows leave for one another.
 pub struct Edges {
-    pub(super) rests: Kept,
-    pub(super) heads: Kept,
+    pub(in crate::store) rests: Kept,
+    pub(in crate::store) heads: Kept,
 }
 
 impl Edges {
@@ -45,7 +45,7 @@ impl Edges {
 }
 
 /// Pieces of blocks, run after run.
-pub(super) struct Kept {
+pub(in crate::store) struct Kept {
     frame: Arc<Frame>,
     start: usize,
     len: usize,
@@ -62,17 +62,17 @@ impl Kept {
     }
 
     /// Whether there is memory for any.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::store) fn has_room(&self) -> bool {
         self.len > 0
     }
 
     /// Whether a load has kept something.
-    pub(super) fn are_filled(&self) -> bool {
+    pub(in crate::store) fn are_filled(&self) -> bool {
         self.filled > 0
     }
 
     /// Forgets what was kept.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::store) fn clear(&mut self) {
         (self.filled, self.taken) = (0, 0);
     }
 
@@ -83,7 +83,7 @@ impl Kept {
     ///
     /// # Safety
     /// They can be read.
-    pub(super) unsafe fn keep(&mut self, bytes: *const u8, len: usize) -> Result<()> {
+    pub(in crate::store) unsafe fn keep(&mut self, bytes: *const u8, len: usize) -> Result<()> {
         if self.filled + len > self.len {
             return Err(Error::invalid("more is left of the blocks than there is memory for"));
         }
@@ -103,7 +103,7 @@ impl Kept {
     ///
     /// # Safety
     /// They can be written.
-    pub(super) unsafe fn take(&mut self, to: *mut u8, len: usize) -> Result<()> {
+    pub(in crate::store) unsafe fn take(&mut self, to: *mut u8, len: usize) -> Result<()> {
         if self.taken + len > self.filled {
             return Err(Error::invalid("less is left of the blocks than their runs begin with"));
         }

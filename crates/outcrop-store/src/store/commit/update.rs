@@ -44,11 +44,11 @@ const DECISION: &str = "commit";
 const TILES: &str = "c";
 
 /// The right to change an array: a lock on its directory.
-pub(super) struct Writer(#[allow(dead_code, reason = "held for its lock")] OwnedFd);
+pub(in crate::store) struct Writer(#[allow(dead_code, reason = "held for its lock")] OwnedFd);
 
 impl Writer {
     /// Keeps a lock that a claim had.
-    pub(super) fn of_claim(lock: OwnedFd) -> Writer {
+    pub(in crate::store) fn of_claim(lock: OwnedFd) -> Writer {
         Writer(lock)
     }
 
@@ -56,7 +56,7 @@ impl Writer {
     ///
     /// # Errors
     /// [`Error::Busy`] where another writer has it; the operating system's.
-    pub(super) fn enter(disk: &Disk, dir: &DiskDir, array: &Path) -> Result<Writer> {
+    pub(in crate::store) fn enter(disk: &Disk, dir: &DiskDir, array: &Path) -> Result<Writer> {
         check_writable(disk, dir)?;
         // A lock of its own: that of `dir` would be shared with whoever duplicates it.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -71,7 +71,7 @@ impl Writer {
 }
 
 /// What is found of an update of an array.
-pub(super) enum Found {
+pub(in crate::store) enum Found {
     Nothing,
     /// Begun by a writer that is at work, or has died.
     Undecided,
@@ -81,7 +81,7 @@ pub(super) enum Found {
 }
 
 /// A decided change of an array that is not carried out yet, or not in whole.
-pub(super) struct Decided {
+pub(in crate::store) struct Decided {
     dir: DiskDir,
     record: UpdateRecord,
 }
@@ -91,7 +91,12 @@ impl Found {
     ///
     /// # Errors
     /// The operating system's.
-    pub(super) fn look(disk: &Disk, array: &DiskDir, grid: &TileGrid, indexed: bool) -> Result<Found> {
+    pub(in crate::store) fn look(
+        disk: &Disk,
+        array: &DiskDir,
+        grid: &TileGrid,
+        indexed: bool,
+    ) -> Result<Found> {
         let Some(found) = disk.look_beneath(array, DIRECTORY)? else { return Ok(Found::Nothing) };
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
             return Ok(Found::NotOurs("it is no directory".into()));
@@ -129,7 +134,7 @@ impl Found {
     ///
     /// # Errors
     /// [`Error::Corrupt`] where nobody can say what the array's tiles are.
-    pub(super) fn for_reading(self, array: &Path, indexed: bool) -> Result<Option<Decided>> {
+    pub(in crate::store) fn for_reading(self, array: &Path, indexed: bool) -> Result<Option<Decided>> {
         match self {
             Found::Decided(decided) => Ok(Some(decided)),
             Found::NotOurs(why) if !indexed => Err(not_ours(array, &why)),
@@ -142,7 +147,12 @@ impl Found {
     ///
     /// # Errors
     /// [`Error::Corrupt`] where it is not ours, or not all there; the operating system's.
-    pub(super) fn settle(self, disk: &Disk, array: &DiskDir, key: &dyn Fn(u64) -> String) -> Result<()> {
+    pub(in crate::store) fn settle(
+        self,
+        disk: &Disk,
+        array: &DiskDir,
+        key: &dyn Fn(u64) -> String,
+    ) -> Result<()> {
         match self {
             Found::Nothing => {}
             Found::Undecided => disk.remove_beneath(array, DIRECTORY)?,
@@ -180,7 +190,13 @@ impl Decided {
     ///
     /// # Errors
     /// As for [`Disk::read_small_beneath`].
-    pub(super) fn read(&self, disk: &Disk, array: &DiskDir, name: &str, limit: u64) -> Result<Vec<u8>> {
+    pub(in crate::store) fn read(
+        &self,
+        disk: &Disk,
+        array: &DiskDir,
+        name: &str,
+        limit: u64,
+    ) -> Result<Vec<u8>> {
         if self.lists(name) {
             match disk.read_small_beneath(&self.dir, name, limit) {
                 Err(error) if is_missing(&error) => {}
@@ -191,7 +207,7 @@ impl Decided {
     }
 
     /// Whether a tile is replaced.
-    pub(super) fn has(&self, position: u64) -> bool {
+    pub(in crate::store) fn has(&self, position: u64) -> bool {
         self.record.has(position)
     }
 
@@ -220,7 +236,7 @@ impl Decided {
 ///
 /// # Errors
 /// The operating system's.
-pub(super) fn open_tile(
+pub(in crate::store) fn open_tile(
     disk: &Disk,
     array: &DiskDir,
     decided: Option<&Decided>,
@@ -258,7 +274,7 @@ fn is_news(disk: &Disk, array: &DiskDir, known: Option<&Decided>) -> Result<bool
 /// # Errors
 /// [`Error::Changed`] where a change has been decided since the array was opened, so that it has to be opened anew; the
 /// operating system's.
-pub(super) fn stamp_of_tiles(
+pub(in crate::store) fn stamp_of_tiles(
     disk: &Disk,
     array: &DiskDir,
     decided: Option<&Decided>,
@@ -287,13 +303,18 @@ pub(super) fn stamp_of_tiles(
 
 /// Whether a change of an array with an index is being carried out that was decided after the array was opened, when
 /// `known` was. What is no change of this array never is.
-pub(super) fn is_under_way(disk: &Disk, array: &DiskDir, grid: &TileGrid, known: Option<&Decided>) -> bool {
+pub(in crate::store) fn is_under_way(
+    disk: &Disk,
+    array: &DiskDir,
+    grid: &TileGrid,
+    known: Option<&Decided>,
+) -> bool {
     is_news(disk, array, known).unwrap_or(false)
         && Found::look(disk, array, grid, true).is_ok_and(|found| matches!(found, Found::Decided(_)))
 }
 
 /// Whether an error says that nothing has the name.
-pub(super) fn is_missing(error: &Error) -> bool {
+pub(in crate::store) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
@@ -308,10 +329,10 @@ fn not_ours(array: &Path, why: &str) -> Error {
 }
 
 /// What a commit replaces besides tiles: files by name, in the order in which they are written.
-pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
+pub(in crate::store) type Files = Vec<(&'static str, Vec<u8>)>;
 
 /// An update being prepared, by the array's only writer.
-pub(super) struct Update {
+pub(in crate::store) struct Update {
     disk: Arc<Disk>,
     /// Present until drop.
     dir: Option<Arc<DiskDir>>,
@@ -324,7 +345,7 @@ impl Update {
     ///
     /// # Errors
     /// The operating system's.
-    pub(super) fn begin(disk: &Arc<Disk>, array: &DiskDir) -> Result<Update> {
+    pub(in crate::store) fn begin(disk: &Arc<Disk>, array: &DiskDir) -> Result<Update> {
         disk.make_dir_beneath(array, DIRECTORY)?;
         match disk.dir_beneath(array, DIRECTORY) {
             Ok(dir) => Ok(Update {
@@ -341,7 +362,7 @@ impl Update {
     }
 
     /// Where the new tiles go.
-    pub(super) fn dir(&self) -> &Arc<DiskDir> {
+    pub(in crate::store) fn dir(&self) -> &Arc<DiskDir> {
         self.dir.as_ref().expect("present until drop")
     }
 
@@ -350,7 +371,7 @@ impl Update {
     /// # Errors
     /// The operating system's. Before the decision nothing has changed; after it, the next writer
     /// finishes what is left.
-    pub(super) fn commit(
+    pub(in crate::store) fn commit(
         &mut self,
         array: &DiskDir,
         grid: &TileGrid,

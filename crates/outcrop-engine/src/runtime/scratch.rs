@@ -1,5 +1,6 @@
 //! Where spilled temporaries go.
 
+use super::Runtime;
 use outcrop_store::format::crc32c;
 use outcrop_store::io::disk::{free_space, own_user};
 use outcrop_store::io::{Direction, DiskFile, Transfer};
@@ -11,7 +12,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file without a name: it vanishes with the process, however that ends. Where a file system has no such files,
 /// it has a name for a moment, by which the next one finds it should the process be killed in that.
@@ -257,6 +258,76 @@ impl Scratch {
         let moved = unsafe { disk.transfer(queue, &self.file, transfers, direction, &cancel) };
         self.file.drop_cache();
         moved
+    }
+}
+
+pub(super) type Kept = Arc<Mutex<Option<Scratch>>>;
+
+/// Scratch space of a run. It goes with this, unless it is [kept](Self::keep).
+pub struct Lease {
+    scratch: Scratch,
+    kept: Kept,
+}
+
+impl std::ops::Deref for Lease {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        &self.scratch
+    }
+}
+
+impl Lease {
+    /// Lets the next run have it, where that leaves most of the file system to others.
+    pub fn keep(self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let larger = kept.as_ref().is_none_or(|other| other.len() < self.scratch.len());
+        if larger && self.scratch.is_small_beside_what_is_left() {
+            *kept = Some(self.scratch);
+        }
+    }
+}
+
+/// Lets scratch space go that is kept when the disk needs its space.
+pub(super) fn yields(disk: &Disk, scratch: &Kept) {
+    let scratch = Arc::downgrade(scratch);
+    disk.set_reclaim(move || {
+        let kept = scratch.upgrade();
+        kept.is_some_and(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).take().is_some())
+    });
+}
+
+impl Runtime {
+    /// The directory for scratch.
+    pub fn scratch_dir(&self) -> PathBuf {
+        self.settings.scratch.clone().unwrap_or_else(default_dir)
+    }
+
+    /// Scratch space of at least so many bytes, for one run; `None` where none are needed.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] naming the directory; the operating system's.
+    pub fn scratch(&self, bytes: u64) -> Result<Option<Lease>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        // What is too small goes first: its space may be what the larger one needs.
+        let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let scratch = match kept.filter(|s| s.len() >= bytes) {
+            Some(scratch) => scratch,
+            None => Scratch::new(&self.disk, &self.scratch_dir(), bytes)?,
+        };
+        Ok(Some(Lease { scratch, kept: Arc::clone(&self.scratch) }))
+    }
+
+    /// Bytes of scratch space that are kept for the next run.
+    pub fn scratch_held(&self) -> u64 {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, Scratch::len)
+    }
+
+    /// Keeps no scratch space any longer.
+    pub fn let_scratch_go(&self) {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A block's size.
-pub(super) const BLOCK: usize = FRAME_ALIGN;
+pub(in crate::store) const BLOCK: usize = FRAME_ALIGN;
 
 /// An aligned block with the byte ranges in it that are filled: ascending, disjoint, not touching.
 #[derive(Clone)]
-pub(super) struct Seam {
+pub(in crate::store) struct Seam {
     /// Shared with those who read the file meanwhile.
     bytes: Arc<Aligned>,
     filled: SmallVec<[(u16, u16); 2]>,
@@ -28,11 +28,11 @@ pub(super) struct Seam {
 struct Aligned([u8; BLOCK]);
 
 impl Seam {
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in crate::store) fn bytes(&self) -> &[u8] {
         &self.bytes.0
     }
 
-    pub(super) fn as_ptr(&self) -> *const u8 {
+    pub(in crate::store) fn as_ptr(&self) -> *const u8 {
         self.bytes.0.as_ptr()
     }
 
@@ -57,7 +57,7 @@ impl Seam {
     }
 
     /// Takes what is not filled from `old`, the block as it is in the file.
-    pub(super) fn complete(&mut self, old: &[u8]) {
+    pub(in crate::store) fn complete(&mut self, old: &[u8]) {
         let (own, mut at) = (&mut Arc::make_mut(&mut self.bytes).0, 0);
         for &(from, to) in &self.filled {
             own[at..from as usize].copy_from_slice(&old[at..from as usize]);
@@ -69,14 +69,14 @@ impl Seam {
 
 /// What waited at some moment, for one who reads the file after it.
 #[derive(Default)]
-pub(super) struct Waiting(BTreeMap<u64, Seam>);
+pub(in crate::store) struct Waiting(BTreeMap<u64, Seam>);
 
 impl Waiting {
     /// Puts what waited in its place in `len` bytes that were read from the file, from the edge of a block on.
     ///
     /// # Safety
     /// The memory is valid for writes of `len` bytes.
-    pub(super) unsafe fn complete(&self, offset: u64, memory: *mut u8, len: usize) {
+    pub(in crate::store) unsafe fn complete(&self, offset: u64, memory: *mut u8, len: usize) {
         for (&at, seam) in self.0.range(offset..offset + len as u64) {
             let first = (at - offset) as usize;
             for &(from, to) in &seam.filled {
@@ -92,7 +92,7 @@ impl Waiting {
 
 /// The waiting blocks of one file, by their offset.
 #[derive(Default)]
-pub(super) struct Seams {
+pub(in crate::store) struct Seams {
     waiting: BTreeMap<u64, Seam>,
     /// Of a new file, a bit for every block that was written; the others hold zeros, and need not be
     /// read to be completed. Absent for a file that was there before.
@@ -101,13 +101,13 @@ pub(super) struct Seams {
 
 impl Seams {
     /// The seams of a new file of `len` bytes.
-    pub(super) fn of_new_file(len: u64) -> Seams {
+    pub(in crate::store) fn of_new_file(len: u64) -> Seams {
         let words = len.div_ceil(64 * BLOCK as u64) as usize;
         Seams { waiting: BTreeMap::new(), written: Some(vec![0; words]) }
     }
 
     /// Notes that the blocks in a range are written.
-    pub(super) fn mark(&mut self, from: u64, to: u64) {
+    pub(in crate::store) fn mark(&mut self, from: u64, to: u64) {
         if let Some(bits) = &mut self.written {
             for block in from / BLOCK as u64..to.div_ceil(BLOCK as u64) {
                 bits[(block / 64) as usize] |= 1 << (block % 64);
@@ -116,21 +116,21 @@ impl Seams {
     }
 
     /// Whether the file may hold anything but zeros in the block at an offset.
-    pub(super) fn is_written(&self, at: u64) -> bool {
+    pub(in crate::store) fn is_written(&self, at: u64) -> bool {
         let block = at / BLOCK as u64;
         self.written.as_ref().is_none_or(|bits| bits[(block / 64) as usize] >> (block % 64) & 1 == 1)
     }
 
     /// Blocks that may wait before they are flushed: 16 MiB.
-    pub(super) const MOST: usize = 4096;
+    pub(in crate::store) const MOST: usize = 4096;
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Takes a piece of a block; gives the block back when `file_len` or the block's end is reached
     /// without a gap.
-    pub(super) fn put(&mut self, offset: u64, bytes: &[u8], file_len: u64) -> Option<(u64, Seam)> {
+    pub(in crate::store) fn put(&mut self, offset: u64, bytes: &[u8], file_len: u64) -> Option<(u64, Seam)> {
         let block = offset / BLOCK as u64 * BLOCK as u64;
         let seam = self
             .waiting
@@ -142,7 +142,7 @@ impl Seams {
     }
 
     /// Forgets the blocks in a range that is being written whole.
-    pub(super) fn forget(&mut self, from: u64, to: u64) {
+    pub(in crate::store) fn forget(&mut self, from: u64, to: u64) {
         let gone: SmallVec<[u64; 8]> = self.waiting.range(from..to).map(|(&at, _)| at).collect();
         for at in gone {
             self.waiting.remove(&at);
@@ -150,17 +150,17 @@ impl Seams {
     }
 
     /// What waits in blocks from an offset on.
-    pub(super) fn from(&self, offset: u64) -> Waiting {
+    pub(in crate::store) fn from(&self, offset: u64) -> Waiting {
         Waiting(self.waiting.range(offset..).map(|(&at, seam)| (at, seam.clone())).collect())
     }
 
     /// Takes every waiting block, ascending.
-    pub(super) fn take_all(&mut self) -> BTreeMap<u64, Seam> {
+    pub(in crate::store) fn take_all(&mut self) -> BTreeMap<u64, Seam> {
         std::mem::take(&mut self.waiting)
     }
 
     /// Puts blocks back that could not be written. What has come since is newer.
-    pub(super) fn restore(&mut self, blocks: BTreeMap<u64, Seam>) {
+    pub(in crate::store) fn restore(&mut self, blocks: BTreeMap<u64, Seam>) {
         for (at, mut seam) in blocks {
             if let Some(newer) = self.waiting.get(&at) {
                 for &(from, to) in &newer.filled {

@@ -278,7 +278,12 @@ impl Canvas {
 
 /// A box of an array of extents `shape` in another one, whose axis `axes[a]` is its axis `a`, backwards where
 /// `reversed[a]`.
-pub(super) fn turn(region: &ArrayBox, axes: &[usize], reversed: &[bool], shape: &[u64]) -> ArrayBox {
+pub(in crate::store) fn turn(
+    region: &ArrayBox,
+    axes: &[usize],
+    reversed: &[bool],
+    shape: &[u64],
+) -> ArrayBox {
     let mut turned = region.clone();
     for (a, &own) in axes.iter().enumerate() {
         turned.shape[own] = region.shape[a];

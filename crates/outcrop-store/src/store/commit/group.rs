@@ -145,7 +145,7 @@ impl Group {
 ///
 /// # Errors
 /// The operating system's.
-pub(super) fn bytes_to_renew(target: &Path, array: &[(&str, Vec<u8>)]) -> Result<u64> {
+pub(in crate::store) fn bytes_to_renew(target: &Path, array: &[(&str, Vec<u8>)]) -> Result<u64> {
     let pages = |text: &[u8]| (text.len() as u64).next_multiple_of(4096);
     let groups = groups_above(target)?;
     Ok(groups
@@ -162,7 +162,7 @@ pub(super) fn bytes_to_renew(target: &Path, array: &[(&str, Vec<u8>)]) -> Result
 ///
 /// # Errors
 /// [`Error::Io`] of a group that may not be written.
-pub(super) fn check(target: &Path) -> Result<()> {
+pub(in crate::store) fn check(target: &Path) -> Result<()> {
     for group in groups_above(target)? {
         rustix::fs::access(&group.dir, Access::WRITE_OK)
             .map_err(|e| Error::io(&group.dir, "renew the consolidated metadata in the group", e))?;
@@ -171,7 +171,7 @@ pub(super) fn check(target: &Path) -> Result<()> {
 }
 
 /// Consolidated metadata that has been taken away.
-pub(super) struct Renewal {
+pub(in crate::store) struct Renewal {
     disk: Arc<Disk>,
     groups: Vec<Group>,
     /// On the groups' directories.
@@ -183,7 +183,7 @@ impl Renewal {
     ///
     /// # Errors
     /// The operating system's; [`Error::Busy`] where another writer keeps a group. What was taken away is back then.
-    pub(super) fn begin(disk: &Arc<Disk>, target: &Path) -> Result<Renewal> {
+    pub(in crate::store) fn begin(disk: &Arc<Disk>, target: &Path) -> Result<Renewal> {
         let locks = groups_above(target)?.iter().map(|group| lock(&group.dir)).collect::<Result<Vec<_>>>()?;
         // Another writer may have been at work until now.
         let groups = if locks.is_empty() { Vec::new() } else { groups_above(target)? };
@@ -205,7 +205,7 @@ impl Renewal {
     }
 
     /// Brings it back, for the array that stands there now. Where that fails, groups stay without.
-    pub(super) fn finish(mut self, target: &Path) {
+    pub(in crate::store) fn finish(mut self, target: &Path) {
         let groups = std::mem::take(&mut self.groups);
         if groups.is_empty() {
             return;

@@ -5,7 +5,7 @@
 //! use when the budget is needed for something else. Work that knows its whole future does not come
 //! here.
 
-use crate::runtime::Runtime;
+use super::Runtime;
 use outcrop_store::frame::{Frame, charged, fitted};
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
 use outcrop_store::{ArrayBox, Result, TileGrid};

@@ -61,7 +61,7 @@ pub enum Kind {
 const FILE: &str = "data";
 
 /// The name inside a directory's claim of the array that it replaces, where names cannot be exchanged.
-pub(super) const OLD: &str = ".outcrop-old";
+pub(in crate::store) const OLD: &str = ".outcrop-old";
 
 /// The second name of a file that is being replaced where names cannot be exchanged. It is not the array's: that name
 /// has the old file or the new one throughout.
@@ -290,7 +290,7 @@ fn is_array(disk: &Disk, dir: &Path) -> bool {
 
 /// Where the array of this name was put aside by a writer that is replacing it, or was killed while it
 /// was.
-pub(super) fn put_aside(path: &Path) -> Option<PathBuf> {
+pub(in crate::store) fn put_aside(path: &Path) -> Option<PathBuf> {
     let path = end_of_links(path);
     let staged = path.with_file_name(staging_name(path.file_name()?));
     let aside = staged.join(OLD);
@@ -330,7 +330,7 @@ fn check_leftover(staged: &Path) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Busy`] where the writer that put it aside is at work; the operating system's.
-pub(super) fn put_back(disk: &Disk, path: &Path) -> Result<()> {
+pub(in crate::store) fn put_back(disk: &Disk, path: &Path) -> Result<()> {
     let path = end_of_links(path);
     let staged = path.with_file_name(staging_name(path.file_name().unwrap_or_default()));
     match lock_directory(&staged)? {
@@ -371,7 +371,7 @@ fn end_of_links(path: &Path) -> PathBuf {
 
 /// The name under which an array is built. Of a long name only the beginning is in it, since names
 /// have at most 255 bytes.
-pub(super) fn staging_name(name: &OsStr) -> OsString {
+pub(in crate::store) fn staging_name(name: &OsStr) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     const LONGEST: usize = 200;
     let bytes = name.as_bytes();
@@ -438,7 +438,7 @@ fn lock_directory(path: &Path) -> Result<Option<OwnedFd>> {
 }
 
 /// Locks an open file or directory; `false` where another has it.
-pub(super) fn try_lock(fd: impl AsFd, path: &Path) -> Result<bool> {
+pub(in crate::store) fn try_lock(fd: impl AsFd, path: &Path) -> Result<bool> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
@@ -447,7 +447,7 @@ pub(super) fn try_lock(fd: impl AsFd, path: &Path) -> Result<bool> {
 }
 
 /// Whether `path` still names the file that `fd` is open on.
-pub(super) fn still_there(fd: impl AsFd, path: &Path) -> bool {
+pub(in crate::store) fn still_there(fd: impl AsFd, path: &Path) -> bool {
     match (rustix::fs::fstat(fd), rustix::fs::stat(path)) {
         (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),
         _ => false,
@@ -455,7 +455,7 @@ pub(super) fn still_there(fd: impl AsFd, path: &Path) -> bool {
 }
 
 /// Who holds the lock on a path, as far as the kernel tells.
-pub(super) fn holder(path: &Path) -> String {
+pub(in crate::store) fn holder(path: &Path) -> String {
     let found = || -> io::Result<Option<String>> {
         let inode = format!(":{}", rustix::fs::stat(path)?.st_ino);
         let locks = std::fs::read_to_string("/proc/locks")?;

@@ -1,0 +1,141 @@
+"""Arguments of routines of level-3 BLAS, and whether they fit together."""
+
+import numbers
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outcrop.arrays.array import Array
+from outcrop.arrays.computed import ComputedSource
+from outcrop.arrays.creation import asarray
+from outcrop.arrays.source import MemorySource, Source
+from outcrop.arrays.views import View
+from outcrop.checks import check_dtype
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.expressions.build.arrays import node_of
+from outcrop.expressions.graph.nodes import Leaf, ancestors
+
+__all__ = [
+    "Changed",
+    "Matrix",
+    "choice",
+    "factor",
+    "scalar",
+    "target_of",
+    "transposition",
+]
+
+Matrix: TypeAlias = Array | ArrayLike
+"""What is only read."""
+
+Changed: TypeAlias = Array | NDArray[Any]
+"""What is changed in place."""
+
+_DTYPES = ("float32", "float64", "complex64", "complex128")
+
+_TRANS = {0: "N", 1: "T", 2: "C"}
+
+
+def choice(value: object, name: str, choices: str) -> str:
+    """An option that is one of some letters, in either case."""
+    if isinstance(value, str) and len(value) == 1 and value.upper() in choices:
+        return value.upper()
+    allowed = " or ".join(repr(letter) for letter in choices)
+    raise InvalidArgumentError(f"{name} must be {allowed}, got {value!r}")
+
+
+def transposition(value: object, name: str, choices: str = "NTC") -> str:
+    """Whether an operand is transposed, or transposed and conjugated; 0, 1 or 2 as in SciPy."""
+    if isinstance(value, int) and not isinstance(value, bool) and value in _TRANS:
+        value = _TRANS[value]
+    return choice(value, name, choices)
+
+
+def scalar(value: object, name: str, dtype: np.dtype[Any], *, is_real: bool = False) -> complex:
+    """A number that a matrix of some type is multiplied by."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Number):
+        raise InvalidTypeError(f"{name} must be a number, got {value!r}")
+    number = complex(value)  # type: ignore[arg-type]
+    if number.imag == 0 and not np.isnan(number.imag):
+        # As it counts in the precision of the matrix.
+        return complex(np.array(number.real, dtype).item())
+    if is_real:
+        raise InvalidTypeError(f"{name} must be real, got {value!r}")
+    if dtype.kind != "c":
+        raise InvalidTypeError(f"{name} must be real for matrices of {dtype}, got {value!r}")
+    return complex(np.array(number, dtype).item())
+
+
+def target_of(given: Changed, name: str) -> Array:
+    """What is changed, as an array of ours."""
+    if isinstance(given, np.ndarray):
+        check_dtype(given.dtype)
+        target = Array(MemorySource(given))
+    elif isinstance(given, Array):
+        target = given
+    else:
+        raise InvalidTypeError(
+            f"{name} is changed in place: an outcrop.Array or a numpy.ndarray is needed, not "
+            f"{type(given).__name__}"
+        )
+    if target.dtype.name not in _DTYPES:
+        raise InvalidTypeError(f"{name} must be one of {', '.join(_DTYPES)}, not {target.dtype}")
+    _check_matrix(target, name)
+    target._source.check_writable()
+    return target
+
+
+def factor(given: Matrix, name: str, target: Array, target_name: str) -> Array:
+    """What is only read, if the target takes its elements, and has none of them itself."""
+    found = asarray(given)
+    _check_matrix(found, name)
+    if not np.can_cast(found.dtype, target.dtype, "safe"):
+        raise InvalidTypeError(
+            f"{name} has elements of {found.dtype}, which do not go into {target.dtype}, those of "
+            f"{target_name}, without loss"
+        )
+    found._source.check_open()
+    if _overlaps(found, target):
+        raise InvalidArgumentError(
+            f"{name} and {target_name}, which is changed, have elements in common; copy one of them"
+        )
+    return found
+
+
+def _check_matrix(array: Array, name: str) -> None:
+    if array.ndim != 2:
+        raise InvalidArgumentError(f"{name}: a matrix has two axes; the shape is {array.shape}")
+
+
+def _overlaps(read: Array, changed: Array) -> bool:
+    """Whether something that is read is changed, too."""
+    if not read.size or not changed.size:
+        return False
+    if _shares(read._source, read._view, changed):
+        return True
+    leaves = [node for node in ancestors([node_of(read)]) if isinstance(node, Leaf)]
+    return any(_shares(leaf.source, leaf.view, changed) for leaf in leaves)
+
+
+def _shares(source: Source, view: View, changed: Array) -> bool:
+    target, own = changed._source, changed._view
+    if isinstance(source, ComputedSource):
+        return source.same_elements(target) or any(
+            _shares(operand._source, operand._view, changed) for operand in source.operands
+        )
+    source = source.base
+    if isinstance(source, MemorySource):
+        if not isinstance(target, MemorySource):
+            return False
+        one, other = view.select(source.array), own.select(target.array)
+        try:
+            return bool(np.shares_memory(one, other, max_work=10_000))
+        except np.exceptions.TooHardError:
+            return True
+    if not target.same_elements(source.live):
+        return False
+    # One raw file may be opened with two shapes; then boxes say nothing.
+    return target.shape != source.shape or own.meets(view)
