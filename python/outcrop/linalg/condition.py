@@ -193,8 +193,12 @@ def reciprocal_condition(factored: Factored, anorm: float, *, adjoint: bool) -> 
         return 0.0
     try:
         with operation(), np.errstate(all="ignore"):
-            # Times the norm of the matrix, nothing overflows before the condition number does.
-            (found,) = inverse_norms(factored, anorm, adjoint=adjoint)
+            factored.settle()
+            # Times about the norm of the matrix, little overflows before the condition number does.
+            facts = np.finfo(factored.dtype)
+            room = 1024 * factored.n
+            scale = float(np.clip(anorm, room * facts.tiny, facts.max / room))
+            (found,) = inverse_norms(factored, scale, adjoint=adjoint) * (anorm / scale)
     except SingularMatrixError:
         return 0.0
     if not np.isfinite(found) and not bool(every(isfinite(factored.factors))):

@@ -10,9 +10,11 @@ from outcrop.array_api.elementwise_functions import conj
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.expressions.build.materializing import materialize
 from outcrop.linalg.checks import square
 from outcrop.linalg.cholesky import cho_solve
 from outcrop.linalg.lu import lu_solve
+from outcrop.linalg.residuals import is_there
 
 __all__ = ["ByCholesky", "ByLU", "Factored"]
 
@@ -35,6 +37,10 @@ class Factored(ABC):
     factors: Array
 
     @abstractmethod
+    def settle(self) -> None:
+        """Compute the factors, where they are not there yet, before they are used often."""
+
+    @abstractmethod
     def solve(self, b: Array, meant: str) -> Array:
         """The solution of ``op(A) x = b``, lazy; `meant` is "N", "T" or "C"."""
 
@@ -53,6 +59,11 @@ class ByLU(Factored):
                 f"type {self._pivots.dtype}"
             )
 
+    def settle(self) -> None:
+        """Compute factors and pivots, by one plan."""
+        if not (is_there(self.factors) and is_there(self._pivots)):
+            self.factors, self._pivots = materialize(self.factors, self._pivots)
+
     def solve(self, b: Array, meant: str) -> Array:
         """The solution of ``op(A) x = b``."""
         return lu_solve((self.factors, self._pivots), b, trans=meant)
@@ -64,6 +75,11 @@ class ByCholesky(Factored):
     def __init__(self, factor: Array | ArrayLike, lower: bool, name: str) -> None:
         self.factors, self._lower = asarray(factor), lower
         self.dtype, self.n = square(self.factors, name), self.factors.shape[0]
+
+    def settle(self) -> None:
+        """Compute the factor."""
+        if not is_there(self.factors):
+            (self.factors,) = materialize(self.factors)
 
     def solve(self, b: Array, meant: str) -> Array:
         """The solution of ``op(A) x = b``, of which only the transposed one may be another."""

@@ -42,6 +42,9 @@ _ITERATIONS = 30
 _WELL = 1 / 4
 """By how much a plain step makes residuals smaller, at least, or else GMRES takes over."""
 
+_IDLE = 2
+"""How often in a row GMRES may leave the residual of every column as large as it was."""
+
 _INNER = 1e-4
 """By how much GMRES makes the preconditioned residual smaller before the true one is looked at."""
 
@@ -232,26 +235,27 @@ class _Refinement:
         if len(columns) < len(errors):
             x, r, b = materialize(x[:, columns], r[:, columns], b[:, columns])
         errors = errors[columns]
-        while not (errors <= self._accepted).all():
-            if self._count + 2 > _ITERATIONS or not np.isfinite(errors).all():
+        least, idle = errors, 0
+        while (is_open := ~(errors <= self._accepted)).any():
+            is_hopeless = idle > _IDLE or not np.isfinite(errors).all()
+            if is_hopeless or self._count + 2 > _ITERATIONS:
                 return None, NO_CONVERGENCE
-            before = errors
-            correction = self._correction(r)
+            correction = self._correction(r, is_open)
             if correction is None:
                 return None, NO_CONVERGENCE
             x, r, errors = self._with_residuals(x + correction, b)
-            if not (errors <= np.maximum(before / 2, self._accepted)).all():
-                return None, NO_CONVERGENCE
+            idle = 0 if (errors[is_open] <= least[is_open] / 2).any() else idle + 1
+            least = np.minimum(least, errors)
         if len(columns) < len(is_left):
             order = np.arange(len(is_left))
             order[columns] = len(is_left) + np.arange(len(columns))
             (x,) = materialize(concat([all_x, x], axis=1)[:, order])
         return x, self._count
 
-    def _correction(self, r: Any) -> Any:
+    def _correction(self, r: Any, is_open: NDArray[np.bool_]) -> Any:
         """What GMRES finds for ``inv(M) A d = inv(M) r``, with M by its factors; lazy.
 
-        Each column has a Krylov space of its own, and all go in step. New vectors are made
+        Zero for columns that are not open any more. Each column has a Krylov space of its own, and all go in step. New vectors are made
         orthogonal twice by sums of products, each time in one pass; the norm after the second time
         follows from that after the first, since little is subtracted.
         """
@@ -289,6 +293,7 @@ class _Refinement:
             if not np.isfinite(upper).all():
                 return None
             weights, left = _least_squares(upper[:, : j + 2, : j + 1], beta)
+            weights[~is_open], left[~is_open] = 0, 0
         correction: Any = 0
         for i, own in enumerate(basis):
             correction = correction + own * weights[:, i][None, :]

@@ -390,6 +390,7 @@ def _refined(
     dtype: np.dtype[Any],
 ) -> GerfsResult:
     """The refined solution; without one to start from, that by the factors."""
+    factored.settle()
     if given.size == 0:
         (x,) = materialize(converted(given if start is None else start, dtype))
         return GerfsResult(x, *_nothing(given))
@@ -414,13 +415,14 @@ def _steps(
 ) -> tuple[Any, Any, Any, _Numbers]:
     """Refine as LAPACK's gerfs does, all right-hand sides in step."""
     eps = np.finfo(b.dtype).eps / 2
-    safe_1, safe_2 = _safe(b)
+    guard = _guard(b)
 
     def residuals(x: Any, sizes: Any) -> list[Any]:
         residual = b - operator.times(x)
         size = operator.size_times(sizes) + absolute(b)
         above = absolute(residual)
-        relative = where(size > safe_2, above / size, (above + safe_1) / (size + safe_1))
+        # Where there is nothing but zeros, nothing is wrong.
+        relative = (above + guard(size)) / where(size > 0, size + guard(size), 1)
         return [residual, size, greatest(relative, axis=0)]
 
     x, residual, size, errors = _with_residuals(first, residuals)
@@ -440,11 +442,12 @@ def _steps(
     return x, residual, size, berr
 
 
-def _safe(b: Any) -> tuple[float, float]:
-    """Below the second one, the first one is added to what is divided by."""
+def _guard(b: Any) -> Callable[[Any], Any]:
+    """What is added to sizes, and what is divided by them: something to those near underflow."""
     facts = np.finfo(b.dtype)
     safe = float((b.shape[0] + 1) * facts.tiny)
-    return safe, 2 * safe / float(facts.eps)
+    little = 2 * safe / float(facts.eps)
+    return lambda size: where((size > 0) & (size <= little), safe, 0)
 
 
 def _with_residuals(x: Any, residuals: Callable[[Any, Any], list[Any]]) -> list[Any]:
@@ -455,7 +458,8 @@ def _with_residuals(x: Any, residuals: Callable[[Any, Any], list[Any]]) -> list[
             # What is there is taken in the pass that takes the matrix.
             x, sizes = materialize(x, sizes)
             return [x, *materialize(*residuals(x, sizes))]
-        x_now, _, *rest = materialize(x, sizes, *residuals(x, sizes), names_least=False)
+        # With the sizes among the results, the products would be made in different passes.
+        x_now, *rest = materialize(x, *residuals(x, sizes), names_least=False)
     except BudgetError as error:
         forget_frames(error)
         x, sizes = materialize(x, sizes)
@@ -466,9 +470,8 @@ def _with_residuals(x: Any, residuals: Callable[[Any, Any], list[Any]]) -> list[
 def _forward_errors(factored: Factored, x: Any, residual: Any, size: Any, meant: str) -> _Numbers:
     """Bounds of ``|inv(op(A))| (|r| + (n + 1) eps (|op(A)| |x| + |b|))``, by the largest of x."""
     facts = np.finfo(x.dtype)
-    safe_1, safe_2 = _safe(x)
     slack = float((x.shape[0] + 1) * facts.eps / 2)
-    weights = absolute(residual) + slack * size + where(size > safe_2, 0, safe_1)
+    weights = absolute(residual) + slack * size + _guard(x)(size)
     weights, most = materialize(converted(weights, size.dtype), greatest(absolute(x), axis=0))
     # Rows of the inverse are what its adjoint's columns are.
     bounds = inverse_norms(factored, weights, adjoint=meant == "N")

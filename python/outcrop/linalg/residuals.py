@@ -14,7 +14,7 @@ from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.nodes import Leaf, Map, ancestors
 from outcrop.linalg.checks import converted
 
-__all__ = ["Operator", "in_type", "settled"]
+__all__ = ["Operator", "in_type", "is_there", "settled"]
 
 
 class Operator:
@@ -92,10 +92,12 @@ def _upright(a: Array) -> tuple[Array, bool]:
 
 def settled(a: Array) -> Array:
     """The same elements as they are now, with nothing left to compute that takes long."""
-    node = node_of(a)
-    if all(isinstance(one, Map | Leaf | Gather) for one in ancestors([node])):
-        return now(a)
-    return materialize(a)[0]
+    return now(a) if is_there(a) else materialize(a)[0]
+
+
+def is_there(a: Array) -> bool:
+    """Whether a part of the elements takes a part of the work."""
+    return all(isinstance(one, Map | Leaf | Gather) for one in ancestors([node_of(a)]))
 
 
 def in_type(a: Array, dtype: Any) -> Array:

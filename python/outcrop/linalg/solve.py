@@ -74,7 +74,7 @@ def solve(
 
     Examples
     --------
-    >>> A = oc.random.normal((500, 500), seed=1)
+    >>> A = oc.random.default_rng(1).normal(size=(500, 500))
     >>> b = np.arange(500.0)
     >>> x = oc.linalg.solve(A, b).compute()
     >>> bool(np.allclose(A.compute() @ x, b))
