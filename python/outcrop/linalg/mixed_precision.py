@@ -255,9 +255,10 @@ class _Refinement:
     def _correction(self, r: Any, is_open: NDArray[np.bool_]) -> Any:
         """What GMRES finds for ``inv(M) A d = inv(M) r``, with M by its factors; lazy.
 
-        Zero for columns that are not open any more. Each column has a Krylov space of its own, and all go in step. New vectors are made
-        orthogonal twice by sums of products, each time in one pass; the norm after the second time
-        follows from that after the first, since little is subtracted.
+        Zero for columns that are not open any more. Each column has a Krylov space of its own, and
+        all go in step. New vectors are made orthogonal twice by sums of products, each time in one
+        pass; the norm after the second time follows from that after the first, since little is
+        subtracted.
         """
         self._count += 1
         start = self._factored.solve(r, "N")
