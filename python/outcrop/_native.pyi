@@ -47,6 +47,9 @@ class Store:
     def write(self, start: Sequence[int], value: NDArray[Any]) -> None:
         """Writes a box. `value`: any strides, the store's dtype, native byte order."""
 
+    def settle(self) -> None:
+        """Write out what of it is changed in memory, and let go of what is in memory of it."""
+
     def flush(self) -> None:
         """Writes dirty tiles out; makes nothing visible."""
 
@@ -244,6 +247,24 @@ class Draft:
         matrices: Sequence[Matrix],  # P A = L U: L U, A
         pivots: int | None,  # the arrays of other results
         permutation: int | None,
+        way: int,
+    ) -> Way: ...
+    def lu_columns(
+        self,
+        matrices: Sequence[Matrix],  # columns of L U, and of A
+        pivots: Matrix,
+        done: tuple[Matrix, Matrix] | None,  # L U before, and pivots
+        way: int,
+    ) -> Way: ...
+    def lu_in_order(
+        self,
+        matrices: Sequence[Matrix],  # X, pivots, L U as columns have left it
+    ) -> Way: ...
+    def cholesky_columns(
+        self,
+        matrices: Sequence[Matrix],  # columns of L, or rows of U, and of A
+        done: Matrix | None,  # those before
+        lower: bool,
         way: int,
     ) -> Way: ...
     def lu_solve(

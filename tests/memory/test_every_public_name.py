@@ -85,6 +85,13 @@ FUNCTIONS = """
     min(A, axis=1)  nanmax(A)  nanmean(A, axis=0)  nanmin(A)  nanprod(A)  nanstd(A)
     nansum(A, axis=1)  nanvar(A, axis=0)  prod(A)  ptp(A)  std(A)  sum(A)  var(A, axis=1)
 
+    blas.gemm(2, A[:, :100], B[:100], beta=1, C=D)  blas.symm(2, Q, B[:1850], C=D[:1850])
+    blas.hemm(2, Q, B[:1850], beta=1, C=D[:1850], uplo='U')
+    blas.syrk(2, A[:1500, :100], C=D[:1500])
+    blas.herk(2, A[:100], beta=1, C=D[:1500], trans='C')  blas.trmm(2, L, D[:1850])
+    blas.syr2k(2, A[:100], B[:100], C=D[:1500], trans='T', uplo='U')  blas.trsm(2, L, D[:1850])
+    blas.her2k(2, A[:1500, :100], B[:1500, :100], beta=1, C=D[:1500])
+
     linalg.cholesky(Q)  linalg.cholesky(Q, upper=True)  linalg.diagonal(A)
     linalg.matmul(A, B.T[:, :100])  linalg.matrix_transpose(A)  linalg.norm(A)
     linalg.norm(A, axis=1)  linalg.outer(v[:2000], w[:2000])
@@ -439,11 +446,12 @@ def test_every_function_is_in_the_table() -> None:
     # Its classes are what functions give.
     routines = {n for n in oc.linalg.__all__ if not inspect.isclass(getattr(oc.linalg, n))}
     assert not {f"linalg.{name}" for name in routines} - called
+    assert not {f"blas.{name}" for name in oc.blas.__all__} - called
     assert not {f"random.Generator.{name}" for name in _public(oc.random.Generator)} - called
     assert set(oc.random.__all__) == {"Generator", "default_rng"}
     # A module that is added has a table to be added to.
     modules = {name for name in oc.__all__ if inspect.ismodule(getattr(oc, name))}
-    assert modules == {"linalg", "random"}
+    assert modules == {"blas", "linalg", "random"}
     # What no list of names has, another module does.
     assert not {
         name for name in _public(oc) - set(oc.__all__) if not inspect.ismodule(getattr(oc, name))

@@ -15,7 +15,8 @@ use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program,
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
-    self, Axes, Call, Conjugated, Factors, Form, Makers, Place, Tiles, Transposition, Triangle, Way,
+    self, Axes, Call, Conjugated, Factors, Form, Makers, Place, SomeColumns, Tiles, Transposition, Triangle,
+    Way,
 };
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
@@ -33,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 16] = [
+const OPERATIONS: [&str; 19] = [
     "matmul",
     "cholesky",
     "solve",
@@ -41,6 +42,9 @@ const OPERATIONS: [&str; 16] = [
     "lu",
     "lu_solve",
     "exchange_rows",
+    "lu_columns",
+    "lu_in_order",
+    "cholesky_columns",
     "gemm",
     "symm",
     "hemm",
@@ -173,7 +177,7 @@ impl Draft {
     ) -> PyResult<Gone> {
         let runtime = runtime(py)?;
         self.with(py, |building| {
-            let tiles = matrices.map(|(array, rows, cols)| Tiles::new(ArrayId(array), Axes { rows, cols }));
+            let tiles = matrices.map(tiles_of);
             let (path, bytes) = most_of(&building.program, &building.stores);
             let speeds = runtime.speeds(&path, bytes);
             let Building { program, makers, .. } = &mut *building;
@@ -408,6 +412,46 @@ impl Draft {
         })
     }
 
+    /// Adds the next columns of the factors of `P A = L U`, of `matrices` L U and A, which are these columns alone, and their
+    /// pivots; `done` are the columns before, and their pivots. Rows of L are in the order that they have then.
+    #[pyo3(signature = (matrices, pivots, done, way))]
+    fn lu_columns(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        pivots: View,
+        done: Option<(View, View)>,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [lu, a]| {
+            let some = |lu, pivots| SomeColumns { lu, pivots: tiles_of(pivots) };
+            let done = done.map(|(lu, pivots)| some(tiles_of(lu), pivots));
+            linalg::lu_columns(place, some(lu, pivots), done, a)
+        })
+    }
+
+    /// Adds X, which is L U with the rows of L in the order of all pivots, of `matrices` X, pivots, and the factors as they
+    /// are columns by columns.
+    fn lu_in_order(&self, py: Python<'_>, matrices: [View; 3]) -> PyResult<Gone> {
+        self.operation(py, matrices, 0, |place, [x, p, l]| linalg::lu_in_order(place, (x, p, l)))
+    }
+
+    /// Adds the next columns of the factor L of `A = L L^H`, or rows of U of `A = U^H U`, of `matrices` L or U and A, which
+    /// are these columns, or rows, alone; `done` are those before.
+    #[pyo3(signature = (matrices, done, lower, way))]
+    fn cholesky_columns(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        done: Option<View>,
+        lower: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [l, a]| {
+            linalg::cholesky_columns(place, (l, done.map(tiles_of), a), half(lower))
+        })
+    }
+
     /// Adds the solution of `A X = B` with the factors of A, which may be meant as "T" or "C" of it, of `matrices` X,
     /// L U, pivots and B.
     fn lu_solve(&self, py: Python<'_>, matrices: [View; 4], meant: &str, way: usize) -> PyResult<Gone> {
@@ -537,6 +581,11 @@ impl Draft {
             building.append(kernels, counts, work, columns, made).map_err(|error| to_python(py, error))
         })
     }
+}
+
+/// A matrix as the core has it.
+fn tiles_of((array, rows, cols): View) -> Tiles {
+    Tiles::new(ArrayId(array), Axes { rows, cols })
 }
 
 fn half(lower: bool) -> Half {

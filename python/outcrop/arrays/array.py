@@ -17,11 +17,11 @@ from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.pieces import converted_itemsize, with_length
-from outcrop.arrays.saving import save
+from outcrop.arrays.saving import clear_kept, save
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
 from outcrop.arrays.views import NewAxis, View, is_array
-from outcrop.checks import ShapeLike, StrPath
+from outcrop.checks import ShapeLike, StrPath, check_path
 from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
@@ -442,6 +442,7 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         dimension_names: Sequence[str | None] | None = None,
         fill_value: Any = None,
         progress: Callable[[int, int], None] | None = None,
+        resume: bool = False,
     ) -> "Array":
         """Write the array to disk, where it appears all at once when it is complete.
 
@@ -477,6 +478,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
             attribute ``_FillValue``. What is computed has none of them.
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
+        resume : bool
+            For a factor of a matrix that is stored: go on where a run that was stopped, or killed,
+            has got to, as `outcrop.save` does. Without, what such a run has left is removed.
 
         Returns
         -------
@@ -498,6 +502,12 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         >>> oc.fromfunction(lambda i, j: 1 / (1 + i + j), (300, 200)).save("hilbert.npy")
         <outcrop.Array float64 (300, 200) 468.8 KiB, row-major, npy 'hilbert.npy'>
         """
+        options = (tile, format, codecs, zarr_format, attributes, dimension_names, fill_value)
+        if resume:
+            if any(option is not None for option in options) or order != "C":
+                raise InvalidArgumentError("what is resumed has no options beside its path")
+            return hooks.saved_resumably(self, path, overwrite, progress)
+        clear_kept(check_path(path))
         result = save(
             self._source,
             self._view,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from outcrop.arrays.source import Source
+from outcrop.checks import StrPath
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
@@ -24,6 +25,7 @@ __all__ = [
     "function",
     "materialized",
     "now",
+    "saved_resumably",
     "selected",
     "ufunc",
 ]
@@ -103,6 +105,13 @@ def now(array: "Array") -> "Array":
 @_Hook
 def materialized(array: "Array") -> "Array":
     """The same elements, in memory or in the scratch directory."""
+
+
+@_Hook
+def saved_resumably(
+    array: "Array", path: StrPath, overwrite: bool, progress: Callable[[int, int], None] | None
+) -> "Array":
+    """A factor, saved from where a run before has got to."""
 
 
 @_Hook

@@ -3,11 +3,12 @@
 import errno
 import math
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ from outcrop.process.operation import operation
 
 __all__ = [
     "carried",
+    "clear_kept",
     "create_store",
+    "kept_beside",
     "move",
     "naming_tiles",
     "part_of",
@@ -534,6 +537,21 @@ def planned_save(
         return route(source, None, target)
 
     return with_the_least(plan, lambda way: int(way.facts["steps"]))
+
+
+def kept_beside(path: str) -> Path:
+    """Where a factorization to a path keeps what is done, so that it can go on from there."""
+    place = Path(path)
+    return place.with_name(f".{place.name}.outcrop-resume")
+
+
+def clear_kept(path: str) -> None:
+    """Remove what a factorization to a path has left to go on with."""
+    kept = kept_beside(path)
+    if kept.is_dir() and not kept.is_symlink():
+        # First of all what says that there is anything.
+        (kept / "state.json").unlink(missing_ok=True)
+        shutil.rmtree(kept)
 
 
 def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:

@@ -17,6 +17,7 @@ import errno
 import os
 import time
 import weakref
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -273,12 +274,17 @@ def _below(path: str, *, each: bool) -> _Chunks:
     """Of each file, or of each folder, until there are too many files."""
     count = size = mixed = newest = 0
     folders = [path]
+
+    def named(below: str) -> int:
+        """A number for a path, which is the same in every process."""
+        return zlib.crc32(os.fsencode(below[len(path) :]))
+
     for folder in folders:
         try:
             if not each:
                 at = os.stat(folder)
                 newest = max(newest, at.st_mtime_ns, at.st_ctime_ns)
-                mixed ^= hash((folder, at.st_ino, at.st_mtime_ns, at.st_ctime_ns))
+                mixed ^= hash((named(folder), at.st_ino, at.st_mtime_ns, at.st_ctime_ns))
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.startswith(_OWN):
@@ -293,14 +299,14 @@ def _below(path: str, *, each: bool) -> _Chunks:
                     size += at.st_size
                     newest = max(newest, at.st_mtime_ns, at.st_ctime_ns)
                     facts = at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns
-                    mixed ^= hash((entry.path, facts))
+                    mixed ^= hash((named(entry.path), facts))
                     if count > CHUNKS:
                         return count, size, mixed, newest
         except OSError as error:
             if error.errno in _SHORT:
                 what = f"{folder}: cannot be looked at for changes: {error.strerror}"
                 raise StorageError(what) from error
-            mixed ^= hash(folder)
+            mixed ^= named(folder)
     return count, size, mixed, newest
 
 

@@ -47,7 +47,7 @@ from outcrop.errors import (
 )
 from outcrop.process.config import piece_limit
 
-__all__ = ["StoreSource"]
+__all__ = ["StoreSource", "StoredState"]
 
 _T = TypeVar("_T")
 
@@ -73,8 +73,8 @@ _LOOK = 3e-6
 class StoreSource(Source):
     """An array on disk. Facts are kept, so that a closed array can still say what it was.
 
-    What an expression is made of is the array as it was then, a `_State`. It has changed where this
-    process has written to it, which is counted, or where its files are not what they were.
+    What an expression is made of is the array as it was then, a `StoredState`. It has changed where
+    this process has written to it, which is counted, or where its files are not what they were.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class StoreSource(Source):
         if self._seen is not None and seen is not None and len(seen.files) == len(self._seen.files):
             # What has come between was perhaps not opened.
             self._seen = seen
-        self._now: weakref.ref[_State] | None = None
+        self._now: weakref.ref[StoredState] | None = None
         self._finalizer = _commit_when_collected(self, store) if self.writable else None
 
     def _take_labels(self, store: _native.Store) -> None:
@@ -330,7 +330,7 @@ class StoreSource(Source):
         self.renew(stamp)
         found = None if self._now is None else self._now()
         if found is None or found.difference(counts, stamp) is not None:
-            found = _State(self, counts, stamp)
+            found = StoredState(self, counts, stamp)
             self._now = weakref.ref(found)
         return found
 
@@ -442,7 +442,7 @@ class StoreSource(Source):
         return store
 
 
-class _State(StoreSource):
+class StoredState(StoreSource):
     """An array on disk as it was at some time.
 
     Parameters
@@ -468,6 +468,11 @@ class _State(StoreSource):
     @property
     def live(self) -> Source:
         return self._live
+
+    @property
+    def state(self) -> Stamp | None:
+        """What its files were; None where these may have changed with what had been written."""
+        return self._stamped
 
     @contextmanager
     def changing(self, *, whole: bool) -> Iterator[None]:

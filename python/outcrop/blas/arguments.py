@@ -34,6 +34,9 @@ Changed: TypeAlias = Array | NDArray[Any]
 
 _DTYPES = ("float32", "float64", "complex64", "complex128")
 
+_WORK: Any = 10_000
+"""How long NumPy looks whether two views have elements in common."""
+
 _TRANS = {0: "N", 1: "T", 2: "C"}
 
 
@@ -56,9 +59,9 @@ def scalar(value: object, name: str, dtype: np.dtype[Any], *, is_real: bool = Fa
     """A number that a matrix of some type is multiplied by."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Number):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Complex):
         raise InvalidTypeError(f"{name} must be a number, got {value!r}")
-    number = complex(value)  # type: ignore[arg-type]
+    number: complex = np.complex128(value).item()
     if number.imag == 0 and not np.isnan(number.imag):
         # As it counts in the precision of the matrix.
         return complex(np.array(number.real, dtype).item())
@@ -132,7 +135,8 @@ def _shares(source: Source, view: View, changed: Array) -> bool:
             return False
         one, other = view.select(source.array), own.select(target.array)
         try:
-            return bool(np.shares_memory(one, other, max_work=10_000))
+            # What is hard to tell has elements in common, as far as anybody knows.
+            return bool(np.shares_memory(one, other, max_work=_WORK))
         except np.exceptions.TooHardError:
             return True
     if not target.same_elements(source.live):

@@ -1,8 +1,8 @@
 """How a matrix is changed: straight in its store, all at once, or by way of a result of its own.
 
-A Zarr array of ours is changed tile by tile, beside what it holds, and all of it at once at the end.
-What is elsewhere, or lies across stored tiles, is written when all of the result has been computed:
-so no failure of that leaves a part of a change behind.
+A Zarr array of ours is changed tile by tile, beside what it holds, and all of it at once at the
+end. What is elsewhere, or lies across stored tiles, is written when all of the result has been
+computed: so no failure of that leaves a part of a change behind.
 """
 
 import functools
@@ -37,6 +37,12 @@ _P = ParamSpec("_P")
 
 _Target: TypeAlias = "_native.Store | tuple[_native.Store, tuple[int, ...]]"
 """A store, or a part of one, from some place on."""
+
+_BLOCK = 4096
+"""Bytes that a disk moves at once."""
+
+_METADATA = 1 << 16
+"""Bytes of an array's metadata that a change writes, at most."""
 
 _ROWS = 256
 """Rows that are written at once where a half is, and nothing says how many."""
@@ -101,6 +107,7 @@ class Routine(Generic[_P]):
         self._check = check
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        """Change the matrix, and give it back."""
         change = self._check(*args, **kwargs)
         if change.call is not None:
             _run(change)
@@ -195,10 +202,10 @@ def _plan_in(place: _Place, change: Change) -> tuple[Planned, Node]:
 
 def _change(place: _Place, found: Planned, node: Node) -> None:
     source, expression = place.source, ExpressionSource(node)
-    if place.is_new:
-        # What fails leaves a part of it behind, and then it is not to become visible.
-        source._writes += 1
     with source.changing(whole=False), expression.naming_changes(), source._counted():
+        if place.is_new:
+            # What fails leaves a part of it behind, and then it is not to become visible.
+            source._writes += 1
         progress, timeline = expression.checking(None), expression._timeline()
         found.run([source.store], progress, timeline, commits=not place.is_new)
     source._writes += 1
@@ -244,6 +251,23 @@ def _row_blocks(target: Array) -> Iterator[slice]:
 def _is_apart(target: Array) -> bool:
     """Whether writing it costs nothing."""
     return isinstance(target._source.base, MemorySource)
+
+
+def _writing(target: Array) -> int:
+    """Bytes that are written where a target is, and read before, at most.
+
+    What is written in pieces is moved in whole tiles, or blocks of the disk, twice at most.
+    """
+    source, (start, shape) = target._source, target._view.box
+    if source.layout == "tiled":
+        each = zip(start, shape, source.tile, strict=True)
+        count = math.prod((s + n - 1) // t - s // t + 1 for s, n, t in each)
+        nbytes = math.prod(source.tile) * target.itemsize
+    else:
+        fastest = 0 if source.layout == "column-major" else -1
+        count, nbytes = math.prod(shape) // shape[fastest], shape[fastest] * target.itemsize
+    # With what a codec adds to what it cannot make shorter, and the metadata.
+    return 2 * count * (nbytes + nbytes // 64 + 2 * _BLOCK) + _METADATA
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -300,7 +324,9 @@ def _planned(change: Change) -> ExpressionPlan:
     if place is not None:
         try:
             found, _ = _plan_in(place, change)
-            return ExpressionPlan(found, told(found.facts, {found.number(0): place.source.store}))
+            facts = told(found.facts, {found.number(0): place.source.store})
+            found.let_go()
+            return ExpressionPlan(found, facts)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught
@@ -327,6 +353,8 @@ def _planned(change: Change) -> ExpressionPlan:
         facts["bytes_read"] += nbytes
     facts["exact"] = in_memory and _is_apart(change.target)
     if not _is_apart(change.target):
-        facts["bytes_read"] += 2 * nbytes
-        facts["bytes_written"] += 2 * nbytes
+        most = _writing(change.target)
+        facts["bytes_read"] += most
+        facts["bytes_written"] += most
+    found.let_go()
     return ExpressionPlan(found, facts)

@@ -53,6 +53,11 @@ _assume = click.option(
     default="gen",
     help="What A is: gen, anything (the default); pos, Hermitian and positive definite.",
 )
+_resume = click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on where a run that was stopped has got to; what is done is kept beside the result.",
+)
 _result = _together(
     click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
     click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
@@ -120,14 +125,21 @@ def matmul(
 
 
 @click.command()
-@_together(_array("a"), _array("l"), _upper, _result)
-def cholesky(session: Session, a: Place, l: Place, upper: bool, **wishes: Any) -> None:  # noqa: E741
+@_together(_array("a"), _array("l"), _upper, _resume, _result)
+def cholesky(
+    session: Session,
+    a: Place,
+    l: Place,  # noqa: E741
+    upper: bool,
+    resume: bool,
+    **wishes: Any,
+) -> None:
     """Factor a Hermitian, positive definite matrix: A = L L^H.
 
     Of A only the lower half is read, or the upper one with --upper. The suffix of L gives its
     format: .zarr (or none), .npy, and .raw, .bin or .dat for bare elements.
     """
-    _compute(session, lambda: _cholesky(a, upper), l, "L", **wishes)
+    _compute(session, lambda: _cholesky(a, upper), l, "L", **wishes, resume=resume)
 
 
 @click.command()
@@ -137,9 +149,18 @@ def cholesky(session: Session, a: Place, l: Place, upper: bool, **wishes: Any) -
     _array("piv"),
     click.option("--overwrite", is_flag=True, help="Replace arrays that stand there."),
     click.option("--plan", "only_plan", is_flag=True, help="Print the cost, and compute nothing."),
+    _resume,
     pass_session,
 )
-def lu(session: Session, a: Place, lu: Place, piv: Place, overwrite: bool, only_plan: bool) -> None:
+def lu(
+    session: Session,
+    a: Place,
+    lu: Place,
+    piv: Place,
+    overwrite: bool,
+    only_plan: bool,
+    resume: bool,
+) -> None:
     """Factor a matrix with partial pivoting: P A = L U.
 
     LU gets L, whose diagonal is all ones, below the diagonal, and U; PIV the pivots, as numbers of
@@ -158,7 +179,7 @@ def lu(session: Session, a: Place, lu: Place, piv: Place, overwrite: bool, only_
         return
     facts = planning(results)._facts
     with session.work(lu.name, Computing(facts["flops"], facts["seconds"])) as work:
-        saved = save(results, overwrite=overwrite, progress=work.progress)
+        saved = save(results, overwrite=overwrite, progress=work.progress, resume=resume)
         work.done = f"factored {a.path} to {lu.path} and {piv.path}"
         work.nbytes = sum(array.nbytes for array in saved.values())
         if run := last_run():
@@ -250,6 +271,7 @@ def _compute(
     format: str | None,
     overwrite: bool,
     only_plan: bool,
+    resume: bool = False,
 ) -> None:
     target = undescribed(target, name, "what is computed")
     format = target_format(target, format, name)
@@ -268,12 +290,12 @@ def _compute(
             # Saves planning it once more.
             wanted = planned.output_tile
     with session.work(target.name, scale) as work:
+        if resume:
+            options: dict[str, Any] = {"resume": True}
+        else:
+            options = {"tile": wanted, "format": format}
         result = job.result.save(
-            target.path,
-            tile=wanted,
-            format=format,
-            overwrite=overwrite,
-            progress=work.progress,
+            target.path, overwrite=overwrite, progress=work.progress, **options
         )
         work.done = f"{job.done} to {written(target, result, format)}"
         work.nbytes = result.nbytes

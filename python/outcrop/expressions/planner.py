@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -81,6 +82,12 @@ class Planned:
     def __init__(self, lowered: Lowered, plan: _native.ProgramPlan) -> None:
         self._lowered, self._plan = lowered, plan
         self._others: list[tuple[str, int, float]] = []
+
+    def let_go(self) -> None:
+        """Keep what there is to say, and none of the stores: whoever reads it may close them."""
+        assert self.facts
+        del self._plan
+        self._lowered.wanted = [replace(want, target=None) for want in self._lowered.wanted]
 
     @property
     def way(self) -> int:

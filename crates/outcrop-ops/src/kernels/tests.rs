@@ -717,3 +717,95 @@ proptest! {
         }
     }
 }
+
+/// Matrices of any shape in several blocks, against what their factors multiply to, with and without memory for copies.
+fn check_lu(dtype: DType, heights: &[usize], cols: usize, lies: [Lie; 2], seed: u64, with_workspace: bool) {
+    let mut seed = seed;
+    let side = heights[0];
+    let mut tiles: Vec<Matrix> = heights
+        .iter()
+        .enumerate()
+        .map(|(i, &rows)| Matrix::random(dtype, rows, cols, lies[i % 2], &mut seed))
+        .collect();
+    let before = tiles.clone();
+    let at = |tiles: &[Matrix], row: usize, col: usize| tiles[row / side].get(row % side, col);
+    let rows: usize = heights.iter().sum();
+    let blocks: Vec<Block> = tiles.iter_mut().map(Matrix::block).collect();
+    let mut pivots = vec![usize::MAX; side.min(cols)];
+    let bytes = if with_workspace { lu::workspace(dtype, rows, cols) + 4096 } else { 0 };
+    let mut workspace = vec![0; bytes];
+    let stack = lu::Stack::new(&blocks, dtype.size());
+    // SAFETY: blocks of matrices of their own.
+    let found = unsafe { super::lu(dtype, stack, &mut pivots, &mut workspace, &Cancel::default()) };
+    assert_eq!(found.unwrap(), lu::Pivots::default());
+    for (tile, before) in tiles.iter().zip(&before) {
+        assert!(tile.only(before, |_, _| true));
+    }
+    let mut order: Vec<usize> = (0..rows).collect();
+    for (i, &pivot) in pivots.iter().enumerate() {
+        assert!((i..rows).contains(&pivot));
+        order.swap(i, pivot);
+    }
+    let most = if matches!(dtype, DType::C64 | DType::C128) { 2.0f64.sqrt() } else { 1.0 };
+    for (row, &given) in order.iter().enumerate() {
+        for col in 0..cols {
+            let lower = |k: usize| if k == row { Z(1.0, 0.0) } else { at(&tiles, row, k) };
+            let depth = (row.min(col) + 1).min(pivots.len());
+            let (product, size) = inner(depth, lower, |k| at(&tiles, k, col));
+            let error = product.minus(at(&before, given, col)).abs();
+            assert!(error <= 4.0 * (depth as f64 + 2.0) * eps(dtype) * size, "{row} {col}: {error} {size}");
+            if col < row.min(pivots.len()) {
+                assert!(at(&tiles, row, col).abs() <= most * (1.0 + 4.0 * eps(dtype)));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn factors_with_pivots(
+        dtype in floating(),
+        (side, whole, last) in (1..40usize, 0..4usize, 0..40usize),
+        cols in 1..70usize,
+        lies in [lie(), lie()],
+        (seed, workspace) in (any::<u64>(), any::<bool>()),
+    ) {
+        // Only a single block may be lower than there are columns.
+        let (side, mut heights) = if whole == 0 { (side, vec![side]) } else { (side.max(cols), Vec::new()) };
+        heights.extend(std::iter::repeat_n(side, whole));
+        if whole > 0 && last > 0 {
+            heights.push(last.min(side));
+        }
+        check_lu(dtype, &heights, cols, lies, seed, workspace);
+    }
+}
+
+#[test]
+fn large_factors_with_pivots() {
+    for dtype in FLOATING {
+        check_lu(dtype, &[150, 150, 77], 150, [DENSE, ACROSS], 3, true);
+        check_lu(dtype, &[90], 200, [ACROSS, DENSE], 4, true);
+    }
+}
+
+#[test]
+fn pivots_that_are_remarkable() {
+    for dtype in FLOATING {
+        for (place, value) in [((2, 2), 0.0), ((4, 1), f64::NAN), ((5, 3), f64::INFINITY)] {
+            let mut a = Matrix::new(dtype, 6, 6, DENSE);
+            a.fill(|i, j| Z(if i == j { 1.0 } else { 0.0 }, 0.0));
+            a.set(place.0, place.1, Z(value, 0.0));
+            let (blocks, mut pivots) = ([a.block()], vec![0; 6]);
+            let stack = lu::Stack::new(&blocks, dtype.size());
+            // SAFETY: a block of a matrix of its own.
+            let found = unsafe { super::lu(dtype, stack, &mut pivots, &mut [], &Cancel::default()) }.unwrap();
+            if value == 0.0 {
+                assert_eq!(found, lu::Pivots { zero: Some(2), not_finite: None });
+            } else {
+                assert_eq!(found.not_finite, Some(place.1));
+            }
+        }
+    }
+}

@@ -294,7 +294,7 @@ fn update(place: Place<'_>, terms: &[Term], changed: Changed) -> Result<Way> {
     let capacity = plan::capacity(runtime, program, count, speeds, least)?;
     // Of a row of tiles, a tile of each factor there is.
     let slice = if one { fa } else { (fa + fb) / 2 * terms.len() };
-    let mut ways = half_ways(nt, (capacity, fc, slice, fa + fb), super::candidates(count));
+    let mut ways = half_ways(nt, (capacity, fc, slice, (fa + fb) * terms.len()), super::candidates(count));
     let tight = capacity < 4 * least || capacity < runtime.limit() / 2 || count < 50_000;
     if (tight || ways.is_empty()) && !ways.contains(&Shape::LEAST) {
         ways.push(Shape::LEAST);

@@ -2,7 +2,7 @@
 //! the factor to its left stream past it; then its own columns are finished. Only one half is read and
 //! stored.
 
-use super::matrix::Tiles;
+use super::matrix::{Columns, Tiles};
 use super::steps::{Builder, Extents, Kind};
 use super::{Place, Way, side};
 use crate::kernels::{Diagonal, Half};
@@ -11,6 +11,7 @@ use outcrop_engine::plan;
 use outcrop_engine::plan::speeds::Speeds;
 use outcrop_engine::program::Program;
 use outcrop_store::Result;
+use std::ops::Range;
 
 /// Adds the factor L of `A = L L^H` (lower), or U of `A = U^H U` (upper). The other half of A is not read. That of the
 /// result is zero: its tiles are written if it is used as a `whole`.
@@ -25,9 +26,9 @@ pub fn cholesky(place: Place<'_>, (l, a): (Tiles, Tiles), half: Half, whole: boo
     let (side, _) = l.tile(program);
     let turned = l.axes().is_transposed();
     let mut builder = Builder::on(program, makers, l.dtype(program), speeds, extents(side, side, turned));
-    let ways = blocks(runtime, builder.program, l, speeds)?;
+    let ways = blocks(runtime, builder.program, Columns::all(l), speeds)?;
     let (p, q) = super::chosen(&ways, way);
-    factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
+    factor_steps(&mut builder, Columns::all(l), (p, q), &mut |_, _| {});
     if whole {
         let n = l.counts(builder.program).0;
         for (i, j) in (0..n).flat_map(|j| (0..j).map(move |i| (i, j))) {
@@ -35,6 +36,37 @@ pub fn cholesky(place: Place<'_>, (l, a): (Tiles, Tiles), half: Half, whole: boo
             builder.zero(above);
         }
     }
+    Ok(Way {
+        remark: format!("{p} x {q} tiles of L, each {side} x {side}, in memory"),
+        count: ways.len(),
+        frugal: (p, q) == (1, 1),
+        lower_bound: lower_bound(runtime, builder.program, a),
+    })
+}
+
+/// Adds the next columns of the factor L of `A = L L^H` (lower), or rows of U of `A = U^H U` (upper), of which those
+/// before are `done`. `l` and `a` are these columns, or rows, alone.
+///
+/// # Errors
+/// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
+pub fn cholesky_columns(
+    place: Place<'_>,
+    (l, done, a): (Tiles, Option<Tiles>, Tiles),
+    half: Half,
+) -> Result<Way> {
+    let Place { runtime, program, speeds, way, makers } = place;
+    let l = l.beginning_as(program, a);
+    let (l, done) = match half {
+        Half::Lower => (l, done),
+        Half::Upper => (l.transposed(), done.map(Tiles::transposed)),
+    };
+    let (side, _) = l.tile(program);
+    let turned = l.axes().is_transposed();
+    let mut builder = Builder::on(program, makers, l.dtype(program), speeds, extents(side, side, turned));
+    let columns = Columns::after(done, l, builder.program);
+    let ways = blocks(runtime, builder.program, columns, speeds)?;
+    let (p, q) = super::chosen(&ways, way);
+    factor_steps(&mut builder, columns, (p, q), &mut |_, _| {});
     Ok(Way {
         remark: format!("{p} x {q} tiles of L, each {side} x {side}, in memory"),
         count: ways.len(),
@@ -66,22 +98,22 @@ pub fn square_side(runtime: &Runtime, itemsize: u64, tile: Option<(u64, u64)>) -
 pub(super) fn blocks(
     runtime: &Runtime,
     program: &Program,
-    l: Tiles,
+    l: Columns,
     speeds: Speeds,
 ) -> Result<Vec<(u64, u64)>> {
     let frame = l.frame(program);
-    let n = l.counts(program).0;
-    let count = n * (n + 1) * (n + 2) / 6;
+    let (n, end) = l.counts(program);
+    let count = (l.first..end).map(|j| (n - j) * (j + 1)).sum();
     let capacity = plan::capacity(runtime, program, count, speeds, 3 * frame)?;
     let tiles = (capacity / frame) as u64;
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
-    for q in 1..=n {
+    for q in 1..=end - l.first {
         // A slice of rows, and of columns one tile in use and one on its way.
         let p = (tiles.saturating_sub(2) / (q + 1)).clamp(1, n);
         if p * q + p + 2 > tiles && q > 1 {
             break;
         }
-        found.push((tiles_read(n, p, q), p, q));
+        found.push((tiles_read(n, l.first..end, p, q), p, q));
     }
     found.sort_unstable();
     found.dedup_by_key(|f| f.0);
@@ -91,10 +123,10 @@ pub(super) fn blocks(
 }
 
 /// Tiles of the factor that are read back, where `p` x `q` stay in memory.
-fn tiles_read(n: u64, p: u64, q: u64) -> u64 {
+fn tiles_read(n: u64, columns: Range<u64>, p: u64, q: u64) -> u64 {
     let mut reads = 0;
-    for j0 in (0..n).step_by(q as usize) {
-        let cols = q.min(n - j0);
+    for j0 in columns.clone().step_by(q as usize) {
+        let cols = q.min(columns.end - j0);
         for i0 in (j0..n).step_by(p as usize) {
             let rows = p.min(n - i0);
             let shared = if i0 == j0 { cols.min(rows) } else { 0 };
@@ -109,19 +141,20 @@ fn tiles_read(n: u64, p: u64, q: u64) -> u64 {
 /// `finished` is called for each tile of the factor when its last step has been added.
 pub(super) fn factor_steps(
     builder: &mut Builder<'_>,
-    l: Tiles,
+    l: Columns,
     (p, q): (u64, u64),
     finished: &mut dyn FnMut(&mut Builder<'_>, (u64, u64)),
 ) {
-    let n = l.counts(builder.program).0;
+    let (n, end) = l.counts(builder.program);
     let solve = Kind::Solve { half: Half::Lower, diagonal: Diagonal::Stored, conj: true, right: true };
-    for j0 in (0..n).step_by(q as usize) {
-        let j1 = (j0 + q).min(n);
+    for j0 in (l.first..end).step_by(q as usize) {
+        let j1 = (j0 + q).min(end);
         for i0 in (j0..n).step_by(p as usize) {
             let i1 = (i0 + p).min(n);
             for j in j0..j1.min(i1) {
+                let (own, col) = l.own(j);
                 for i in i0.max(j)..i1 {
-                    builder.begin(l, i, j);
+                    builder.begin(own, i, col);
                 }
             }
             for k in 0..j0 {
@@ -156,14 +189,14 @@ pub(super) fn factor_steps(
 }
 
 /// Subtracts from the tile at (i, j) what column k of tiles takes from it.
-fn update(builder: &mut Builder<'_>, l: Tiles, (i, j, k): (u64, u64, u64)) {
+fn update(builder: &mut Builder<'_>, l: Columns, (i, j, k): (u64, u64, u64)) {
     let program = &*builder.program;
     let (c, a) = (l.at(program, i, j), l.at(program, i, k));
     let (m, depth) = (l.rows_of(program, i), l.rows_of(program, k));
     if i == j {
         builder.square(c, a, m, depth);
     } else {
-        let (b, n) = (l.transposed().at(program, k, j), l.rows_of(program, j));
+        let (b, n) = (l.at(program, j, k).transposed(), l.rows_of(program, j));
         builder.product((c, a, b), (true, -1.0), (false, true), (m, n, depth));
     }
 }

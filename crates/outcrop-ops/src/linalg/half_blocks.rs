@@ -64,7 +64,7 @@ pub(super) enum Shape {
     /// Triangles of so many rows on the diagonal, and below them blocks of so many rows and columns.
     Strips { side: u64, rows: u64, cols: u64 },
     /// Blocks of one of each of so many groups of rows, each of which is `width` tiles high; `order` of them are a
-    /// group. What is left is cut into strips.
+    /// group, of which the last may reach beyond the matrix. What is left is cut into strips.
     Triangles { groups: u64, order: u64, width: u64, rest: (u64, u64, u64) },
 }
 
@@ -81,16 +81,17 @@ impl Shape {
                 for i in 0..order {
                     for j in 0..order {
                         let row = |group: u64| group * order + (i + group * j) % order;
-                        let rows: Vec<u64> =
-                            (0..groups).flat_map(|g| row(g) * width..(row(g) + 1) * width).collect();
+                        // Of groups that reach further than there are rows, some are not there.
+                        let rows = (0..groups).flat_map(|g| row(g) * width..(row(g) + 1) * width);
+                        let rows: Vec<u64> = rows.filter(|&row| row < n).collect();
                         found.push(Block { cols: rows.clone(), rows, part: Part::Below(width) });
                     }
                 }
                 let high = order * width;
                 for group in 0..groups {
-                    strips(group * high..(group + 1) * high, rest, &mut found);
+                    strips(group * high..((group + 1) * high).min(n), rest, &mut found);
                 }
-                let end = groups * high;
+                let end = (groups * high).min(n);
                 below(end..n, 0..end, (rest.1, rest.2), &mut found);
                 strips(end..n, rest, &mut found);
             }
@@ -118,6 +119,9 @@ impl Display for Shape {
 }
 
 fn strips(range: Range<u64>, (side, rows, cols): (u64, u64, u64), found: &mut Vec<Block>) {
+    if range.is_empty() {
+        return;
+    }
     for start in range.clone().step_by(side as usize) {
         let end = (start + side).min(range.end);
         found.push(Block::lower(start..end, start..end));
@@ -128,6 +132,9 @@ fn strips(range: Range<u64>, (side, rows, cols): (u64, u64, u64), found: &mut Ve
 /// A rectangle in blocks; as even as so many can be.
 fn below(rows: Range<u64>, cols: Range<u64>, (most, wide): (u64, u64), found: &mut Vec<Block>) {
     let even = |length: u64, most: u64| length.div_ceil(length.div_ceil(most).max(1)).max(1);
+    if rows.is_empty() || cols.is_empty() {
+        return;
+    }
     let (length, width) = (rows.end - rows.start, cols.end - cols.start);
     for i in rows.clone().step_by(even(length, most) as usize) {
         for j in cols.clone().step_by(even(width, wide) as usize) {
@@ -184,7 +191,10 @@ pub(super) fn half_ways(
                 if !room(groups * width, tiles, passing) {
                     continue;
                 }
-                if let Some(order) = (groups..=n / (groups * width)).rev().find(|&c| meets_once(c, groups)) {
+                let most = n / (groups * width);
+                let below = (groups..=most).rev().find(|&c| meets_once(c, groups));
+                let above = (most.max(groups - 1) + 1..=2 * most + 1).find(|&c| meets_once(c, groups));
+                for order in below.into_iter().chain(above) {
                     let shape = Shape::Triangles { groups, order, width, rest: (side, rows, cols) };
                     found.push((shape.reads(n), shape));
                 }
@@ -202,7 +212,7 @@ pub(super) fn half_ways(
 
 /// Whether rows of groups of so many meet once: no difference of two groups has a factor in common with it.
 fn meets_once(order: u64, groups: u64) -> bool {
-    (2..groups).all(|d| order % d != 0)
+    (2..groups).all(|d| !order.is_multiple_of(d))
 }
 
 fn strip_reads(n: u64, shape: Shape) -> u64 {

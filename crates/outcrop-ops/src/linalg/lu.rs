@@ -9,9 +9,9 @@
 //! Left-looking, the rows of L stay in the order that they had when their column was factored: what comes later does to
 //! other columns exchanges and updates by turns. They are brought to LAPACK's order at the end, if L is a result.
 
-use super::matrix::{Axes, Tiles};
+use super::matrix::{Axes, Columns, MatrixTile, Tiles};
 use super::steps::{Builder, Extents, Kind};
-use super::triangular::{self, Triangle, solve_steps, subtract};
+use super::triangular::{self, Triangle, solve_steps};
 use super::{Place, Way, tile_shape};
 use crate::arrays::New;
 use crate::kernels::{Diagonal, Half};
@@ -85,11 +85,11 @@ pub fn lu(place: Place<'_>, factors: Factors, a: Tiles) -> Result<Way> {
     let turned = l.axes().is_transposed();
     let mut builder =
         Builder::on(program, makers, l.dtype(program), speeds, extents(side, side.1, rows, turned));
-    let count = steps(builder.program, l);
-    let capacity = capacity(runtime, builder.program, l, count, speeds)?;
-    let ways = orders(builder.program, l, capacity);
+    let count = steps(builder.program, Columns::all(l));
+    let capacity = capacity(runtime, builder.program, Columns::all(l), count, speeds)?;
+    let ways = orders(builder.program, Columns::all(l), capacity);
     let order = super::chosen(&ways, way);
-    let mut factoring = Factoring::of(&mut builder, l, pivots, false);
+    let mut factoring = Factoring::of(&mut builder, Columns::all(l), in_a_row(pivots), false);
     match order {
         Order::Left(columns) => {
             factoring.left_looking(columns, &mut |_, _| {});
@@ -106,6 +106,53 @@ pub fn lu(place: Place<'_>, factors: Factors, a: Tiles) -> Result<Way> {
         frugal: order == Order::Left(1),
         lower_bound: lower_bound(runtime, builder.program, a),
     })
+}
+
+/// The arrays of some columns of a factorization, in the order in which left-looking leaves the rows of L.
+#[derive(Clone, Copy)]
+pub struct SomeColumns {
+    /// L below the diagonal, and U.
+    pub lu: Tiles,
+    /// Their pivots.
+    pub pivots: Tiles,
+}
+
+/// Adds the next columns of L and U of `P A = L U`, and their pivots; those before are `done`. `a` are these columns
+/// alone.
+///
+/// # Errors
+/// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
+pub fn lu_columns(place: Place<'_>, next: SomeColumns, done: Option<SomeColumns>, a: Tiles) -> Result<Way> {
+    let Place { runtime, program, speeds, way, makers } = place;
+    let own = next.lu.beginning_as(program, a);
+    let (rows, side) = (own.shape(program).0, own.tile(program));
+    let l = Columns::after(done.map(|done| done.lu), own, program);
+    let pivots = Columns::after(done.map(|done| done.pivots.transposed()), next.pivots.transposed(), program);
+    let turned = own.axes().is_transposed();
+    let mut builder =
+        Builder::on(program, makers, own.dtype(program), speeds, extents(side, side.1, rows, turned));
+    let count = steps(builder.program, l);
+    let capacity = capacity(runtime, builder.program, l, count, speeds)?;
+    let most = panel_columns(builder.program, l, capacity);
+    let ways = if most > 1 { vec![most, 1] } else { vec![1] };
+    let columns = super::chosen(&ways, way);
+    Factoring::of(&mut builder, l, pivots, false).left_looking(columns, &mut |_, _| {});
+    let read = (a.shape(builder.program).0 * (l.first * side.1 + a.shape(builder.program).1)) as usize;
+    let bytes = (read * own.dtype(builder.program).size()) as f64;
+    Ok(Way {
+        remark: Order::Left(columns).remark(side),
+        count: ways.len(),
+        frugal: columns == 1,
+        lower_bound: (bytes, "what is done, and the columns, once"),
+    })
+}
+
+/// Adds X, which is L and U with the rows of L in the order of all pivots, of factors as left-looking leaves them.
+///
+/// # Errors
+/// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
+pub fn lu_in_order(place: Place<'_>, (x, pivots, factors): (Tiles, Tiles, Tiles)) -> Result<Way> {
+    exchanged(place, (x, pivots, factors), false, |column, count| column + 1..count)
 }
 
 /// Adds X of `A X = B`, and temporaries for the factors.
@@ -128,9 +175,9 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
     let turned = axes.is_transposed();
     let mut builder =
         Builder::on(program, makers, dtype, speeds, extents((side, side), wide.max(side), n, turned));
-    let count = steps(builder.program, l);
-    let capacity = capacity(runtime, builder.program, l, count, speeds)?;
-    let orders = orders(builder.program, l, capacity);
+    let count = steps(builder.program, Columns::all(l));
+    let capacity = capacity(runtime, builder.program, Columns::all(l), count, speeds)?;
+    let orders = orders(builder.program, Columns::all(l), capacity);
     let rests = triangular::blocks(runtime, builder.program, l, x, speeds)?;
     let ways: Vec<(Order, bool)> = orders
         .into_iter()
@@ -141,7 +188,7 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
         .collect();
     let (order, fused) = super::chosen(&ways, way);
     let rest = if order == Order::Left(1) { (1, 1) } else { rests[0] };
-    let mut factoring = Factoring::of(&mut builder, l, pivots, true);
+    let mut factoring = Factoring::of(&mut builder, Columns::all(l), in_a_row(pivots), true);
     match order {
         Order::Left(columns) if fused => factoring.with_right_hand_sides(columns, x),
         Order::Left(columns) => {
@@ -153,7 +200,7 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
             let (rows, cols) = x.counts(builder.program);
             for s in 0..cols {
                 begin_column(&mut builder, x, s);
-                builder.exchange((x, s), (pivots, 0..rows), false);
+                builder.exchange((x, s), (in_a_row(pivots), 0..rows), false);
             }
             solve_steps(&mut builder, l, UNIT_LOWER, (x, None), rest);
         }
@@ -191,7 +238,7 @@ pub fn lu_solve(
     for s in 0..cols {
         begin_column(&mut builder, x, s);
         if !is_transposed {
-            builder.exchange((x, s), (pivots, 0..rows), false);
+            builder.exchange((x, s), (in_a_row(pivots), 0..rows), false);
         }
     }
     if is_transposed {
@@ -201,7 +248,7 @@ pub fn lu_solve(
         solve_steps(&mut builder, l.transposed(), first, (x, None), (p, w));
         solve_steps(&mut builder, l.transposed(), second, (x, None), (p, w));
         for s in 0..cols {
-            builder.exchange((x, s), (pivots, 0..rows), true);
+            builder.exchange((x, s), (in_a_row(pivots), 0..rows), true);
         }
     } else {
         solve_steps(&mut builder, l, UNIT_LOWER, (x, None), (p, w));
@@ -226,6 +273,16 @@ pub fn exchange_rows(
     (x, pivots, b): (Tiles, Tiles, Tiles),
     backwards: bool,
 ) -> Result<Way> {
+    exchanged(place, (x, pivots, b), backwards, |_, count| 0..count)
+}
+
+/// Adds X, which is B with the rows of each column exchanged as some of the pivots say.
+fn exchanged(
+    place: Place<'_>,
+    (x, pivots, b): (Tiles, Tiles, Tiles),
+    backwards: bool,
+    taken: impl Fn(u64, u64) -> Range<u64>,
+) -> Result<Way> {
     let Place { runtime, program, speeds, makers, .. } = place;
     let x = x.beginning_as(program, b);
     let ((side, wide), (rows, cols)) = (x.tile(program), x.counts(program));
@@ -233,10 +290,10 @@ pub fn exchange_rows(
         Extents { rows: 1, cols: 1, depth: 1, solves: false, pivoted: 0, transposed: (false, false) };
     let mut builder = Builder::on(program, makers, x.dtype(program), speeds, extents);
     plan::capacity(runtime, builder.program, cols, speeds, rows as usize * x.frame(builder.program))?;
-    let taken = pivots.counts(builder.program).0;
+    let count = pivots.counts(builder.program).0;
     for s in 0..cols {
         begin_column(&mut builder, x, s);
-        builder.exchange((x, s), (pivots, 0..taken), backwards);
+        builder.exchange((x, s), (in_a_row(pivots), taken(s.min(count), count)), backwards);
     }
     let (n, columns) = b.shape(builder.program);
     let bytes = n * columns * x.dtype(builder.program).size() as u64;
@@ -261,29 +318,30 @@ fn new_pivots(program: &mut Program, l: Tiles) -> Result<Tiles> {
     Ok(Tiles::new(new.temporary(program)?, Axes::COLUMN))
 }
 
+/// Pivots as columns of a matrix have them.
+fn in_a_row(pivots: Tiles) -> Columns {
+    Columns::all(pivots.transposed())
+}
+
 /// How many steps there are, roughly.
-fn steps(program: &Program, l: Tiles) -> u64 {
+fn steps(program: &Program, l: Columns) -> u64 {
     let (m, n) = l.counts(program);
-    let k = m.min(n);
-    (1..=k).map(|i| (m - i + 2) * (n - i + 2)).sum()
+    (0..m.min(n)).map(|k| (m - k + 1) * (n - k.max(l.first) + 1)).sum()
 }
 
 /// Bytes for tiles, of which a column has to fit in.
-fn capacity(runtime: &Runtime, program: &Program, l: Tiles, count: u64, speeds: Speeds) -> Result<usize> {
+fn capacity(runtime: &Runtime, program: &Program, l: Columns, count: u64, speeds: Speeds) -> Result<usize> {
     let least = (l.counts(program).0 as usize + 1) * l.frame(program);
     plan::capacity(runtime, program, count, speeds, least)
 }
 
 /// The orders that are tried, that which promises the least reading first, and last that which takes the least memory.
-fn orders(program: &Program, l: Tiles, capacity: usize) -> Vec<Order> {
+fn orders(program: &Program, l: Columns, capacity: usize) -> Vec<Order> {
     let (rows, cols) = l.counts(program);
     let tiles = (capacity / l.frame(program)) as u64;
-    // Beside the panel, a tile in use and one on its way.
-    let most = (tiles.saturating_sub(2) / rows.max(1)).clamp(1, cols.max(1));
-    let panels = cols.div_ceil(most).max(1);
-    let columns = cols.div_ceil(panels).max(1);
+    let columns = panel_columns(program, l, capacity);
     let mut found = vec![Order::Left(columns)];
-    if panels > 2 {
+    if cols.div_ceil(columns) > 2 {
         let (left, recursive) =
             (left_reads((rows, cols), columns), recursive_reads((rows, cols), columns, tiles));
         found.insert(usize::from(left < recursive), Order::Recursive(columns));
@@ -292,6 +350,16 @@ fn orders(program: &Program, l: Tiles, capacity: usize) -> Vec<Order> {
         found.push(Order::Left(1));
     }
     found
+}
+
+/// The columns of panels that memory holds, which are as wide as each other.
+fn panel_columns(program: &Program, l: Columns, capacity: usize) -> u64 {
+    let (rows, end) = l.counts(program);
+    let cols = end - l.first;
+    let tiles = (capacity / l.frame(program)) as u64;
+    // Beside the panel, a tile in use and one on its way.
+    let most = (tiles.saturating_sub(2) / rows.max(1)).clamp(1, cols.max(1));
+    cols.div_ceil(cols.div_ceil(most).max(1)).max(1)
 }
 
 /// Tiles that are read beside the matrix itself.
@@ -368,8 +436,9 @@ fn begin_column(builder: &mut Builder<'_>, x: Tiles, column: u64) {
 /// A factorization being added.
 struct Factoring<'a, 'b> {
     builder: &'a mut Builder<'b>,
-    l: Tiles,
-    pivots: Tiles,
+    l: Columns,
+    /// In a row.
+    pivots: Columns,
     has_to_be_regular: bool,
     /// Rows and columns of tiles, and how many of them are factored.
     counts: (u64, u64, u64),
@@ -380,30 +449,31 @@ struct Factoring<'a, 'b> {
 impl<'a, 'b> Factoring<'a, 'b> {
     fn of(
         builder: &'a mut Builder<'b>,
-        l: Tiles,
-        pivots: Tiles,
+        l: Columns,
+        pivots: Columns,
         has_to_be_regular: bool,
     ) -> Factoring<'a, 'b> {
         let (rows, cols) = l.counts(builder.program);
-        let factored = pivots.counts(builder.program).0;
+        let factored = pivots.counts(builder.program).1;
         let begun = vec![false; cols as usize];
         Factoring { builder, l, pivots, has_to_be_regular, counts: (rows, cols, factored), begun }
     }
 
     fn begin(&mut self, column: u64) {
         if !std::mem::replace(&mut self.begun[column as usize], true) {
-            begin_column(self.builder, self.l, column);
+            let (own, column) = self.l.own(column);
+            begin_column(self.builder, own, column);
         }
     }
 
     fn exchange(&mut self, column: u64, pivots: Range<u64>) {
-        self.builder.exchange((self.l, column), (self.pivots, pivots), false);
+        self.builder.exchange(self.l.own(column), (self.pivots, pivots), false);
     }
 
     /// Panels of columns, one after the other; `finished` hears of each column when it has been factored.
     fn left_looking(&mut self, columns: u64, finished: &mut dyn FnMut(&mut Builder<'_>, u64)) {
         let (_, cols, factored) = self.counts;
-        for first in (0..cols).step_by(columns as usize) {
+        for first in (self.l.first..cols).step_by(columns as usize) {
             let panel = first..(first + columns).min(cols);
             panel.clone().for_each(|j| self.begin(j));
             for k in 0..first.min(factored) {
@@ -438,13 +508,23 @@ impl<'a, 'b> Factoring<'a, 'b> {
     fn update_by(&mut self, k: u64, cols: Range<u64>, rows: Range<u64>) {
         let l = self.l;
         for j in cols.clone() {
-            solve_row(self.builder, l, l, (k, j));
+            let program = &*self.builder.program;
+            let (tile, extents) = (l.at(program, k, j), (l.rows_of(program, k), l.cols_of(program, j)));
+            solve_row(self.builder, l, k, tile, extents);
         }
         for i in rows {
             for j in cols.clone() {
-                subtract(self.builder, l, false, l, (i, k, j));
+                self.subtract((i, k, j));
             }
         }
+    }
+
+    /// What a tile of L takes from the tiles of its row.
+    fn subtract(&mut self, (i, k, j): (u64, u64, u64)) {
+        let (l, program) = (self.l, &*self.builder.program);
+        let tiles = (l.at(program, i, j), l.at(program, i, k), l.at(program, k, j));
+        let extents = (l.rows_of(program, i), l.cols_of(program, j), l.rows_of(program, k));
+        self.builder.product(tiles, (true, -1.0), (false, false), extents);
     }
 
     /// Brings the rows of L to the order of all pivots.
@@ -504,7 +584,7 @@ impl<'a, 'b> Factoring<'a, 'b> {
                 for k in left.clone() {
                     for j in beside.clone() {
                         for i in some.clone() {
-                            subtract(self.builder, self.l, false, self.l, (i, k, j));
+                            self.subtract((i, k, j));
                         }
                     }
                 }
@@ -540,7 +620,7 @@ impl<'a, 'b> Factoring<'a, 'b> {
 /// What a column of L does to right-hand sides.
 fn forward_by(
     builder: &mut Builder<'_>,
-    (l, pivots): (Tiles, Tiles),
+    (l, pivots): (Columns, Columns),
     x: Tiles,
     k: u64,
     cols: Range<u64>,
@@ -548,20 +628,23 @@ fn forward_by(
 ) {
     for s in cols.clone() {
         builder.exchange((x, s), (pivots, k..k + 1), false);
-        solve_row(builder, l, x, (k, s));
+        let program = &*builder.program;
+        let (tile, extents) = (x.at(program, k, s), (x.rows_of(program, k), x.cols_of(program, s)));
+        solve_row(builder, l, k, tile, extents);
     }
     for i in k + 1..rows {
         for s in cols.clone() {
-            subtract(builder, l, false, x, (i, k, s));
+            let program = &*builder.program;
+            let tiles = (x.at(program, i, s), l.at(program, i, k), x.at(program, k, s));
+            let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));
+            builder.product(tiles, (true, -1.0), (false, false), extents);
         }
     }
 }
 
-/// Multiplies the tile of a row by the inverse of the unit lower triangle on the diagonal.
-fn solve_row(builder: &mut Builder<'_>, l: Tiles, x: Tiles, (k, j): (u64, u64)) {
-    let program = &*builder.program;
-    let (tile, diagonal) = (x.at(program, k, j), l.at(program, k, k));
-    let extents = (x.rows_of(program, k), x.cols_of(program, j));
+/// Multiplies a tile of row `k` by the inverse of the unit lower triangle on the diagonal.
+fn solve_row(builder: &mut Builder<'_>, l: Columns, k: u64, tile: MatrixTile, extents: (f64, f64)) {
+    let diagonal = l.at(builder.program, k, k);
     builder.solve(SOLVE_UNIT, tile, diagonal, extents.0, extents.1);
 }
 

@@ -69,6 +69,13 @@ pub(crate) struct MatrixTile {
     pub axes: Axes,
 }
 
+impl MatrixTile {
+    /// The tile of the transposed matrix.
+    pub(crate) fn transposed(self) -> MatrixTile {
+        MatrixTile { axes: self.axes.transposed(), ..self }
+    }
+}
+
 impl Tiles {
     /// Those of an array, along whose axes rows and columns run.
     pub fn new(array: ArrayId, axes: Axes) -> Tiles {
@@ -170,5 +177,64 @@ impl Tiles {
     /// Bytes of a tile's frame.
     pub(crate) fn frame(&self, program: &Program) -> usize {
         program.array_at(self.array).frame
+    }
+}
+
+/// A matrix of which the first columns are another array's: those that a factorization has finished before.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns {
+    done: Option<Tiles>,
+    own: Tiles,
+    /// How many columns of tiles are done.
+    pub first: u64,
+}
+
+impl Columns {
+    /// All of a matrix.
+    pub(crate) fn all(own: Tiles) -> Columns {
+        Columns { done: None, own, first: 0 }
+    }
+
+    /// Those of a matrix that follow others.
+    pub(crate) fn after(done: Option<Tiles>, own: Tiles, program: &Program) -> Columns {
+        let first = done.map_or(0, |done| done.counts(program).1);
+        Columns { done, own, first }
+    }
+
+    /// The tile in a row and a column of tiles.
+    pub(crate) fn at(&self, program: &Program, row: u64, col: u64) -> MatrixTile {
+        match self.done {
+            Some(done) if col < self.first => done.at(program, row, col),
+            _ => self.own.at(program, row, col - self.first),
+        }
+    }
+
+    /// What is not done yet, and the number of a column there.
+    pub(crate) fn own(&self, col: u64) -> (Tiles, u64) {
+        (self.own, col - self.first)
+    }
+
+    /// How many rows of tiles there are, and how many columns.
+    pub(crate) fn counts(&self, program: &Program) -> (u64, u64) {
+        let (rows, cols) = self.own.counts(program);
+        (rows, self.first + cols)
+    }
+
+    /// Rows of the matrix in a row of tiles.
+    pub(crate) fn rows_of(&self, program: &Program, row: u64) -> f64 {
+        self.own.rows_of(program, row)
+    }
+
+    /// Columns of the matrix in a column of tiles.
+    pub(crate) fn cols_of(&self, program: &Program, col: u64) -> f64 {
+        match self.done {
+            Some(done) if col < self.first => done.cols_of(program, col),
+            _ => self.own.cols_of(program, col - self.first),
+        }
+    }
+
+    /// Bytes of a tile's frame.
+    pub(crate) fn frame(&self, program: &Program) -> usize {
+        self.own.frame(program)
     }
 }

@@ -21,8 +21,11 @@ pub(crate) mod steps;
 mod triangular;
 
 pub use blas3::{Call, Conjugated, Form, blas3};
-pub use cholesky::{cholesky, square_side};
-pub use lu::{Factors, PIVOT, Transposition, exchange_rows, lu, lu_solve, solve_general};
+pub use cholesky::{cholesky, cholesky_columns, square_side};
+pub use lu::{
+    Factors, PIVOT, SomeColumns, Transposition, exchange_rows, lu, lu_columns, lu_in_order, lu_solve,
+    solve_general,
+};
 pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;

@@ -2,7 +2,7 @@
 //! is a temporary, on disk only as far as memory does not hold it.
 
 use super::cholesky::{blocks, extents, factor_steps, lower_bound};
-use super::matrix::{Axes, Tiles};
+use super::matrix::{Axes, Columns, Tiles};
 use super::steps::{Builder, Kind};
 use super::triangular::{self, Triangle, solve_steps, subtract};
 use super::{Place, Way, tile_shape};
@@ -30,7 +30,7 @@ pub fn solve(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> 
     let l = Tiles::new(new.temporary(program)?, axes).beginning_as(program, a);
     let turned = a.axes().is_transposed();
     let mut builder = Builder::on(program, makers, dtype, speeds, extents(side, wide.max(side), turned));
-    let mut shapes = blocks(runtime, builder.program, l, speeds)?;
+    let mut shapes = blocks(runtime, builder.program, Columns::all(l), speeds)?;
     // Whether memory is tight, the steps for X decide as well.
     if !shapes.contains(&(1, 1)) {
         shapes.push((1, 1));
@@ -43,7 +43,7 @@ pub fn solve(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> 
     if fused {
         forward_with_factor(&mut builder, l, x, (p, q));
     } else {
-        factor_steps(&mut builder, l, (p, q), &mut |_, _| {});
+        factor_steps(&mut builder, Columns::all(l), (p, q), &mut |_, _| {});
         let lower = Triangle { half: Half::Lower, diagonal: Diagonal::Stored, conj: false };
         solve_steps(&mut builder, l, lower, (x, Some(&mut |builder, (i, s)| builder.begin(x, i, s))), rest);
     }
@@ -67,7 +67,7 @@ fn forward_with_factor(builder: &mut Builder<'_>, l: Tiles, x: Tiles, block: (u6
         (0..cols).for_each(|s| builder.begin(x, i, s));
     }
     let solve = Kind::Solve { half: Half::Lower, diagonal: Diagonal::Stored, conj: false, right: false };
-    factor_steps(builder, l, block, &mut |builder, (i, k)| {
+    factor_steps(builder, Columns::all(l), block, &mut |builder, (i, k)| {
         for s in 0..cols {
             if i > k {
                 subtract(builder, l, false, x, (i, k, s));

@@ -1,7 +1,7 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
 use super::Makers;
-use super::matrix::{Axes, MatrixTile, Tiles};
+use super::matrix::{Axes, Columns, MatrixTile, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::lu::Stack;
 use crate::kernels::{self, Block, Diagonal, Half, Operand, Scalar};
@@ -202,23 +202,24 @@ impl<'a> Builder<'a> {
         self.step(Kind::Factor, smallvec![a.axes], &[Use::update(a.tile)], work);
     }
 
-    /// Factors the tiles of `column` of a matrix from a row of tiles on, and writes its pivots.
-    pub(crate) fn pivot(&mut self, x: Tiles, pivots: Tiles, column: u64, has_to_be_regular: bool) {
+    /// Factors the tiles of column `k` of a matrix from the diagonal on, and writes its pivots, which stand in a row.
+    pub(crate) fn pivot(&mut self, x: Columns, pivots: Columns, k: u64, has_to_be_regular: bool) {
         let program = &*self.program;
-        let rows = x.counts(program).0;
-        let mut operands = vec![Use::write(pivots.at(program, column, 0).tile)];
-        operands.extend((column..rows).map(|i| Use::update(x.at(program, i, column).tile)));
-        let (m, n) = ((column..rows).map(|i| x.rows_of(program, i)).sum::<f64>(), x.cols_of(program, column));
+        let (rows, pivot) = (x.counts(program).0, pivots.at(program, 0, k).transposed());
+        let mut operands = vec![Use::write(pivot.tile)];
+        operands.extend((k..rows).map(|i| Use::update(x.at(program, i, k).tile)));
+        let (m, n) = ((k..rows).map(|i| x.rows_of(program, i)).sum::<f64>(), x.cols_of(program, k));
         let (least, most) = (m.min(n), m.max(n));
         let work = self.pair() / 2.0 * least * least * (most - least / 3.0);
-        self.step(Kind::Pivot { has_to_be_regular }, smallvec![pivots.axes(), x.axes()], &operands, work);
+        let axes = x.at(program, k, k).axes;
+        self.step(Kind::Pivot { has_to_be_regular }, smallvec![pivot.axes, axes], &operands, work);
     }
 
     /// Exchanges rows of a column of tiles, from the first row on of which pivots are taken.
     pub(crate) fn exchange(
         &mut self,
         (x, column): (Tiles, u64),
-        (pivots, taken): (Tiles, Range<u64>),
+        (pivots, taken): (Columns, Range<u64>),
         backwards: bool,
     ) {
         if taken.is_empty() {
@@ -226,12 +227,14 @@ impl<'a> Builder<'a> {
         }
         let program = &*self.program;
         let rows = taken.start..x.counts(program).0;
+        let side = x.tile(program).0;
         let mut operands: Vec<Use> =
             rows.clone().map(|i| Use::update(x.at(program, i, column).tile)).collect();
-        operands.extend(taken.map(|k| Use::read(pivots.at(program, k, 0).tile)));
-        let tiles = rows.end - rows.start;
-        let kernel = self.kernel(Kind::Exchange { backwards }, smallvec![x.axes(), pivots.axes()]);
-        self.program.step(kernel, &operands, &[tiles], 0.0);
+        let pivot = pivots.at(program, 0, taken.start).transposed();
+        operands.extend(taken.clone().map(|k| Use::read(pivots.at(program, 0, k).tile)));
+        let arguments = [rows.end - rows.start, taken.start * side, side];
+        let kernel = self.kernel(Kind::Exchange { backwards }, smallvec![x.axes(), pivot.axes]);
+        self.program.step(kernel, &operands, &arguments, 0.0);
     }
 
     /// Writes where each row of a matrix is after the exchanges.
@@ -399,28 +402,28 @@ impl Kernel for MatrixKernel {
                 let stack = Stack::new(&blocks, size);
                 // SAFETY: as above.
                 let remarkable = unsafe { kernels::lu(dtype, stack, &mut found, workspace, cancel)? };
-                let (first, column) = (tiles[1].region().start, self.axes[1].cols);
-                let index = |i: usize| column.map_or(0, |a| first[a]) + i as u64 + 1;
+                // Its first row is that on the diagonal.
+                let row = row_of(self.axes[1], &tiles[1]);
+                let index = |i: usize| (row + i) as u64 + 1;
                 if let Some(i) = remarkable.not_finite {
                     return Err(not_finite(index(i)));
                 }
                 if let Some(i) = remarkable.zero.filter(|_| has_to_be_regular) {
                     return Err(singular_matrix(index(i), dtype));
                 }
-                let row = self.axes[1].rows.map_or(0, |a| first[a]);
                 for (i, pivot) in found.into_iter().enumerate() {
                     // SAFETY: as above, of the tile of pivots.
-                    unsafe { entry::<i32>(&c, i).write((row + pivot as u64) as i32) };
+                    unsafe { entry::<i32>(&c, i).write((row + pivot) as i32) };
                 }
             }
             Kind::Exchange { backwards } => {
                 let (changed, pivots) = tiles.split_at(arguments[0] as usize);
                 let blocks: Vec<Block> = changed.iter().map(|tile| self.axes[0].block(tile)).collect();
-                let top = row_of(self.axes[0], &changed[0]);
+                let [_, top, side] = [0, 1, 2].map(|i| arguments[i] as usize);
                 let bottom = top + blocks.iter().map(|block| block.rows).sum::<usize>();
                 let stack = Stack::new(&blocks, size);
-                let exchange = |tile: &Tile<'_>| {
-                    let (taken, first) = (self.axes[1].block(tile), row_of(self.axes[1], tile));
+                let exchange = |(i, tile): (usize, &Tile<'_>)| {
+                    let (taken, first) = (self.axes[1].block(tile), top + i * side);
                     // SAFETY: as above.
                     let pivot = |i: usize| unsafe { entry::<i32>(&taken, i).read() } as usize;
                     (0..taken.rows).try_for_each(|i| check_pivot(pivot(i), first + i..bottom))?;
@@ -430,9 +433,9 @@ impl Kernel for MatrixKernel {
                     cancel.check()
                 };
                 if backwards {
-                    pivots.iter().rev().try_for_each(exchange)?;
+                    pivots.iter().enumerate().rev().try_for_each(exchange)?;
                 } else {
-                    pivots.iter().try_for_each(exchange)?;
+                    pivots.iter().enumerate().try_for_each(exchange)?;
                 }
             }
             Kind::Permute => {

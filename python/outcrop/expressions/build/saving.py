@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import Progress
 from outcrop.arrays.route import (
@@ -18,11 +19,20 @@ from outcrop.arrays.route import (
     told,
     with_the_least,
 )
-from outcrop.arrays.saving import carried, create_store, move, part_of, reopened, sketch
+from outcrop.arrays.saving import (
+    carried,
+    clear_kept,
+    create_store,
+    move,
+    part_of,
+    reopened,
+    sketch,
+)
 from outcrop.arrays.views import View
 from outcrop.checks import StrPath, check_path
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
 from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
+from outcrop.expressions.build.resuming import save_resumably
 from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned, plan
 from outcrop.formats import format_for
@@ -39,6 +49,7 @@ def save(
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
+    resume: bool = False,
 ) -> dict[StrPath, Array]:
     """Compute several arrays by one plan, and write each to its own path.
 
@@ -52,6 +63,12 @@ def save(
         Whether to replace arrays that stand there.
     progress : callable, optional
         Called with what is done and what there is to do, at most ten times a second.
+    resume : bool
+        For a factorization of a matrix that is stored, `outcrop.linalg.cholesky` or what
+        `outcrop.linalg.lu_factor` gives: go on where a run that was stopped, or killed, has got
+        to, to the same bits; begin, where there was none. What is done is kept beside the result
+        until that is complete, in a directory ``.NAME.outcrop-resume``, which takes as much space.
+        Without `resume`, what is kept there is removed.
 
     Returns
     -------
@@ -74,6 +91,27 @@ def save(
     names = _checked(arrays)
     if not names:
         return {}
+    if resume:
+        return save_resumably(names, arrays, _save, overwrite=overwrite, progress=progress)
+    for name in names.values():
+        clear_kept(name)
+    return _save(names, arrays, overwrite=overwrite, progress=progress)
+
+
+@hooks.saved_resumably.fill
+def _save_resumably(
+    array: Array, path: StrPath, overwrite: bool, progress: Progress | None
+) -> Array:
+    return save({path: array}, overwrite=overwrite, progress=progress, resume=True)[path]
+
+
+def _save(
+    names: Mapping[StrPath, str],
+    arrays: Mapping[StrPath, Array],
+    *,
+    overwrite: bool,
+    progress: Progress | None,
+) -> dict[StrPath, Array]:
     nodes = [node_of(array) for array in arrays.values()]
     sources = [ExpressionSource(node) for node in nodes]
     for name, source in zip(names.values(), sources, strict=True):

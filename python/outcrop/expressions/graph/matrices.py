@@ -16,6 +16,7 @@ __all__ = [
     "LU",
     "BlockProduct",
     "Cholesky",
+    "CholeskyColumns",
     "Companion",
     "ExchangeRows",
     "LUSolve",
@@ -24,6 +25,7 @@ __all__ = [
     "Pivots",
     "Solve",
     "SolveTriangular",
+    "SomeColumns",
     "Straight",
     "stored_below",
     "straight",
@@ -303,7 +305,8 @@ class Pivots(Companion):
         """The node of the pivots of factors."""
         node = cls()
         node.operands = (factors,)
-        node.shape, node.dtype = (min(factors.shape),), np.dtype(np.int32)
+        count = factors.pivots if isinstance(factors, LUColumns) else min(factors.shape)
+        node.shape, node.dtype = (count,), np.dtype(np.int32)
         return only((cls, id(factors)), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
@@ -325,6 +328,102 @@ class Permutation(Companion):
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Permutation.of(operands[0])
+
+
+class SomeColumns(MatrixOperation):
+    """Columns of a factor, or rows of an upper one, of which those before are done.
+
+    Its last operand are these columns of what is factored; those before it are what is done.
+    """
+
+    __slots__ = ()
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (*(False for _ in self.operands[1:]), True)
+
+
+class CholeskyColumns(SomeColumns):
+    """Columns of a Cholesky factor, or rows of an upper one."""
+
+    __slots__ = ("upper",)
+
+    upper: bool
+
+    @classmethod
+    def of(cls, done: Sequence[Node], operand: Node, *, upper: bool) -> "CholeskyColumns":
+        """The node of the next columns; `done` is nothing, or what is before them."""
+        node = cls()
+        node.operands, node.upper = (*map(taken, done), taken(operand)), upper
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, *map(id, node.operands), upper), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return CholeskyColumns.of(operands[:-1], operands[-1], upper=self.upper)
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        *done, a = self.operands
+        found: list[tuple[Axis, Axis]] = [((m, i), (self, i)) for m in (*done, a) for i in (0, 1)]
+        return [*found, ((self, 0), (self, 1))]
+
+
+class LUColumns(SomeColumns):
+    """Columns of L and U, whose rows are in the order that they have when these are factored.
+
+    Attributes
+    ----------
+    pivots : int
+        How many there are.
+    """
+
+    __slots__ = ("pivots",)
+
+    pivots: int
+
+    @classmethod
+    def of(cls, done: Sequence[Node], operand: Node, *, pivots: int) -> "LUColumns":
+        """The node of the next columns; `done` is nothing, or what is before them, and pivots."""
+        node = cls()
+        node.operands, node.pivots = (*map(taken, done), taken(operand)), pivots
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, *map(id, node.operands), pivots), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LUColumns.of(operands[:-1], operands[-1], pivots=self.pivots)
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        *done, a = self.operands
+        found: list[tuple[Axis, Axis]] = [((a, i), (self, i)) for i in (0, 1)]
+        if done:
+            lu, pivots = done
+            found += [((lu, 0), (self, 0)), ((lu, 1), (self, 1)), ((pivots, 0), (self, 1))]
+        return [*found, ((self, 0), (self, 1))]
+
+
+class LUInOrder(MatrixOperation):
+    """L and U with the rows of L in the order of all pivots, of factors column by column."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, pivots: Node, factors: Node) -> "LUInOrder":
+        """The node of the matrix."""
+        node = cls()
+        node.operands = taken(pivots), taken(factors)
+        node.shape, node.dtype = factors.shape, factors.dtype
+        return only((cls, *map(id, node.operands)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LUInOrder.of(operands[0], operands[1])
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, True
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        pivots, factors = self.operands
+        own: list[tuple[Axis, Axis]] = [((factors, axis), (self, axis)) for axis in (0, 1)]
+        return [*own, ((pivots, 0), (self, 0)), ((self, 0), (self, 1))]
 
 
 class LUSolve(MatrixOperation):

@@ -9,8 +9,11 @@ from outcrop.expressions.graph.matrices import (
     LU,
     BlockProduct,
     Cholesky,
+    CholeskyColumns,
     Companion,
     ExchangeRows,
+    LUColumns,
+    LUInOrder,
     LUSolve,
     MatrixOperation,
     Permutation,
@@ -101,6 +104,17 @@ class MatrixPass:
                 return draft.solve(views, node.positive_definite, way)
             case LU():
                 return draft.lu(views, self._number(Pivots), self._number(Permutation), way)
+            case LUColumns():
+                own, *done, a = views
+                pivots = self._number(Pivots)
+                assert pivots is not None, "columns are factored with their pivots"
+                before = (done[0], done[1]) if done else None
+                return draft.lu_columns([own, a], (pivots, 0, None), before, way)
+            case LUInOrder():
+                return draft.lu_in_order(views)
+            case CholeskyColumns():
+                own, *done, a = views
+                return draft.cholesky_columns([own, a], next(iter(done), None), not node.upper, way)
             case LUSolve():
                 return draft.lu_solve(views, node.meant, way)
             case ExchangeRows():

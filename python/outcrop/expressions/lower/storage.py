@@ -12,7 +12,12 @@ from outcrop.arrays.source import MemorySource, dtype_name, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
+from outcrop.expressions.graph.matrices import (
+    BlockProduct,
+    LUInOrder,
+    MatrixOperation,
+    straight,
+)
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan, Shape
 from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.fusion import Grouping
@@ -326,7 +331,8 @@ class Storage:
 
     def _initial(self, node: Node) -> int | None:
         """The array whose tiles those of a node begin as, which lies as it does."""
-        if not isinstance(node, MatrixOperation) or isinstance(node, BlockProduct):
+        # What no step changes has to be written as well, and so is copied.
+        if not isinstance(node, MatrixOperation) or isinstance(node, BlockProduct | LUInOrder):
             return None
         if (found := self._matrices.get(id(node.operands[-1]))) is None:
             return None

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from outcrop import _native
 from outcrop.expressions.graph.gathers import Alias
-from outcrop.expressions.graph.matrices import MatrixOperation, stored_below, straight
+from outcrop.expressions.graph.matrices import (
+    MatrixOperation,
+    SomeColumns,
+    stored_below,
+    straight,
+)
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
 from outcrop.expressions.tiling.matrix_tiles import is_pivoted, side_for_pivots
 from outcrop.expressions.tiling.parts import RUN
@@ -37,7 +42,8 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                 leaf = stored_below(operand) if found is None else found.leaf
                 if leaf is None:
                     continue
-                is_wide = i == 0 and is_pivoted(node) and _is_too_wide(leaf)
+                is_factored = i == (len(operands) - 1 if isinstance(node, SomeColumns) else 0)
+                is_wide = is_factored and is_pivoted(node) and _is_too_wide(leaf)
                 if not (is_wide or _is_read_in_pieces(leaf)):
                     continue
                 if found is not None and leaf.source.layout == "tiled":

@@ -14,9 +14,12 @@ from outcrop.expressions.graph.matrices import (
     BlockProduct,
     Companion,
     ExchangeRows,
+    LUColumns,
+    LUInOrder,
     LUSolve,
     MatrixOperation,
     Solve,
+    SomeColumns,
     stored_below,
     straight,
 )
@@ -55,17 +58,22 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
         return _of_product(node, node.transposed, (0, 1), tiles, best)
     if isinstance(node, Blas):
         return _of_blas(node, tiles, best)
-    matrix = tiles[-1] if isinstance(node, ExchangeRows) else tiles[0]
+    last = isinstance(node, ExchangeRows | LUInOrder | SomeColumns)
+    matrix = tiles[-1] if last else tiles[0]
     side = _native.square_side(itemsize, matrix)
     if is_pivoted(node):
-        (short, _), columns = sorted(node.operands[0].shape), node.operands[0].shape[1]
-        if columns > (most := side_for_pivots(node.operands[0])):
+        factored = node.operands[-1 if last else 0]
+        (short, _), columns = sorted(factored.shape), factored.shape[1]
+        if columns > (most := side_for_pivots(factored)):
             side = _part(side, most)
-        elif 0 < short < side:
+        elif 0 < short < side and isinstance(node, LU):
             # A few columns, or rows, which are not cut: as many elements as of a square.
             side *= side // short
     found: list[tuple[Axis, int]] = [((node, 0), side)]
-    if len(tiles) > 1 and node.ndim == 2:
+    if isinstance(node, SomeColumns):
+        # One of the axes may be as short as a tile.
+        found.append(((node, 1), side))
+    elif len(tiles) > 1 and node.ndim == 2 and not isinstance(node, LUInOrder):
         wide, own = _for_others(side, best), tiles[-1]
         wide = min(wide if own is None else own[1], 2 * wide)
         if is_pivoted(node) or isinstance(node, LUSolve | ExchangeRows):
@@ -80,8 +88,10 @@ def _part(extent: int, most: int) -> int:
 
 
 def is_pivoted(node: MatrixOperation) -> bool:
-    """Whether rows of its first operand are exchanged, so that columns are in memory as a whole."""
-    return isinstance(node, LU) or (isinstance(node, Solve) and not node.positive_definite)
+    """Whether rows of what is factored are exchanged, so that columns are in memory as a whole."""
+    return isinstance(node, LU | LUColumns | LUInOrder) or (
+        isinstance(node, Solve) and not node.positive_definite
+    )
 
 
 def side_for_pivots(matrix: Node) -> int:
