@@ -19,20 +19,42 @@ Examples
 True
 """
 
-from outcrop.linalg.cholesky import cholesky
+from outcrop.linalg.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky
+from outcrop.linalg.condition import cond, gecon, pocon
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
+from outcrop.linalg.mixed_precision import MixedSolution, solve_mixed
 from outcrop.linalg.norms import norm
 from outcrop.linalg.products import outer, tensordot, vecdot
+from outcrop.linalg.refinement import (
+    GerfsResult,
+    GesvxResult,
+    PosvxResult,
+    gerfs,
+    gesvx,
+    porfs,
+    posvx,
+)
 from outcrop.linalg.solve import solve, solve_triangular
 
 __all__ = [
+    "CholeskyFactor",
+    "GerfsResult",
+    "GesvxResult",
     "LUFactors",
+    "MixedSolution",
+    "PosvxResult",
     "SlogdetResult",
+    "cho_factor",
+    "cho_solve",
     "cholesky",
+    "cond",
     "det",
     "diagonal",
+    "gecon",
+    "gerfs",
+    "gesvx",
     "inv",
     "lu",
     "lu_factor",
@@ -41,8 +63,12 @@ __all__ = [
     "matrix_transpose",
     "norm",
     "outer",
+    "pocon",
+    "porfs",
+    "posvx",
     "slogdet",
     "solve",
+    "solve_mixed",
     "solve_triangular",
     "tensordot",
     "trace",

@@ -6,8 +6,11 @@ import numpy as np
 
 from outcrop.arrays.array import Array
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.expressions.build.arrays import array_of, node_of
+from outcrop.expressions.build.reductions import cast
 
 __all__ = [
+    "converted",
     "flag",
     "floating",
     "matrix",
@@ -56,3 +59,8 @@ def floating(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind not in "fc":
         raise InvalidTypeError(f"linear algebra takes numbers, not {dtype}")
     return dtype
+
+
+def converted(a: Array, dtype: Any) -> Array:
+    """The same elements as a type, lazily, also where it is the same one."""
+    return array_of(cast(node_of(a), np.dtype(dtype)))

@@ -333,7 +333,7 @@ def slogdet(a: Array | ArrayLike, /) -> SlogdetResult:
     --------
     >>> sign, logarithm = oc.linalg.slogdet(-3 * np.eye(501))
     >>> float(sign), round(float(logarithm), 6)
-    (-1.0, 550.404766)
+    (-1.0, 550.404757)
     """
     factors, exchanges = _for_determinant(a, "slogdet")
     size = absolute(factors)

@@ -19,7 +19,22 @@ _ASSUMED = {"gen": False, "general": False, "pos": True, "positive definite": Tr
 """Whether a matrix is positive definite, by what is assumed."""
 
 
-def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen") -> Array:
+def is_definite(assume: object) -> bool:
+    """Whether a matrix is positive definite, by what is assumed."""
+    found = _ASSUMED.get(assume) if isinstance(assume, str) else None
+    if found is None:
+        raise InvalidArgumentError(f"assume must be 'gen' or 'pos', got {assume!r}")
+    return found
+
+
+def solve(
+    A: Array | ArrayLike,
+    b: Array | ArrayLike,
+    /,
+    *,
+    assume: str = "gen",
+    refine: str | None = None,
+) -> Array:
     """Solve ``A x = b``.
 
     Parameters
@@ -31,6 +46,9 @@ def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen")
     assume : {"gen", "pos"}
         What is known of `A`: ``"gen"`` (or ``"general"``), nothing; ``"pos"`` (or ``"positive
         definite"``), that it is Hermitian and positive definite.
+    refine : {"float32", "complex64"}, optional
+        A type of lower precision to factor the matrix in; the solution is refined to double
+        precision, and computed at once: see `solve_mixed`.
 
     Returns
     -------
@@ -56,17 +74,21 @@ def solve(A: Array | ArrayLike, b: Array | ArrayLike, /, *, assume: str = "gen")
 
     Examples
     --------
-    >>> A = oc.random.normal((500, 500), seed=1)
+    >>> A = oc.random.default_rng(1).normal(size=(500, 500))
     >>> b = np.arange(500.0)
     >>> x = oc.linalg.solve(A, b).compute()
     >>> bool(np.allclose(A.compute() @ x, b))
     True
     """
-    definite = _ASSUMED.get(assume)
-    if definite is None:
-        raise InvalidArgumentError(f"assume must be 'gen' or 'pos', got {assume!r}")
+    definite = is_definite(assume)
     matrix, given = asarray(A), asarray(b)
     dtype = system(matrix, given, "solve")
+    if refine is not None:
+        # Imported late, as that solves by this, too.
+        from outcrop.linalg.mixed_precision import check_lower, solve_mixed
+
+        check_lower(dtype, refine)
+        return solve_mixed(matrix, given, assume=assume).x
     operands = cast(node_of(matrix), dtype), cast(node_of(given), dtype)
     return array_of(Solve.of(*operands, positive_definite=definite))
 

@@ -72,10 +72,10 @@ def straight(node: Node) -> Straight | None:
         found = below
     if not isinstance(found, Leaf):
         return None
+    if np.promote_types(found.dtype, node.dtype) != node.dtype:
+        # What loses something is not converted as it is loaded, which says nothing of overflow.
+        return None
     if isinstance(found.source, StoreSource):
-        if np.promote_types(found.dtype, node.dtype) != node.dtype:
-            # What loses something is not converted as it is loaded.
-            return None
         view = found.view
         forward = all(not isinstance(s, Span) or s.step == 1 for s in view.selectors)
         if not forward or any(isinstance(a, NewAxis) and a.length != 1 for a in view.axes):
