@@ -133,6 +133,14 @@ def test_inverses(outcrop: Run, matrices: Matrices, tmp_path: Path) -> None:
     assert "solve: " in outcrop("plan", "inv", "spd.zarr").stdout
 
 
+@pytest.mark.parametrize("norm", ["1", "inf"])
+def test_condition_numbers(outcrop: Run, matrices: Matrices, norm: str) -> None:
+    told = outcrop("cond", "spd.zarr", "--norm", norm)
+    expected = np.linalg.cond(matrices["spd.zarr"], float(norm))
+    assert told.stderr == ""
+    assert expected / 3 < float(told.stdout) < expected * 1.001
+
+
 @pytest.mark.parametrize("assumed", [["--assume", "pos"], []], ids=["pos", "gen"])
 @pytest.mark.parametrize("given", ["v.npy", "many.zarr"])
 def test_solutions(
@@ -276,6 +284,7 @@ FAILURES = [
     (["solve", "zeros.zarr", "v.npy", "x"], "pivot 1, counted from 1, is exactly zero in float64"),
     (["inv", "a.zarr", "x"], "not square"),
     (["lu", "cube.npy", "l", "p"], "two axes"),
+    (["cond", "a.zarr"], "not square"),
     (["lu", "spd.zarr", "l", "v.npy"], "v.npy: exists already"),
     (["solve", "spd.zarr", "b.npy", "x", "--assume", "pos"], "do not fit"),
     (["plan", "solve", "spd.zarr", "b.npy"], "do not fit"),

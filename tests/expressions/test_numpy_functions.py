@@ -43,7 +43,8 @@ CALLS = """
     matvec(A, v)  vecmat(v, A.T)  vecdot(A, B)  linalg.diagonal(A)  linalg.matmul(A, v)
     linalg.matrix_norm(A)  linalg.matrix_transpose(A)  linalg.multi_dot([A, B.T, A])
     linalg.norm(A, axis=1)  linalg.outer(v, v)  linalg.tensordot(A, B, axes=2)  linalg.trace(A)
-    linalg.vecdot(A, B)  linalg.vector_norm(A, axis=1)  linalg.cholesky(Q)
+    linalg.vecdot(A, B)  linalg.vector_norm(A, axis=1)  linalg.cholesky(Q)  linalg.solve(Q, v[:6])
+    linalg.solve(Q, A)  linalg.inv(Q)  linalg.det(Q)  linalg.det(C[:, :6])  linalg.slogdet(Q)
     empty((2, 3), like=A).shape  empty_like(A).shape  positive(A)
 """
 """`A` and `B` are matrices, `C` is a complex one, `Q` is positive definite; `v` and `i` are

@@ -231,7 +231,7 @@ VERBS = """
     cholesky Q.npy L.zarr  cholesky Q.zarr L.npy --upper  solve Q.npy R.npy X.zarr --assume pos
     solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
     plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy Z.npy  inv Q.zarr Z.zarr
-    lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  doctor --quick .
+    lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
     timeline run.json run.png
 """
 

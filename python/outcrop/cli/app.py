@@ -23,7 +23,7 @@ import outcrop
 from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
-from outcrop.cli.linalg import cholesky, inv, lu, matmul, plan, solve
+from outcrop.cli.linalg import cholesky, cond, inv, lu, matmul, plan, solve
 from outcrop.cli.reorient import flip, permute, rotate, transpose
 from outcrop.cli.session import Session
 from outcrop.cli.timeline import timeline
@@ -88,7 +88,7 @@ _RECORDED = ("matmul", "cholesky", "lu", "solve", "inv")
 _VERBS = (
     *(info, copy, convert, verify),
     *(transpose, rotate, flip, permute),
-    *(matmul, cholesky, lu, solve, inv, plan),
+    *(matmul, cholesky, lu, solve, inv, cond, plan),
     *(doctor, timeline),
 )
 for verb in _VERBS:

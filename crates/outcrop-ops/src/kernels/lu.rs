@@ -310,8 +310,7 @@ unsafe fn largest<T: Float>(spans: &[(Range<usize>, Block)], col: usize) -> (usi
         for row in col.saturating_sub(span.start)..block.rows {
             // SAFETY: as the caller vouches.
             let size = unsafe { at::<T>(block, row, col).read() }.magnitude();
-            // NaN is neither.
-            if !(size <= best) {
+            if size > best || size.is_nan() {
                 (best, found) = (size, span.start + row);
                 if !size.is_finite() {
                     return (found, f64::NAN);
