@@ -30,12 +30,9 @@ OPERATIONS: dict[str, Operation] = {
     "solve with one": lambda a, b: oc.linalg.solve(a, b[:, 3], assume="pos"),
     "solve with itself": lambda a, b: oc.linalg.solve(a, a, assume="pos"),
     "lu": lambda a, b: oc.linalg.lu_factor(a).lu,
-    "lu of what is not square": lambda a, b: oc.linalg.lu_factor(b).lu,
     "pivots": lambda a, b: oc.linalg.lu_factor(a).piv,
     "solve in general": lambda a, b: oc.linalg.solve(a, b),
     "solve in general with one": lambda a, b: oc.linalg.solve(a, b[:, 3]),
-    "solve in general with itself": lambda a, b: oc.linalg.solve(a, a),
-    "inv": lambda a, b: oc.linalg.inv(a),
     "solve_triangular": lambda a, b: oc.linalg.solve_triangular(a, b, lower=True),
     "solve_triangular transposed": lambda a, b: oc.linalg.solve_triangular(a, b, trans="T"),
 }
@@ -375,7 +372,9 @@ def test_the_least_budget_is_the_least(
     request: pytest.FixtureRequest,
 ) -> None:
     """What the error names does, and much less does not: another order may need a little less."""
-    if tile == (150, 16) and "-solve" in request.node.name:
+    if tile == (150, 16) and any(
+        f"-{slow}" in request.node.name for slow in ("solve", "inv", "lu")
+    ):
         # More tiles make plans that take seconds each, and the search makes many.
         tile = (150, 40)
     oc.config(memory="8MiB")

@@ -230,7 +230,7 @@ VERBS = """
     permute A.zarr J.npy 1,0  matmul A.npy Y.npy K.zarr  matmul A.zarr A.npy K.npy --trans-b
     cholesky Q.npy L.zarr  cholesky Q.zarr L.npy --upper  solve Q.npy R.npy X.zarr --assume pos
     solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
-    plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy Z.npy  inv Q.zarr Z.zarr
+    plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy S.npy  inv Q.zarr Z.zarr
     lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
     timeline run.json run.png
 """

@@ -82,6 +82,8 @@ TARGETS: dict[str, dict[str, Any]] = {
 DTYPES = ["float32", "float64", "complex128"]
 
 any_job = st.sampled_from(sorted(JOBS))
+# The least is looked for by making many plans: of these, each takes a good part of a second.
+any_job_planned_fast = st.sampled_from(sorted(set(JOBS) - {"inv", "solve in general"}))
 any_layout = st.sampled_from(sorted(LAYOUTS))
 any_target = st.sampled_from(sorted(TARGETS))
 some = settings(
@@ -170,7 +172,7 @@ def test_a_run_moves_what_is_planned(
                 check(x, place / target, TARGETS[target])
 
 
-@given(any_job, any_layout, st.sampled_from(DTYPES), any_target)
+@given(any_job_planned_fast, any_layout, st.sampled_from(DTYPES), any_target)
 @some
 def test_the_least_that_works_is_the_least(
     place: Path, job: str, layout: str, dtype: str, target: str
@@ -200,7 +202,12 @@ def test_the_least_that_works_is_the_least(
         assert caught.value.needed <= needed * 1.01 + 4096
 
 
-@given(any_job, any_layout, st.sampled_from(DTYPES), st.sampled_from(["256KiB", "900KiB"]))
+@given(
+    any_job_planned_fast,
+    any_layout,
+    st.sampled_from(DTYPES),
+    st.sampled_from(["256KiB", "900KiB"]),
+)
 @some
 def test_the_least_for_results_in_memory(
     place: Path, job: str, layout: str, dtype: str, memory: str

@@ -1,6 +1,7 @@
 """Writing an array of any kind to disk."""
 
 import errno
+import hashlib
 import math
 import os
 import shutil
@@ -60,6 +61,9 @@ _NPY_METADATA = 4096
 
 _LABELS = ("attributes", "dimension_names", "fill_value")
 """The options of labels."""
+
+_LONGEST = 255
+"""Bytes of the name of a file."""
 
 _STAGED = ".outcrop-new"
 """In the name under which a new array is built."""
@@ -541,8 +545,12 @@ def planned_save(
 
 def kept_beside(path: str) -> Path:
     """Where a factorization to a path keeps what is done, so that it can go on from there."""
-    place = Path(path)
-    return place.with_name(f".{place.name}.outcrop-resume")
+    place, suffix = Path(path), ".outcrop-resume"
+    name = os.fsencode(place.name)
+    if len(name) + len(suffix) >= _LONGEST:
+        # A name that is as long as one may be has a digest instead.
+        return place.with_name(f".{hashlib.sha256(name).hexdigest()}{suffix}")
+    return place.with_name(f".{place.name}{suffix}")
 
 
 def clear_kept(path: str) -> None:
