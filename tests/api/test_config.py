@@ -162,7 +162,7 @@ def test_a_scratch_directory_that_is_gone_is_named(use: int, tmp_path: Path) -> 
     Z = oc.asarray(x).save(tmp_path / "z.npy")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    # An array of another library is read inside of a movement, which has memory, too.
+    # A movement leaves nothing to what is read inside of it: that has to fit beside it.
     memory = "6MiB" if USES[use] is USES[-1] else "3MiB"
     with oc.config(memory=memory, scratch=scratch):
         Z = oc.open(tmp_path / "z.npy", "r+")
