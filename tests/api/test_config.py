@@ -162,9 +162,7 @@ def test_a_scratch_directory_that_is_gone_is_named(use: int, tmp_path: Path) -> 
     Z = oc.asarray(x).save(tmp_path / "z.npy")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    # A movement leaves nothing to what is read inside of it: that has to fit beside it.
-    memory = "6MiB" if USES[use] is USES[-1] else "3MiB"
-    with oc.config(memory=memory, scratch=scratch):
+    with oc.config(memory="3MiB", scratch=scratch):
         Z = oc.open(tmp_path / "z.npy", "r+")
         scratch.rmdir()
         with pytest.raises(

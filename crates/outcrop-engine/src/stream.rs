@@ -13,11 +13,11 @@
 
 use crate::report::Report;
 use crate::runtime::Runtime;
+use crate::runtime::run_queue::start_for_a_run;
 use crate::watch::Watch;
 use outcrop_store::frame::Frame;
 use outcrop_store::io::Cancel;
 use outcrop_store::store::Mover;
-use outcrop_store::thread;
 use outcrop_store::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -289,7 +289,7 @@ fn start<'scope>(
     name: &str,
     work: impl FnOnce() + Send + 'scope,
 ) {
-    if let Err(error) = thread::start_scoped(scope, name, work) {
+    if let Err(error) = start_for_a_run(scope, name, work) {
         run.fail(error);
     }
 }

@@ -19,7 +19,7 @@ mod timeline;
 
 use crate::program::{ArrayId, Caller, Program, Role, Running, Tile, TileId};
 use crate::report::Report;
-use crate::runtime::run_queue::work_for_a_run;
+use crate::runtime::run_queue::start_for_a_run;
 use crate::runtime::scratch::Scratch;
 use crate::runtime::{PATIENCE, Runtime};
 use crate::schedule::{Action, Schedule};
@@ -27,7 +27,6 @@ use crate::watch::Watch;
 use outcrop_store::frame::{AHEAD, Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Canvas, Mover, Patch, Store};
-use outcrop_store::thread;
 use outcrop_store::{ArrayBox, Error, Result};
 use resource::{Memory, NodeKey, Resource, ResourceKey};
 use smallvec::SmallVec;
@@ -252,11 +251,7 @@ impl<'a> Run<'a> {
         name: &str,
         work: impl FnOnce() + Send + 'scope,
     ) {
-        let work = || {
-            work_for_a_run();
-            work();
-        };
-        if let Err(error) = thread::start_scoped(scope, name, work) {
+        if let Err(error) = start_for_a_run(scope, name, work) {
             self.fail(error);
         }
     }

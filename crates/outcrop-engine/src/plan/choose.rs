@@ -5,6 +5,7 @@ use super::predict::predict;
 use super::speeds::Speeds;
 use crate::execute::Crew;
 use crate::program::{Program, Role, TileId};
+use crate::runtime::{beside_callbacks, left_to_callbacks};
 use crate::schedule::{self, Action, EVENT_BYTES, Schedule};
 use crate::watch::Watch;
 use outcrop_store::Result;
@@ -18,9 +19,6 @@ const MOVERS: usize = 4;
 const AHEAD_SECONDS: f64 = 0.02;
 /// Bytes of that, at most: of what a fast device reads in a moment, more is worth more as tiles that stay.
 const AHEAD_MOST: usize = 48 << 20;
-
-/// What part of the budget is left to functions of the user's, for the arrays that they load.
-pub(super) const RESERVED: usize = 16;
 
 /// Steps of programs whose least budget is found to within half a hundredth. Of longer ones, what the program itself
 /// takes makes up nearly all of it, and every schedule on the way takes its time.
@@ -133,7 +131,7 @@ pub(super) fn least_limit(
     let books = bookkeeping(program, &schedule::best(program, least, &[], watch)?);
     let (mut too_little, mut enough) = (bare, bare + books);
     if program.calls_back {
-        enough += enough.div_ceil(RESERVED - 1);
+        enough = beside_callbacks(enough);
     }
     while program.len() <= SHORT && enough - too_little > (enough / 256).max(4096) {
         let middle = (enough + too_little) / 2;
@@ -183,7 +181,7 @@ fn crew_of(program: &Program, threads: usize, movers: usize, limit: usize) -> Cr
     let load_staging = program.arrays().iter().map(|a| a.staging).max().unwrap_or(0);
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let store_staging = outputs.map(|a| a.staging).max().unwrap_or(0);
-    let reserved = if program.calls_back { limit / RESERVED } else { 0 };
+    let reserved = if program.calls_back { left_to_callbacks(limit) } else { 0 };
     Crew { threads, loaders: movers, storers: movers, load_staging, store_staging, reserved, room: 0 }
 }
 

@@ -13,10 +13,10 @@ pub mod speeds;
 use crate::execute::{self, Crew, Timeline, Work};
 use crate::program::{ARGUMENT_BYTES, Caller, OPERAND_BYTES, Program, Role, STEP_BYTES, TileId};
 use crate::report::Report;
-use crate::runtime::{Runtime, beside_arrays};
+use crate::runtime::{Runtime, beside_arrays, beside_callbacks};
 use crate::schedule::{self, EVENT_BYTES, Schedule};
 use crate::watch::Watch;
-use choose::{RESERVED, SHORT, bookkeeping, divide, fit, fixed, least_limit, smallest};
+use choose::{SHORT, bookkeeping, divide, fit, fixed, least_limit, smallest};
 use outcrop_store::frame::charged;
 use outcrop_store::store::Store;
 use outcrop_store::{Error, Result};
@@ -153,7 +153,7 @@ pub fn check_steps(
     }
     // A step that finds none of its tiles in memory loads and drops each, and stores what others have left.
     let most = bytes(STEP_BYTES + EVENT_BYTES, OPERAND_BYTES + 3 * EVENT_BYTES).saturating_add(elsewhere);
-    let needed = if program.calls_back { most.saturating_add(most / (RESERVED - 1)) } else { most };
+    let needed = if program.calls_back { beside_callbacks(most) } else { most };
     Err(too_little(runtime, program.name, with_staging(program, needed) as u64))
 }
 

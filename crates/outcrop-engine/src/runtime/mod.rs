@@ -24,7 +24,7 @@ use outcrop_store::{Error, Result, profile};
 use resident::Resident;
 use room::Borrower;
 pub(crate) use room::beside_arrays;
-pub use room::{Borrowing, PATIENCE};
+pub use room::{Borrowing, PATIENCE, beside_callbacks, left_to_callbacks};
 use run_queue::{Turn, Turns};
 use scratch::{Kept, yields};
 use std::cell::Cell;

@@ -17,6 +17,28 @@ const MOST_RACES: usize = 1000;
 /// How long a run waits for memory that others hold.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Bytes that functions of the user's take to read a few tiles of default size, at most: more than a small part of a
+/// small budget.
+const FOR_CALLBACKS: usize = 2 << 20;
+
+/// Bytes of a budget of `limit` bytes that a run leaves to functions of the user's that it calls, for the arrays that
+/// they read: a sixteenth; where that is little, up to a third.
+pub fn left_to_callbacks(limit: usize) -> usize {
+    (limit / 16).max(FOR_CALLBACKS).min(limit / 3)
+}
+
+/// The smallest budget of which `bytes` are left beside what such functions are left.
+pub fn beside_callbacks(bytes: usize) -> usize {
+    let by_part = |part: usize| bytes.saturating_add(bytes.div_ceil(part - 1));
+    // Bytes by which the quotient is rounded down are left over.
+    by_part(16).max(bytes.saturating_add(FOR_CALLBACKS)).min(by_part(3))
+}
+
+/// The smallest budget of which such functions are left `bytes`.
+fn that_leaves(bytes: usize) -> usize {
+    bytes.saturating_mul(if bytes <= FOR_CALLBACKS { 3 } else { 16 })
+}
+
 /// A thread that has memory of the budget, and will give it back by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Borrower {
@@ -63,8 +85,11 @@ impl Runtime {
         self.with_room(staging, purpose, || Mover::new(&self.disk, &self.budget, staging, cancel))
     }
 
-    /// Makes room and takes it, again where another thread was quicker in between.
-    fn with_room<T>(&self, bytes: usize, purpose: &str, take: impl Fn() -> Result<T>) -> Result<T> {
+    /// Makes room for `bytes` bytes and takes it, again where another thread was quicker in between.
+    ///
+    /// # Errors
+    /// Those of [`make_room`](Self::make_room) and of `take`.
+    pub fn with_room<T>(&self, bytes: usize, purpose: &str, take: impl Fn() -> Result<T>) -> Result<T> {
         let mut races = 0;
         loop {
             // This may take long: as long as others compute, who will give memory back.
@@ -95,18 +120,19 @@ impl Runtime {
                 self.budget.wait_for_return(seen, Duration::from_millis(20));
                 continue;
             }
-            let used = self.budget.used();
-            let beside = is_working() || self.turns.before_another(&self.budget).is_some();
-            let purpose = if beside {
-                format!("{purpose}, beside what is being computed,")
+            let (used, limit) = (self.budget.used(), self.budget.limit());
+            let needed = used + charged(bytes);
+            let (purpose, needed) = if is_working() {
+                // A larger budget leaves a part of what it has more. What is taken already may be the function's too.
+                let missing = needed.saturating_sub(limit);
+                let purpose = format!("{purpose} by a function, beside what is being computed,");
+                (purpose, that_leaves(charged(bytes).max(left_to_callbacks(limit) + missing)))
+            } else if self.turns.before_another(&self.budget).is_some() {
+                (format!("{purpose}, beside what is being computed,"), needed)
             } else {
-                beside_arrays(purpose, used)
+                (beside_arrays(purpose, used), needed)
             };
-            return Err(Error::Budget {
-                purpose,
-                needed: (used + charged(bytes)) as u64,
-                budget: self.budget.limit() as u64,
-            });
+            return Err(Error::Budget { purpose, needed: needed as u64, budget: limit as u64 });
         }
     }
 
@@ -170,6 +196,19 @@ mod tests {
     fn runtime() -> Arc<Runtime> {
         let settings = Settings { memory: 1 << 20, threads: 1, scratch: None, engine: EngineChoice::Threads };
         Runtime::new(settings).unwrap()
+    }
+
+    #[test]
+    fn a_budget_is_shared_with_callbacks() {
+        for bytes in (0..200).map(|i| i * 377_777) {
+            let limit = beside_callbacks(bytes);
+            assert!(limit - left_to_callbacks(limit) >= bytes, "{bytes}");
+            let less = limit.saturating_sub(2);
+            assert!(bytes == 0 || less - left_to_callbacks(less) < bytes, "{bytes}");
+            let limit = that_leaves(bytes);
+            assert!(left_to_callbacks(limit) >= bytes, "{bytes}");
+            assert!(bytes == 0 || left_to_callbacks(limit - 1) < bytes, "{bytes}");
+        }
     }
 
     /// A run waited for itself, as long as for others.

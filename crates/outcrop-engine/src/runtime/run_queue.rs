@@ -2,11 +2,12 @@
 
 use crate::watch::Watch;
 use outcrop_store::frame::Budget;
+use outcrop_store::thread::start_scoped;
 use outcrop_store::{Error, Result};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
+use std::thread::{self, Scope, ThreadId};
 use std::time::Duration;
 
 /// How often a waiting thread looks around.
@@ -17,9 +18,20 @@ thread_local! {
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Declares this thread to be one that a run waits for.
-pub(crate) fn work_for_a_run() {
-    WORKING.set(true);
+/// Starts a thread that a run waits for.
+///
+/// # Errors
+/// Where the system gives none.
+pub(crate) fn start_for_a_run<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> Result<()> {
+    let work = || {
+        WORKING.set(true);
+        work();
+    };
+    start_scoped(scope, name, work).map(drop)
 }
 
 /// Whether a run waits for this thread.
@@ -177,7 +189,7 @@ mod tests {
                 assert!(turns.lock().waiting.is_empty());
             });
             scope.spawn(|| {
-                work_for_a_run();
+                WORKING.set(true);
                 assert!(matches!(turns.wait(&budget, || 0, &mut |_, _| true), Err(Error::Invalid(_))));
             });
         });

@@ -185,15 +185,14 @@ fn with_resident(
     store: &Arc<dyn Store>,
     work: impl Fn(&mut Resident) -> Result<()>,
 ) -> Result<()> {
-    let first = work(&mut runtime.resident());
-    let Err(Error::Budget { .. }) = first else { return first };
-    let tile = fitted(store.tile_frame()) + charged(store.staging(true).least);
-    if runtime.has_room(tile)? {
-        // That was not the matter.
-        return first;
+    let work = || work(&mut runtime.resident());
+    match work() {
+        Err(Error::Budget { .. }) => {
+            let tile = fitted(store.tile_frame()) + charged(store.staging(true).least);
+            runtime.with_room(tile, "a tile", work)
+        }
+        other => other,
     }
-    runtime.make_room(tile, "a tile")?;
-    work(&mut runtime.resident())
 }
 
 /// The largest box inside `region` that consists of whole tiles.

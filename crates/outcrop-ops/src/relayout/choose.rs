@@ -111,11 +111,12 @@ impl Task<'_> {
         self.pass(&chosen.0)
     }
 
+    /// What it takes by itself is more than it may have.
     fn too_little(&self, group: &[u64]) -> Error {
         let needed = self.groups(group).map_or(0, |groups| self.memory(&groups, &self.threads(&groups)).0);
         Error::Budget {
             purpose: "moving elements between these tiles".into(),
-            needed: (self.elsewhere + needed) as u64,
+            needed: needed as u64,
             budget: self.runtime.limit() as u64,
         }
     }

@@ -23,6 +23,7 @@ use outcrop_engine::Watch;
 use outcrop_engine::plan::device::Device;
 use outcrop_engine::report::Report;
 use outcrop_engine::runtime::scratch::ScratchDir;
+use outcrop_engine::runtime::{beside_callbacks, left_to_callbacks};
 use outcrop_store::io::Cancel;
 use outcrop_store::io::disk::{device_of, parent_of};
 use outcrop_store::layout::Layout;
@@ -365,6 +366,8 @@ fn task<'a>(
 ) -> Task<'a> {
     let device = |store: &Arc<dyn Store>| runtime.device(&store.info().path, target.info().nbytes());
     let elsewhere = runtime.used_elsewhere();
+    let limit = runtime.limit().saturating_sub(elsewhere);
+    let left = if source.calls_back() { left_to_callbacks(limit) } else { 0 };
     Task {
         runtime,
         operation,
@@ -374,7 +377,7 @@ fn task<'a>(
         origin,
         target: Arc::clone(target),
         again: false,
-        limit: runtime.limit().saturating_sub(elsewhere),
+        limit: limit - left,
         elsewhere,
         used: 0,
     }
@@ -384,21 +387,21 @@ fn task<'a>(
 const LEAST_TRIED: usize = 14;
 
 /// The error of a budget in which there is no way to move, with the least in which there is one: `error` names
-/// what a single pass takes, and two may take less.
+/// what a single pass takes by itself, and two may take less.
 fn least(job: &mut Task<'_>, error: Error) -> Error {
     let Error::Budget { purpose, needed, budget } = error else { return error };
-    let elsewhere = job.elsewhere as u64;
-    let (mut too_little, mut enough) = (job.limit as u64, needed.saturating_sub(elsewhere));
+    let (mut too_little, mut enough) = (job.limit, needed as usize);
     for _ in 0..LEAST_TRIED {
         let between = (too_little + enough.saturating_sub(too_little) / 2).next_multiple_of(4096);
         if between >= enough {
             break;
         }
-        job.limit = between as usize;
+        job.limit = between;
         let works = rooms(job).any(|room| through_panels(job, room).is_some());
         *if works { &mut enough } else { &mut too_little } = between;
     }
-    Error::Budget { purpose, needed: enough + elsewhere, budget }
+    let enough = if job.source.calls_back() { beside_callbacks(enough) } else { enough };
+    Error::Budget { purpose, needed: (enough + job.elsewhere) as u64, budget }
 }
 
 fn is_same_device(one: &Arc<dyn Store>, other: &Arc<dyn Store>) -> bool {
