@@ -12,6 +12,7 @@ use numpy::PyReadonlyArray1;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
+use outcrop_engine::runtime::run_queue;
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
@@ -815,7 +816,9 @@ impl PythonCaller {
         let bytes = [workspace.len() as u64];
         // SAFETY: as above.
         let room = unsafe { array_at(py, workspace.as_mut_ptr(), &bytes, &bytes, DType::U8)? };
+        let call = run_queue::call();
         self.function.call1(py, (number, PyTuple::new(py, &arrays)?, &room))?;
+        drop(call);
         // Frames go to other tiles now.
         // SAFETY: they are alive.
         let kept = arrays.iter().chain([&room]).any(|array| unsafe { ffi::Py_REFCNT(array.as_ptr()) } > 1);
