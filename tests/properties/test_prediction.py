@@ -69,6 +69,10 @@ JOBS: dict[str, Callable[[oc.Array], oc.Array]] = {
     "lu": lambda A: oc.linalg.lu_factor(A).lu,
     "solve in general": lambda A: oc.linalg.solve(A, A[:, :70]),
     "inv": lambda A: oc.linalg.inv(A),
+    "ldl": lambda A: oc.linalg.ldl_factor(A).factor,
+    "solve by ldl": lambda A: oc.linalg.ldl_solve(oc.linalg.ldl_factor(A), A[:, :70]),
+    "inverse from a factor": lambda A: oc.linalg.cho_inv((A, True)),
+    "update of a factor": lambda A: oc.linalg.cho_update((A, True), A[:, :7]).c,
     "solve_triangular": lambda A: oc.linalg.solve_triangular(A, A[:, 0], lower=True),
 }
 TARGETS: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from outcrop.cli.progress import Computing, Scale, Steps
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
-from outcrop.errors import OutcropError
+from outcrop.errors import OutcropError, UnsupportedError
 from outcrop.expressions.build.saving import save
 from outcrop.formats import FORMATS
 from outcrop.planning import plan as planning
@@ -49,9 +49,10 @@ _trans_a = click.option("--trans-a", is_flag=True, help="Transpose A (without co
 _trans_b = click.option("--trans-b", is_flag=True, help="Transpose B (without conjugating it).")
 _assume = click.option(
     "--assume",
-    type=click.Choice(["gen", "pos"]),
+    type=click.Choice(["gen", "pos", "sym", "her"]),
     default="gen",
-    help="What A is: gen, anything (the default); pos, Hermitian and positive definite.",
+    help="What A is: gen, anything (the default); pos, Hermitian and positive definite; sym, "
+    "symmetric; her, Hermitian. Of the last three, the lower half is read.",
 )
 _resume = click.option(
     "--resume",
@@ -86,7 +87,8 @@ class _Job:
     def planned(self, tile: tuple[int, ...] | None = None) -> ComputedPlan:
         """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
         source = self.result._source
-        assert isinstance(source, ComputedSource)
+        if not isinstance(source, ComputedSource):
+            raise UnsupportedError("what had to be computed at once is there")
         return source.plan((tile, "{}"))
 
 
@@ -102,8 +104,13 @@ def _cholesky(a: Place, upper: bool) -> _Job:
     return _Job(linalg.cholesky(a.open(), upper=upper), f"factored {a.path}")
 
 
-def _solve(a: Place, b: Place, assume: str) -> _Job:
-    solution = linalg.solve(a.open(), b.open(), assume=assume)
+def _solve(a: Place, b: Place, assume: str, *, is_planned: bool = False) -> _Job:
+    if is_planned and assume in ("sym", "her"):
+        # What refinement takes depends on the numbers.
+        factor = linalg.ldl_factor(a.open(), hermitian=assume == "her")
+        solution = linalg.ldl_solve(factor, b.open())
+    else:
+        solution = linalg.solve(a.open(), b.open(), assume=assume)
     return _Job(solution, f"solved {a.path} with {b.path}")
 
 
@@ -216,9 +223,14 @@ def solve(session: Session, a: Place, b: Place, x: Place, assume: str, **wishes:
 
     B is one right-hand side, or a matrix of several. The suffix of X gives its format: .zarr (or
     none), .npy, and .raw, .bin or .dat for bare elements. Temporaries go to the scratch directory
-    (outcrop --scratch).
+    (outcrop --scratch). With --assume sym or her the solution is refined, of which --plan says
+    nothing, as it depends on the numbers.
     """
-    _compute(session, lambda: _solve(a, b, assume), x, "X", **wishes)
+
+    def prepare() -> _Job:
+        return _solve(a, b, assume, is_planned=wishes["only_plan"])
+
+    _compute(session, prepare, x, "X", **wishes)
 
 
 @click.group()
@@ -265,8 +277,8 @@ def _plan_inv(a: Place, as_json: bool) -> None:
 @plan.command("solve")
 @_together(_array("a"), _array("b"), _assume, _json)
 def _plan_solve(a: Place, b: Place, assume: str, as_json: bool) -> None:
-    """Plan the solution of a system of equations, A X = B."""
-    _tell(planning(_solve(a, b, assume).result), as_json)
+    """Plan the solution of a system of equations, A X = B; not its refinement, with sym or her."""
+    _tell(planning(_solve(a, b, assume, is_planned=True).result), as_json)
 
 
 def _tell(planned: Plan, as_json: bool = False) -> None:
@@ -294,7 +306,8 @@ def _compute(
         _tell(planning(job.result, target.path, tile=wanted, format=format))
         return
     scale: Scale = Steps()
-    # What fails here fails below as well, or only a Zarr array would need more memory.
+    # What fails here fails below as well, or only a Zarr array would need more memory; what had to
+    # be computed at once is there.
     with suppress(OutcropError):
         planned = job.planned(wanted)
         scale = Computing(planned.facts["flops"], planned.facts["seconds"])
