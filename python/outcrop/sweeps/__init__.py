@@ -9,6 +9,29 @@ Examples
 (100, 100)
 """
 
-from outcrop.sweeps.sweep import Sweep, sweep
+from outcrop.sweeps.cell import index, sweep_number
+from outcrop.sweeps.ready_made import (
+    adi,
+    gauss_seidel,
+    heat,
+    jacobi,
+    livermore23,
+    red_black,
+    sor,
+    wave_equation,
+)
+from outcrop.sweeps.sweep import Sweep
 
-__all__ = ["Sweep", "sweep"]
+__all__ = [
+    "Sweep",
+    "adi",
+    "gauss_seidel",
+    "heat",
+    "index",
+    "jacobi",
+    "livermore23",
+    "red_black",
+    "sor",
+    "sweep_number",
+    "wave_equation",
+]

@@ -14,7 +14,7 @@ import numpy as np
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["Cell", "Offset", "read_cell"]
+__all__ = ["Cell", "Offset", "check_directions", "index", "read_cell", "sweep_number"]
 
 Offset: TypeAlias = tuple[int, ...]
 """From a cell to one of its neighbours, along each axis."""
@@ -24,6 +24,50 @@ _BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "pow", "rou
 _MOST_AXES = 3
 
 _STATEMENTS = "assignments, if on values, and nothing else"
+
+
+def index(axis: int) -> int:
+    """The index of the cell along an axis; in the function of a sweep, and nowhere else.
+
+    Parameters
+    ----------
+    axis : int
+        A constant.
+
+    Raises
+    ------
+    UnsupportedError
+        It is called elsewhere.
+
+    Examples
+    --------
+    >>> @oc.sweep
+    ... def ramp(u):
+    ...     u[0, 0] = oc.sweeps.index(0) + 10 * oc.sweeps.index(1)
+    >>> ramp(np.zeros((2, 3))).compute()
+    array([[ 0., 10., 20.],
+           [ 1., 11., 21.]])
+    """
+    raise UnsupportedError("a cell has an index in the function of a sweep, and nowhere else")
+
+
+def sweep_number() -> int:
+    """Which sweep it is, from 0 on; in the function of a sweep, and nowhere else.
+
+    Raises
+    ------
+    UnsupportedError
+        It is called elsewhere.
+
+    Examples
+    --------
+    >>> @oc.sweep
+    ... def counted(u):
+    ...     u[0] += oc.sweeps.sweep_number()
+    >>> counted(np.zeros(2), sweeps=4).compute()
+    array([6., 6.])
+    """
+    raise UnsupportedError("sweeps are counted in the function of a sweep, and nowhere else")
 
 
 @dataclass(frozen=True)
@@ -90,6 +134,7 @@ class _Reader(ast.NodeTransformer):
         self.scalars: set[str] = set()
         self.names: dict[str, Any] = {}
         self.ndim: int | None = None
+        self.axes: list[tuple[int, ast.AST]] = []
         self._known: set[str] = set()
 
     def _named_parameters(self) -> tuple[str, ...]:
@@ -200,6 +245,19 @@ class _Reader(ast.NodeTransformer):
         self.reads[name].add(offset)
         return ast.Subscript(ast.Name(name, ast.Load()), _tuple(offset), ast.Load())
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+        try:
+            function = eval(ast.unparse(node.func), dict(self._outside))
+        except Exception:
+            function = None
+        if function is sweep_number:
+            return ast.Name(".number", ast.Load())
+        if function is index:
+            axis = self._constant(node.args[0]) if len(node.args) == 1 else -1
+            self.axes.append((axis, node))
+            return ast.Name(f".index{axis}", ast.Load())
+        return self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
         name = node.id
         if name in self.parameters:
@@ -292,6 +350,9 @@ def read_cell(function: Callable[..., Any]) -> Cell:
     assert reader.ndim is not None
     if not 1 <= reader.ndim <= _MOST_AXES:
         reader.refuse(tree, f"arrays have 1 to {_MOST_AXES} axes, and not {reader.ndim}")
+    for axis, node in reader.axes:
+        if not 0 <= axis < reader.ndim:
+            reader.refuse(node, f"the arrays have {reader.ndim} axes, from 0 on")
     arrays = tuple(p for p in reader.parameters if p in reader.reads)
     for name in reader.parameters:
         if name in arrays and name in reader.scalars:

@@ -24,8 +24,9 @@ from outcrop.sweeps.cell import Cell, Offset
 
 __all__ = ["OUTSIDE_HIGH", "OUTSIDE_LOW", "Kernel", "Port", "numba_module"]
 
-_ROWS = 4
-"""Rows that are computed at a time, where cells of a row wait for each other."""
+_FEWEST_ROWS, _MOST_ROWS, _READS = 4, 8, 40
+"""Rows that are computed at a time, where cells of a row wait for each other: so many that all of
+them read about so many elements."""
 
 _PER_AXIS = 5
 """Arguments for each axis: where the box begins and ends, where what is computed does, and the
@@ -147,17 +148,17 @@ class Kernel:
             found += [Port(p, v) for v in sorted(own) if Port(p, v) not in found]
         return tuple(found)
 
-    @property
+    @cached_property
     def arguments(self) -> int:
         """How many arguments a step has."""
-        return _PER_AXIS * self.cell.ndim + 1 + len(self.ports) + len(self.cell.scalars)
+        return _PER_AXIS * self.cell.ndim + 2 + len(self.ports) + len(self.cell.scalars)
 
     @property
     def workspace(self) -> int:
         """Bytes that a step needs."""
         return 8 * len(self.ports) * self.cell.ndim
 
-    @property
+    @cached_property
     def work(self) -> int:
         """Operations for each cell, about."""
         nodes = itertools.chain.from_iterable(map(ast.walk, self.cell.body))
@@ -199,6 +200,8 @@ class _Source:
         self.ndim = kernel.cell.ndim
         self.sign = "" if kernel.directions[-1] > 0 else "-"
         self.index = {p: i for i, p in enumerate(kernel.cell.arrays)}
+        reads = max(1, sum(map(len, kernel.reads.values())))
+        self.rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _READS // reads))
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.made: set[str] = set()
@@ -215,20 +218,18 @@ class _Source:
             names = (f"lo{a}", f"hi{a}", f"clo{a}", f"chi{a}", f"nl{a}")
             for k, name in enumerate(names):
                 self.write(f"{name} = ar[{_PER_AXIS * a + k}]")
-            self.write(f"n{a} = ws_n[{a}]")
+            self.write(f"n{a}, g{a} = ws_n[{2 * a}], ws_n[{2 * a + 1}]")
         self.write(f"flags = ar[{_PER_AXIS * self.ndim}]")
-        first = _PER_AXIS * self.ndim + 1 + len(self.kernel.ports)
+        self.write(f"number = ar[{_PER_AXIS * self.ndim + 1}]")
+        first = _PER_AXIS * self.ndim + 2 + len(self.kernel.ports)
         for k, (name, kind) in enumerate(
             zip(self.cell.scalars, self.kernel.scalars, strict=True), first
         ):
             self.write(f"scalar_{name} = {'fr' if kind == 'float' else 'ar'}[{k}]")
 
     def _named(self, array: str, lead: Offset, row: int | None) -> str:
-        """What a row of an array is called: the same row of several at a time is one."""
-        steps = list(lead)
-        if row is not None and steps:
-            steps[-1] += row
-        inner = "_".join(str(n) if n >= 0 else f"m{-n}" for n in steps)
+        """What a row of an array is called."""
+        inner = "_".join(str(n) if n >= 0 else f"m{-n}" for n in lead)
         return f"_{self.index[array]}_{inner}{'' if row is None else 's'}"
 
     def _port(self, port: Port) -> int:
@@ -295,13 +296,11 @@ class _Source:
     def _pointers(self, indices: Sequence[str], row: int | None) -> None:
         """Pointers to all rows that a row reads and writes; of one of several, those of its own."""
         for p, lead, sides in self._rows_read():
-            name = self._named(p, lead, row)
+            steps = self._steps(lead, row)
+            name = self._named(p, steps, row)
             if name in self.made:
                 continue
             self.made.add(name)
-            steps = list(lead)
-            if row is not None and steps:
-                steps[-1] += row
             places = [
                 self._along(a, indices[a], step, f"{a}_{step if step >= 0 else f'm{-step}'}")
                 for a, step in enumerate(steps)
@@ -313,11 +312,22 @@ class _Source:
                 self._row(f"l{name}", p, places, -1, False)
             if 1 in sides:
                 self._row(f"h{name}", p, places, 1, False)
+        if row:
+            return
         for p in self.cell.written:
             here = [(index, "0") for index in indices]
-            if row:
-                here[-1] = (f"({indices[-1]} + {row})", "0")
-            self._row(f"out_{self.index[p]}{_row_tag(row)}", p, here, 0, self.kernel.is_double(p))
+            self._row(f"out_{self.index[p]}", p, here, 0, self.kernel.is_double(p))
+
+    def _steps(self, lead: Offset, row: int | None) -> Offset:
+        """How far a row is from the first of several, whose tile the others are in, too."""
+        if row is None or not lead:
+            return lead
+        return (*lead[:-1], 0 if 0 <= lead[-1] + row < self.rows else lead[-1] + row)
+
+    def _element(self, pointer: str, column: str, row: int) -> str:
+        """An element so many rows further: by its distance, as pointers to all would be too many."""
+        further = f"s{row} + " if row else ""
+        return f"{pointer}[{further}{self.sign}({column})]"
 
     # -- cells -------------------------------------------------------------------------------------
 
@@ -333,11 +343,13 @@ class _Source:
             made = _Placed(self, column, edge, row).visit(copy.deepcopy(statement))
             self.write(*ast.unparse(ast.fix_missing_locations(made)).splitlines())
         for p in kept:
-            self.write(f"out_{self.index[p]}{tag}[{self.sign}({column})] = new_{self.index[p]}{tag}")
+            own = self._element(f"out_{self.index[p]}", column, row or 0)
+            self.write(f"{own} = new_{self.index[p]}{tag}")
         if row is not None:
             for p in self.cell.written:
                 if self._before in self.kernel.reads[p]:
-                    self.write(f"w_{self.index[p]}{tag} = out_{self.index[p]}{tag}[{self.sign}({column})]")
+                    own = self._element(f"out_{self.index[p]}", column, row)
+                    self.write(f"w_{self.index[p]}{tag} = {own}")
 
     @property
     def _here(self) -> Offset:
@@ -351,11 +363,15 @@ class _Source:
         """An element that a cell reads, as an expression; `offset` is as cells come."""
         if row is not None and offset == self._before and p in self.cell.written:
             return f"w_{self.index[p]}{_row_tag(row)}"
-        name, step, s = self._named(p, offset[:-1], row), offset[-1], self.sign
+        lead, step, s = offset[:-1], offset[-1], self.sign
+        name = self._named(p, self._steps(lead, row), row)
         if not any(offset) and p in self.cell.written and not self.kernel.is_double(p):
-            own = f"out_{self.index[p]}{_row_tag(row)}[{s}({column})]"
+            own = self._element(f"out_{self.index[p]}", column, row or 0)
         else:
-            own = f"r{name}[{s}({column} + {step})]"
+            further = lead[-1] + row if row is not None else 0
+            own = self._element(
+                f"r{name}", f"{column} + {step}", further if 0 <= further < self.rows else 0
+            )
         if edge and step < 0:
             beyond = f"l{name}[{s}max({column} + {step} + nlast, 0)]"
             return f"({own} if {column} + {step} >= 0 else {beyond})"
@@ -436,7 +452,7 @@ class _Source:
         self._header()
         along = [o[-1] for offsets in self.kernel.reads.values() for o in offsets]
         low, high = max(0, -min(along, default=0)), max(0, *along, 0)
-        behind = lag * (_ROWS - 1)
+        behind = lag * (self.rows - 1)
         self.write(
             f"first = max(j0, {max(low, 1)})",
             f"end = min(j1, n{last} - {high})",
@@ -444,22 +460,26 @@ class _Source:
         rows = "".join(f"{i}, " for i in indices[:-1])
         call = f"span(ws, ws_n, ar, fr, {rows}i + q, "
         self.write(f"if end - first <= {2 * behind}:")
-        self.write(f"    for q in range({_ROWS}):", f"        {call}j0, j1)", "    return")
-        self.write(f"for q in range({_ROWS}):", f"    {call}j0, first + {lag} * ({_ROWS - 1} - q))")
+        self.write(f"    for q in range({self.rows}):", f"        {call}j0, j1)", "    return")
+        self.write(f"for q in range({self.rows}):", f"    {call}j0, first + {lag} * ({self.rows - 1} - q))")
         self.made = set()
-        for q in range(_ROWS):
+        for q in range(self.rows):
             self._pointers(indices, q)
-        for q in range(_ROWS):
+        itemsize = self.kernel.dtypes[self.cell.written[0]].itemsize
+        for q in range(1, self.rows):
+            self.write(f"s{q} = {q} * (ws[{last}] // {itemsize})")
+        for q in range(self.rows):
             for p in self.cell.written:
                 if self._before in self.kernel.reads[p]:
-                    at = f"{self.sign}(first + {lag * (_ROWS - 1 - q) - 1})"
-                    self.write(f"w_{self.index[p]}_{q} = out_{self.index[p]}_{q}[{at}]")
+                    at = f"first + {lag * (self.rows - 1 - q) - 1}"
+                    own = self._element(f"out_{self.index[p]}", at, q)
+                    self.write(f"w_{self.index[p]}_{q} = {own}")
         self.write(f"for j in range(first, end - {behind}):")
         self.depth += 1
-        for q in range(_ROWS):
-            self._update(f"j + {lag * (_ROWS - 1 - q)}", edge=False, row=q)
+        for q in range(self.rows):
+            self._update(f"j + {lag * (self.rows - 1 - q)}", edge=False, row=q)
         self.depth -= 1
-        self.write(f"for q in range({_ROWS}):", f"    {call}end - {lag} * q, j1)")
+        self.write(f"for q in range({self.rows}):", f"    {call}end - {lag} * q, j1)")
         self.depth -= 1
         self.write("")
 
@@ -470,13 +490,13 @@ class _Source:
         self.write(
             "st, ax, ar = at_int(starts), at_int(axes), at_int(arguments)",
             "fr, ws, sp = at_float(arguments), at_int(workspace), at_byte(stop)",
-            # Extents of the tile are the same for all steps' ports: those of the first one.
-            f"ws_n = ({''.join(f'ax[ar[{_PER_AXIS * ndim + 1}] * {3 * ndim} + {3 * a + 1}], ' for a in range(ndim))})",
+            # Of each axis of the tile that is updated, its extent, and the index of its first cell.
+            f"ws_n = ({self._extents()})",
         )
         self._header()
         self.write(f"for k in range({len(self.kernel.ports)}):")
         self.depth += 1
-        self.write(f"o = ar[{_PER_AXIS * ndim + 1} + k]", "base = st[o]")
+        self.write(f"o = ar[{_PER_AXIS * ndim + 2} + k]", "base = st[o]")
         for a in range(ndim):
             at = f"o * {3 * ndim} + {3 * a}"
             if self.kernel.directions[a] < 0:
@@ -500,11 +520,11 @@ class _Source:
             lead = "".join(f"i{a}, " for a in range(last - 1))
             self.write(
                 f"i = clo{last - 1}",
-                f"while i + {_ROWS} <= chi{last - 1}:",
+                f"while i + {self.rows} <= chi{last - 1}:",
                 "    if sp[0]:",
                 "        return -1",
                 f"    several(ws, ws_n, ar, fr, {lead}i, {columns})",
-                f"    i += {_ROWS}",
+                f"    i += {self.rows}",
                 f"while i < chi{last - 1}:",
                 f"    span(ws, ws_n, ar, fr, {lead}i, {columns})",
                 "    i += 1",
@@ -519,6 +539,14 @@ class _Source:
         self.depth = 1
         self.write("return 0")
         self.depth = 0
+
+    def _extents(self) -> str:
+        found = ""
+        for a, direction in enumerate(self.kernel.directions):
+            at = f"ar[{_PER_AXIS * self.ndim + 2}] * {3 * self.ndim} + {3 * a}"
+            first = f"ax[{at}]" if direction > 0 else f"ax[{at}] + ax[{at} + 1] - 1"
+            found += f"ax[{at} + 1], {first}, "
+        return found
 
     def _carry_over(self) -> None:
         """Cells that are not computed, of arrays that are updated from one place to another."""
@@ -594,12 +622,26 @@ class _Placed(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
         cell = self._source.cell
+        if node.id == ".number":
+            return ast.Name("number", ast.Load())
+        if node.id.startswith(".index"):
+            return _expression(self._index(int(node.id[-1])), ast.Load())
         if node.id in cell.scalars:
             return ast.Name(f"scalar_{node.id}", node.ctx)
         if node.id in cell.names:
             return ast.Name(f"given_{node.id}", node.ctx)
         # Of rows that are computed at a time, each has its own.
         return ast.Name(f"{node.id}__{_row_tag(self._row)}", node.ctx)
+
+    def _index(self, axis: int) -> str:
+        """The index of the cell along an axis."""
+        source, last = self._source, self._source.ndim - 1
+        own = self._column
+        if axis < last:
+            own = f"i{axis}"
+            if self._row is not None and axis == last - 1:
+                own = f"i + {self._row}"
+        return f"(g{axis} {'+' if source.kernel.directions[axis] > 0 else '-'} ({own}))"
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
         node.value = self.visit(node.value)
@@ -615,9 +657,10 @@ class _Placed(ast.NodeTransformer):
             value = ast.Call(ast.Name("bool", ast.Load()), [value], [])
         # What is assigned is rounded as an element is.
         node.value = ast.Call(ast.Name(f"as_{self._source.index[p]}", ast.Load()), [value], [])
-        text = f"new_{self._source.index[p]}{tag}" if not kernel.inplace else (
-            f"out_{self._source.index[p]}{tag}[{self._source.sign}({self._column})]"
-        )
+        own = self._source.index[p]
+        text = f"new_{own}{tag}"
+        if kernel.inplace:
+            text = self._source._element(f"out_{own}", self._column, self._row or 0)
         node.targets = [_expression(text, ast.Store())]
         return node
 

@@ -3,7 +3,7 @@
 import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,9 @@ __all__ = ["Sweeping", "SweptSource"]
 _MOST_STEPS = 400_000
 """Steps of programs that are looked at: more would take long to plan."""
 
+_ABOUT = 1.02
+"""How many times as much as must be moved is about as little."""
+
 
 @dataclass(frozen=True)
 class Sweeping:
@@ -37,8 +40,8 @@ class Sweeping:
         The arrays, by their parameters.
     scalars : tuple of int or float
         The numbers.
-    sweeps : int
-        How many sweeps.
+    first, sweeps : int
+        The number of the first sweep, and how many there are.
     boundaries : tuple of str
         What lies beyond the ends of each axis.
     result : str
@@ -48,6 +51,7 @@ class Sweeping:
     kernels: tuple[Kernel, ...]
     arrays: Mapping[str, Array]
     scalars: tuple[float, ...]
+    first: int
     sweeps: int
     boundaries: tuple[str, ...]
     result: str
@@ -153,7 +157,7 @@ class _Program:
             for k in job.kernels
         ]
         self._add()
-        self.draft.describe(self.remark, None)
+        self.draft.describe(self.remark, "sweep")
 
     def _form(self, p: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
         return storable(self.job.kernel.dtypes[p]), self.job.shape, self.tile
@@ -215,7 +219,7 @@ class _Program:
         touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
         firsts: dict[int, list[int]] = {}
         for box in boxes:
-            which = box.sweep % per_sweep
+            which = (job.first + box.sweep) % per_sweep
             kernel, own = job.kernels[which], axes[which]
             cells = math.prod(p.end - p.first for p in box.pieces)
             tile = 0
@@ -264,7 +268,7 @@ class _Program:
                     flags |= (OUTSIDE_LOW if before is None else 0) << 2 * a
                     is_last = axis.neighbour(piece.tile, 1) is None
                     flags |= (OUTSIDE_HIGH if is_last else 0) << 2 * a
-            numbers.append(flags)
+            numbers += (flags, job.first + box.sweep)
             numbers += table
             numbers += words
             kernels.append(self._numbers[which])
@@ -291,7 +295,8 @@ class _Program:
         """Sweeps one after the other, each in its own direction."""
         none = (0,) * len(self.counts)
         for sweep in range(self.job.sweeps):
-            for box in Order(axes[sweep % len(axes)], 1, 1, none, none).boxes():
+            own = axes[(self.job.first + sweep) % len(axes)]
+            for box in Order(own, 1, 1, none, none).boxes():
                 yield Box(sweep, box.pieces)
 
     @staticmethod
@@ -347,14 +352,18 @@ class SweptPlan:
     def __init__(self, program: _Program, others: Sequence[tuple[str, int, float]] = ()) -> None:
         self._output, self.output_tile = program.output, program.tile
         self._plan = _native.plan_program(program.draft)
-        self.order = program.order
+        self.order, self.unchained = program.order, program.job.unchained
         self.others = list(others)
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Everything there is to say about it."""
         return self._plan.facts | {
-            "operation": "sweep",
+            "lower_bound": self._compulsory[0],
+            "lower_bound_source": "every array once",
+            "sweeps": self.order.sweeps,
+            "depth": self.order.depth,
+            "unchained": self.unchained,
             "others": self.others,
             # Tiles are loaded and stored once more with every pass.
             "reworks_results": self.order.depth < self.order.sweeps,
@@ -371,6 +380,20 @@ class SweptPlan:
     def is_better_than(self, other: "SweptPlan") -> bool:
         """Whether it is predicted to be faster."""
         return self._plan.is_better_than(other._plan)
+
+    @cached_property
+    def moves_the_least(self) -> bool:
+        """Whether every array is moved once, about: others may not be much better."""
+        moved = self._plan.facts["bytes_read"] + self._plan.facts["bytes_written"]
+        return bool(moved <= _ABOUT * sum(self._compulsory))
+
+    @cached_property
+    def _compulsory(self) -> tuple[int, int]:
+        """Bytes of what is given, and of the result."""
+        sizes = {"input": 0, "output": 0, "temporary": 0}
+        for a in self._plan.facts["arrays"]:
+            sizes[a["role"]] += math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize
+        return sizes["input"], sizes["output"]
 
     def told(self) -> tuple[str, int, float]:
         """What there is to say of it beside another one."""
@@ -389,6 +412,8 @@ def _no_errors(*_: Any) -> None:
 class SweptSource(ComputedSource):
     """The elements that sweeps leave, which are not computed yet."""
 
+    may_replace = True
+
     def __init__(self, job: Sweeping) -> None:
         super().__init__(job.shape, job.kernel.dtypes[job.result])
         self.job, self.name = job, job.kernel.cell.name
@@ -403,7 +428,7 @@ class SweptSource(ComputedSource):
         error: BudgetError | None = None
         for tile in self._tiles(target):
             for order in job.orders(tile):
-                if best is not None and order.steps() > _MOST_STEPS:
+                if best is not None and (order.steps() > _MOST_STEPS or best.moves_the_least):
                     continue
                 try:
                     found = SweptPlan(_Program(job, order, tile, target))
@@ -435,14 +460,7 @@ class SweptSource(ComputedSource):
             if isinstance(source, ComputedSource):
                 array = Array(source.as_operand(), array._view)
             arrays[p] = array
-        return Sweeping(
-            self.job.kernels,
-            arrays,
-            self.job.scalars,
-            self.job.sweeps,
-            self.job.boundaries,
-            self.job.result,
-        )
+        return replace(self.job, arrays=arrays)
 
     def _tiles(self, target: Target) -> list[tuple[int, ...]]:
         """Into which tiles the arrays may be cut."""

@@ -21,7 +21,7 @@ __all__ = ["Sweep", "sweep"]
 
 _BOUNDARIES = ("fixed", "periodic", "nearest")
 
-_OWN = ("sweeps",)
+_OWN = ("sweeps", "until", "check_every")
 """Arguments of a call that are not the function's."""
 
 
@@ -53,8 +53,8 @@ class Sweep:
         self._signature = inspect.signature(function)
         if taken := [p for p in self.cell.parameters if p in _OWN]:
             raise InvalidArgumentError(
-                f"{self.cell.name}: a parameter cannot be called {taken[0]}: that is how many "
-                "sweeps there are"
+                f"{self.cell.name}: a parameter cannot be called {taken[0]}, which says how "
+                "many sweeps there are"
             )
         if not isinstance(inplace, bool):
             raise InvalidTypeError(f"inplace= is True or False, got {inplace!r}")
@@ -63,7 +63,14 @@ class Sweep:
         self.directions = _checked_directions(directions, self.cell.ndim)
         self._kernels: dict[Any, Kernel] = {}
 
-    def __call__(self, *args: Any, sweeps: int = 1, **kwargs: Any) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        sweeps: int = 1,
+        until: float | None = None,
+        check_every: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Sweep over arrays.
 
         Parameters
@@ -71,7 +78,13 @@ class Sweep:
         *args, **kwargs
             What the function's parameters are: arrays of equal shape, and numbers.
         sweeps : int
-            How many sweeps.
+            How many sweeps, at most.
+        until : float, optional
+            Stop where no element has changed by more than that. Then it is computed at once.
+        check_every : int, optional
+            After how many sweeps that is looked at: by how much elements have changed in all of
+            these. So many are in flight at most, as the next ones wait for what is found; default
+            1, and every one goes over the arrays by itself.
 
         Returns
         -------
@@ -90,15 +103,56 @@ class Sweep:
         """
         count = _count(sweeps, "sweeps")
         arrays, scalars = self._bound(args, kwargs)
+        if until is None:
+            if check_every is not None:
+                raise InvalidArgumentError("check_every= says when until= is looked at")
+            results = self._swept(arrays, scalars, 0, count)
+        else:
+            limit = _scalar(until, "until=")
+            every = _count(1 if check_every is None else check_every, "check_every=")
+            results = self._settled(arrays, scalars, count, limit, max(every, 1))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _swept(
+        self, arrays: dict[str, Array], scalars: tuple[float, ...], first: int, count: int
+    ) -> list[Array]:
+        """What becomes of the arrays that are updated, by sweeps of these numbers."""
         results = []
         for p in self.cell.written:
             if not count or not arrays[p].size:
                 results.append(arrays[p])
                 continue
             kernels = self._kernels_for(arrays, scalars)
-            job = Sweeping(kernels, arrays, scalars, count, self.boundary, p)
+            job = Sweeping(kernels, arrays, scalars, first, count, self.boundary, p)
             results.append(Array(SweptSource(job), View.whole(job.shape)))
-        return results[0] if len(results) == 1 else tuple(results)
+        return results
+
+    def _settled(
+        self,
+        arrays: dict[str, Array],
+        scalars: tuple[float, ...],
+        count: int,
+        limit: float,
+        every: int,
+    ) -> list[Array]:
+        """The same, until they change no more than a little."""
+        results = [arrays[p] for p in self.cell.written]
+        done = 0
+        while done < count and results[0].size:
+            own = min(every, count - done)
+            swept = self._swept(arrays, scalars, done, own)
+            made = [hooks.materialized(array) for array in swept]
+            done += own
+            changes = [
+                float(abs(new - old).max().compute())
+                for new, old in zip(made, results, strict=True)
+            ]
+            results = made
+            arrays = arrays | dict(zip(self.cell.written, made, strict=True))
+            # What is no number goes on changing.
+            if all(change <= limit for change in changes):
+                break
+        return results
 
     def _bound(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
