@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from outcrop.sweeps import Sweep
 
 
-class Beyond(Exception):
+class BeyondError(Exception):
     """A neighbour is not there."""
 
 
@@ -34,7 +34,7 @@ class At:
             elif boundary == "nearest":
                 at = min(max(at, 0), n - 1)
             elif not 0 <= at < n:
-                raise Beyond
+                raise BeyondError
             found.append(at)
         return self._old[tuple(found)].item()
 

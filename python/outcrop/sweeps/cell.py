@@ -240,15 +240,15 @@ class _Reader(ast.NodeTransformer):
                 return int(self._outside[name])
         self.refuse(node, f"offsets are constant integers, and {ast.unparse(node)} is none")
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         name, offset = self._access(node)
         self.reads[name].add(offset)
         return ast.Subscript(ast.Name(name, ast.Load()), _tuple(offset), ast.Load())
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         try:
             function = eval(ast.unparse(node.func), dict(self._outside))
-        except Exception:
+        except (AttributeError, NameError):
             function = None
         if function is sweep_number:
             return ast.Name(".number", ast.Load())
@@ -258,7 +258,7 @@ class _Reader(ast.NodeTransformer):
             return ast.Name(f".index{axis}", ast.Load())
         return self.generic_visit(node)
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         name = node.id
         if name in self.parameters:
             self.scalars.add(name)
@@ -313,7 +313,7 @@ class _Reader(ast.NodeTransformer):
 
 
 def _tuple(offset: Offset) -> ast.expr:
-    return ast.Constant(offset)
+    return ast.Constant(offset)  # type: ignore[arg-type]
 
 
 def _shown(offset: Offset) -> str:

@@ -80,7 +80,7 @@ def _pointer_to(numba_type: Any) -> Any:
     from numba.core import types
     from numba.extending import intrinsic
 
-    pointers = types.CPointer(numba_type)
+    pointers = types.CPointer(numba_type)  # type: ignore[no-untyped-call]
 
     def pointer(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -325,7 +325,7 @@ class _Source:
         return (*lead[:-1], 0 if 0 <= lead[-1] + row < self.rows else lead[-1] + row)
 
     def _element(self, pointer: str, column: str, row: int) -> str:
-        """An element so many rows further: by its distance, as pointers to all would be too many."""
+        """An element so many rows further: by its distance, as registers are few."""
         further = f"s{row} + " if row else ""
         return f"{pointer}[{further}{self.sign}({column})]"
 
@@ -337,7 +337,9 @@ class _Source:
         kept = [p for p in self.cell.written if not self.kernel.inplace]
         for p in kept:
             # What every statement reads are the elements before all of them.
-            self.write(f"old_{self.index[p]}{tag} = {self._load(p, self._here, column, False, row)}")
+            self.write(
+                f"old_{self.index[p]}{tag} = {self._load(p, self._here, column, False, row)}"
+            )
             self.write(f"new_{self.index[p]}{tag} = old_{self.index[p]}{tag}")
         for statement in self.cell.body:
             made = _Placed(self, column, edge, row).visit(copy.deepcopy(statement))
@@ -461,7 +463,9 @@ class _Source:
         call = f"span(ws, ws_n, ar, fr, {rows}i + q, "
         self.write(f"if end - first <= {2 * behind}:")
         self.write(f"    for q in range({self.rows}):", f"        {call}j0, j1)", "    return")
-        self.write(f"for q in range({self.rows}):", f"    {call}j0, first + {lag} * ({self.rows - 1} - q))")
+        self.write(
+            f"for q in range({self.rows}):", f"    {call}j0, first + {lag} * ({self.rows - 1} - q))"
+        )
         self.made = set()
         for q in range(self.rows):
             self._pointers(indices, q)
@@ -620,7 +624,7 @@ class _Placed(ast.NodeTransformer):
     def __init__(self, source: _Source, column: str, edge: bool, row: int | None) -> None:
         self._source, self._column, self._edge, self._row = source, column, edge, row
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         cell = self._source.cell
         if node.id == ".number":
             return ast.Name("number", ast.Load())
@@ -643,7 +647,7 @@ class _Placed(ast.NodeTransformer):
                 own = f"i + {self._row}"
         return f"(g{axis} {'+' if source.kernel.directions[axis] > 0 else '-'} ({own}))"
 
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
         node.value = self.visit(node.value)
         target = node.targets[0]
         if not isinstance(target, ast.Subscript):
@@ -664,7 +668,7 @@ class _Placed(ast.NodeTransformer):
         node.targets = [_expression(text, ast.Store())]
         return node
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         assert isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant)
         source, p = self._source, node.value.id
         given: Offset = node.slice.value  # type: ignore[assignment]

@@ -121,9 +121,9 @@ def gauss_seidel(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     --------
     >>> u = np.zeros((50, 60))
     >>> u[0] = 1
-    >>> v = oc.sweeps.gauss_seidel(u, np.zeros_like(u), sweeps=1000, until=1e-6, check_every=50)
+    >>> v = oc.sweeps.gauss_seidel(u, np.zeros_like(u), sweeps=5000, until=1e-6, check_every=50)
     >>> float(v[25, 30].compute().round(3))
-    0.276
+    0.304
     """
     found: Array = _made(_relaxed)(u, f, sweeps=sweeps, **options)
     return found
@@ -148,9 +148,9 @@ def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Arr
     --------
     >>> u = np.zeros((50, 60))
     >>> u[0] = 1
-    >>> v = oc.sweeps.sor(u, np.zeros_like(u), 1.9, sweeps=100)
+    >>> v = oc.sweeps.sor(u, np.zeros_like(u), 1.9, sweeps=300)
     >>> float(v[25, 30].compute().round(3))
-    0.276
+    0.304
     """
     found: Array = _made(_over_relaxed)(u, f, float(omega), sweeps=sweeps, **options)
     return found
@@ -177,9 +177,9 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     --------
     >>> u = np.zeros((50, 60))
     >>> u[0] = 1
-    >>> v = oc.sweeps.red_black(u, np.zeros_like(u), 1.9, sweeps=100)
+    >>> v = oc.sweeps.red_black(u, np.zeros_like(u), 1.9, sweeps=300)
     >>> float(v[25, 30].compute().round(3))
-    0.276
+    0.304
     """
     found: Array = _made(_of_one_colour)(u, f, float(omega), sweeps=2 * sweeps, **options)
     return found
@@ -234,7 +234,7 @@ def wave_equation(u: Any, before: Any, c: Any, *, sweeps: int = 1) -> tuple[Arra
     >>> u[20, 25] = 1
     >>> now, before = oc.sweeps.wave_equation(u, u, np.full(u.shape, 0.25), sweeps=3)
     >>> float(now[20, 25].compute())
-    0.0
+    -0.5
     """
     found: tuple[Array, Array] = _made(_propagated, inplace=False)(u, before, c, sweeps=sweeps)
     return found
@@ -328,7 +328,7 @@ def adi(u: Any, r: float, *, steps: int = 1) -> Array:
     >>> u = np.zeros((30, 30))
     >>> u[15, 15] = 1
     >>> float(oc.sweeps.adi(u, 2.0, steps=4).sum().compute().round(2))
-    1.0
+    0.96
     """
     if not r > 0:
         raise InvalidArgumentError(f"r is a positive number, got {r!r}")

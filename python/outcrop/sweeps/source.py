@@ -96,9 +96,11 @@ class Sweeping:
     def unchained(self) -> str | None:
         """Why a sweep has to be over before the next one begins, if it has."""
         if len({kernel.directions for kernel in self.kernels}) > 1:
-            return "sweeps in different directions follow each other, so none can follow in flight"
+            return "sweeps go in different directions: the next one begins where this one ends"
         if all(b == "periodic" for b in self.boundaries):
-            return "all axes are periodic: the first cells of a sweep need the last of the one before"
+            return (
+                "all axes are periodic: the first cells of a sweep need the last of the one before"
+            )
         return None
 
     def fitting(self, tile: Sequence[int]) -> tuple[int, ...]:
@@ -338,10 +340,9 @@ class _Program:
             passes = -(-job.sweeps // order.depth)
             axes = [a for a, block in enumerate(order.blocks) if block]
             along = "axis" if len(axes) == 1 else "axes"
-            return (
-                f"{count}, {order.depth} in flight along {along} "
-                f"{', '.join(map(str, axes))}, in {'one pass' if passes == 1 else f'{passes} passes'}"
-            )
+            told = "one pass" if passes == 1 else f"{passes} passes"
+            named = ", ".join(map(str, axes))
+            return f"{count}, {order.depth} in flight along {along} {named}, in {told}"
         why = f": {job.unchained}" if job.unchained and job.sweeps > 1 else ""
         return f"{count}, one after the other{why}" if job.sweeps > 1 else count
 
@@ -439,9 +440,7 @@ class SweptSource(ComputedSource):
                 if best is None:
                     best = found
                     continue
-                better, worse = (
-                    (found, best) if found.is_better_than(best) else (best, found)
-                )
+                better, worse = (found, best) if found.is_better_than(best) else (best, found)
                 better.others = [*better.others, *worse.others, worse.told()]
                 best = better
         if best is not None:
