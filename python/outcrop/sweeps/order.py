@@ -10,14 +10,14 @@ last block all sweeps are done, and of the array, memory has to hold the blocks 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from outcrop.sweeps.cell import Offset
 
 __all__ = ["Axis", "Box", "Order", "Piece", "axes_that_may_be_cut"]
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """The part that a box has of a tile along an axis, in indices of the tile, as cells come.
 
     Attributes
@@ -159,8 +159,7 @@ def axes_that_may_be_cut(
     return found
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Cells that are updated by a step: a part of a tile, in one sweep."""
 
     sweep: int

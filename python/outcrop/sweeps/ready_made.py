@@ -10,7 +10,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError
 from outcrop.sweeps.cell import index, sweep_number
-from outcrop.sweeps.sweep import Sweep
+from outcrop.sweeps.sweep import Sweep, as_float
 
 __all__ = [
     "adi",
@@ -152,7 +152,7 @@ def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Arr
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_over_relaxed)(u, f, float(omega), sweeps=sweeps, **options)
+    found: Array = _made(_over_relaxed)(u, f, as_float(omega, "omega"), sweeps=sweeps, **options)
     return found
 
 
@@ -181,7 +181,7 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_of_one_colour)(u, f, float(omega), sweeps=2 * sweeps, **options)
+    found: Array = _made(_of_one_colour)(u, f, as_float(omega, "omega"), sweeps=2 * sweeps, **options)
     return found
 
 
@@ -266,7 +266,7 @@ def heat(u: Any, a: float, *, sweeps: int = 1, **options: Any) -> Array:
     >>> float(oc.sweeps.heat(u, 0.125, sweeps=1)[4, 4, 4].compute())
     0.25
     """
-    found: Array = _made(_conducted, inplace=False)(u, float(a), sweeps=sweeps, **options)
+    found: Array = _made(_conducted, inplace=False)(u, as_float(a, "a"), sweeps=sweeps, **options)
     return found
 
 
@@ -330,9 +330,10 @@ def adi(u: Any, r: float, *, steps: int = 1) -> Array:
     >>> float(oc.sweeps.adi(u, 2.0, steps=4).sum().compute().round(2))
     0.96
     """
+    r = as_float(r, "r")
     if not r > 0:
         raise InvalidArgumentError(f"r is a positive number, got {r!r}")
-    found, r = u if isinstance(u, Array) else asarray(u), float(r)
+    found = u if isinstance(u, Array) else asarray(u)
     zeros = asarray(np.broadcast_to(np.zeros((), found.dtype), found.shape))
     ways = (
         (_eliminated_down, _substituted_up, (-1, 1)),

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
 from outcrop.sweeps.kernel import OUTSIDE_HIGH, OUTSIDE_LOW, Kernel, Port
-from outcrop.sweeps.order import Axis, Box, Order, axes_that_may_be_cut
+from outcrop.sweeps.order import Axis, Box, Order, Piece, axes_that_may_be_cut
 
 __all__ = ["Sweeping", "SweptSource"]
 
 _MOST_STEPS = 400_000
 """Steps of programs that are looked at: more would take long to plan."""
+
+_PARTS = (24, 96)
+"""Of arrays without tiles, how many tiles of all of them the budget holds."""
 
 _ABOUT = 1.02
 """How many times as much as must be moved is about as little."""
@@ -136,6 +139,30 @@ class Sweeping:
         yield Order(axes, self.sweeps, 1, none, none)
 
 
+class _Part(NamedTuple):
+    """What a box has along an axis.
+
+    Attributes
+    ----------
+    cells : int
+        How many cells are computed.
+    beside : mapping
+        What the tile adds to the number of a tile, and what those beside it do.
+    words : tuple of int
+        Arguments.
+    flags : int
+        Those of the kernel.
+    sides : tuple of tuple of int
+        For each step along the axis, in which tiles cells find what they read there.
+    """
+
+    cells: int
+    beside: Mapping[int, int]
+    words: tuple[int, ...]
+    flags: int
+    sides: tuple[tuple[int, ...], ...]
+
+
 class _Program:
     """A program of sweeps as it is made."""
 
@@ -208,50 +235,45 @@ class _Program:
         return self._given[port.array][1] if sweep == 0 else places[(left + 1) % 2]
 
     def _add(self) -> None:
-        job, order = self.job, self.order
-        per_sweep = len(job.kernels)
+        job = self.job
         axes = [job.axes(self.tile, kernel) for kernel in job.kernels]
-        strides = [math.prod(self.counts[a + 1 :]) for a in range(len(self.counts))]
         words = [self._word(scalar) for scalar in job.scalars]
         written: set[int] = set()
         kernels, counts, work = [], [], []
         operands: list[int] = []
         numbers: list[int] = []
-        boxes = order.boxes() if per_sweep == 1 else self._in_turn(axes)
+        boxes = self.order.boxes() if len(job.kernels) == 1 else self._in_turn(axes)
+        parts: dict[tuple[int, int, Piece], _Part] = {}
         touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
         firsts: dict[int, list[int]] = {}
-        for box in boxes:
-            which = (job.first + box.sweep) % per_sweep
-            kernel, own = job.kernels[which], axes[which]
-            cells = math.prod(p.end - p.first for p in box.pieces)
-            tile = 0
-            for axis, piece, stride in zip(own, box.pieces, strides, strict=True):
-                tile += axis.stored(piece.tile) * stride
-            if box.sweep not in firsts:
-                firsts[box.sweep] = [self._first(port, box.sweep) for port in kernel.ports]
-            first = firsts[box.sweep]
-            is_new = first[0] + tile not in written
-            if not cells and not is_new and not self._carries:
+        for sweep, pieces in boxes:
+            which = (job.first + sweep) % len(job.kernels)
+            kernel = job.kernels[which]
+            own = []
+            for a, piece in enumerate(pieces):
+                part = parts.get((which, a, piece))
+                if part is None:
+                    part = parts[which, a, piece] = self._part(axes[which][a], a, piece, kernel)
+                own.append(part)
+            first = firsts.get(sweep)
+            if first is None:
+                first = firsts[sweep] = [self._first(port, sweep) for port in kernel.ports]
+            cells = math.prod([part.cells for part in own])
+            tile = sum([part.beside[0] for part in own])
+            if not cells and not self._carries and first[0] + tile in written:
                 continue
-            sides = tuple(
-                tuple(axis.sides(piece, n) for n in self._steps(kernel)[a])
-                for a, (axis, piece) in enumerate(zip(own, box.pieces, strict=True))
-            )
-            key = (which, sides)
-            if key not in touched:
-                touched[key] = list(self._needed(kernel, sides))
+            key = (which, *[part.sides for part in own])
+            ports = touched.get(key)
+            if ports is None:
+                ports = touched[key] = list(self._needed(kernel, [part.sides for part in own]))
             # Of each tile, where it stands among the operands.
             places: dict[int, int] = {}
             codes: list[int] = []
             table = [0] * len(kernel.ports)
-            for number, port in touched[key]:
+            for number, port in ports:
                 at = first[number]
-                for axis, piece, side, stride in zip(
-                    own, box.pieces, port.direction, strides, strict=True
-                ):
-                    beside = axis.neighbour(piece.tile, side) if side else piece.tile
-                    assert beside is not None
-                    at += axis.stored(beside) * stride
+                for part, side in zip(own, port.direction, strict=True):
+                    at += part.beside[side]
                 place = places.get(at)
                 if place is None:
                     place = places[at] = len(codes)
@@ -262,22 +284,16 @@ class _Program:
                     codes[place] = at * 4 + (2 if not is_made or at in written else 1)
                     written.add(at)
             flags = 0
-            for a, (axis, piece) in enumerate(zip(own, box.pieces, strict=True)):
-                before = axis.neighbour(piece.tile, -1)
-                numbers += (piece.low, piece.high, piece.first, max(piece.end, piece.first))
-                numbers.append(0 if before is None else axis.extent(before))
-                if axis.boundary == "nearest":
-                    flags |= (OUTSIDE_LOW if before is None else 0) << 2 * a
-                    is_last = axis.neighbour(piece.tile, 1) is None
-                    flags |= (OUTSIDE_HIGH if is_last else 0) << 2 * a
-            numbers += (flags, job.first + box.sweep)
+            for part in own:
+                numbers += part.words
+                flags |= part.flags
+            numbers += (flags, job.first + sweep)
             numbers += table
             numbers += words
             kernels.append(self._numbers[which])
             counts.append(len(codes))
             work.append(float(cells * kernel.work))
             operands += codes
-        self.steps = len(kernels)
         self.draft.steps(
             np.array(kernels, np.uint16),
             np.array(counts, np.uint16),
@@ -287,6 +303,25 @@ class _Program:
             np.zeros(0, np.uint16),
             False,
         )
+
+    def _part(self, axis: Axis, a: int, piece: Piece, kernel: Kernel) -> _Part:
+        stride = math.prod(self.counts[a + 1 :])
+        beside = {
+            side: axis.stored(tile) * stride
+            for side in (-1, 0, 1)
+            if (tile := axis.neighbour(piece.tile, side)) is not None
+        }
+        before = axis.neighbour(piece.tile, -1)
+        flags = 0
+        if axis.boundary == "nearest":
+            flags = (OUTSIDE_LOW if before is None else 0) << 2 * a
+            flags |= (OUTSIDE_HIGH if 1 not in beside else 0) << 2 * a
+        end = max(piece.end, piece.first)
+        extent = 0 if before is None else axis.extent(before)
+        words = (piece.low, piece.high, piece.first, end, extent)
+        steps = self._steps(kernel)[a]
+        sides = tuple(axis.sides(piece, n) for n in steps)
+        return _Part(end - piece.first, beside, words, flags, sides)
 
     @cached_property
     def _carries(self) -> bool:
@@ -427,7 +462,7 @@ class SweptSource(ComputedSource):
         job = self._resolved()
         best: SweptPlan | None = None
         error: BudgetError | None = None
-        for tile in self._tiles(target):
+        for tile in self._tiles(job, target):
             for order in job.orders(tile):
                 if best is not None and (order.steps() > _MOST_STEPS or best.moves_the_least):
                     continue
@@ -461,7 +496,7 @@ class SweptSource(ComputedSource):
             arrays[p] = array
         return replace(self.job, arrays=arrays)
 
-    def _tiles(self, target: Target) -> list[tuple[int, ...]]:
+    def _tiles(self, job: Sweeping, target: Target) -> list[tuple[int, ...]]:
         """Into which tiles the arrays may be cut."""
         asked: Sequence[int] | None = None
         if isinstance(target, tuple):
@@ -469,13 +504,15 @@ class SweptSource(ComputedSource):
         elif target.layout == "tiled":
             asked = target.tile
         if asked is not None:
-            return [self.job.fitting(asked)]
-        array = self.job.arrays[self.job.result]
-        source, found = array._source, []
-        if source.layout == "tiled" and array._view.is_whole:
-            found.append(self.job.fitting(source.tile))
-        else:
-            found += [self.job.fitting(self._small(part)) for part in (24, 96)]
+            return [job.fitting(asked)]
+        # A part of a stored tile costs all of it.
+        found = [
+            job.fitting(array._source.tile)
+            for array in job.arrays.values()
+            if array._source.layout == "tiled" and array._view.is_whole
+        ]
+        if not found:
+            found = [job.fitting(self._small(part)) for part in _PARTS]
         return list(dict.fromkeys(found))
 
     def _small(self, part: int) -> tuple[int, ...]:

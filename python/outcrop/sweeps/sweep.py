@@ -17,7 +17,7 @@ from outcrop.sweeps.cell import Cell, check_directions, read_cell
 from outcrop.sweeps.kernel import Kernel, check_types
 from outcrop.sweeps.source import Sweeping, SweptSource
 
-__all__ = ["Sweep", "sweep"]
+__all__ = ["Sweep", "as_float", "sweep"]
 
 _BOUNDARIES = ("fixed", "periodic", "nearest")
 
@@ -316,3 +316,8 @@ def _scalar(value: Any, name: str) -> float:
     if isinstance(value, float | np.floating):
         return float(value)
     raise InvalidTypeError(f"{name} is a real number, got {value!r}")
+
+
+def as_float(value: Any, name: str) -> float:
+    """A number that is no integer, whatever was given."""
+    return float(_scalar(value, name))
