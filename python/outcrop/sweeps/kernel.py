@@ -28,6 +28,12 @@ _FEWEST_ROWS, _MOST_ROWS, _READS = 4, 8, 40
 """Rows that are computed at a time, where cells of a row wait for each other: so many that all of
 them read about so many elements."""
 
+_LINE = 64
+"""Bytes of a line of the cache."""
+
+_CALL = 10
+"""Operations that calling a function takes as long as, about."""
+
 _PER_AXIS = 5
 """Arguments for each axis: where the box begins and ends, where what is computed does, and the
 extent of the tile before."""
@@ -161,9 +167,9 @@ class Kernel:
     @cached_property
     def work(self) -> int:
         """Operations for each cell, about."""
-        nodes = itertools.chain.from_iterable(map(ast.walk, self.cell.body))
-        kinds = (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)
-        return 1 + sum(isinstance(node, kinds) for node in nodes)
+        nodes = [node for statement in self.cell.body for node in ast.walk(statement)]
+        simple = sum(isinstance(node, ast.BinOp | ast.Compare | ast.UnaryOp) for node in nodes)
+        return 1 + simple + _CALL * sum(isinstance(node, ast.Call) for node in nodes)
 
     @cached_property
     def recurs(self) -> bool:
@@ -176,7 +182,7 @@ class Kernel:
     @property
     def rate(self) -> float:
         """Operations in a second, about."""
-        return 0.8e9 if self.recurs else 1.5e9
+        return 1e9 if self.recurs and self.cell.ndim == 1 else 4e9
 
     @property
     def function(self) -> Any:
@@ -435,8 +441,10 @@ class _Source:
         self.write("")
 
     def _lag(self) -> int:
-        """By how many cells a row is behind the one before it, so that neither needs the other."""
-        lag = 1
+        """By how many cells a row is behind the one before it: at least so that neither waits."""
+        # Rows of a tile may be as far apart as pages are, and then the same place in each of them
+        # has to go to the same few lines of the cache: so they are not at the same place.
+        lag = _LINE // min(dtype.itemsize for dtype in self.kernel.dtypes.values())
         for p in self.cell.written:
             for o in self.kernel.reads[p]:
                 rows, step = o[-2], o[-1]

@@ -24,6 +24,13 @@ __all__ = ["Sweeping", "SweptSource"]
 _MOST_STEPS = 400_000
 """Steps of programs that are looked at: more would take long to plan."""
 
+_STEP, _PLANNING, _SHARE = 15e-6, 0.25, 0.1
+"""Seconds that planning a step takes, about; and for how long other orders are looked at: for so
+many seconds, or for such a share of those that it will take."""
+
+_WIDTHS = (4, 8, 2, 1)
+"""How many tiles wide blocks are that are moved along several axes."""
+
 _PARTS = (24, 96)
 """Of arrays without tiles, how many tiles of all of them the budget holds."""
 
@@ -132,9 +139,15 @@ class Sweeping:
             depth = self.sweeps
             while depth > 1:
                 for count in range(1, len(free) + 1):
-                    outer = free[:count]
-                    blocks = tuple(tile[a] if a in outer else 0 for a in range(len(axes)))
-                    yield Order(axes, self.sweeps, depth, blocks, self.skews)
+                    for wide in _WIDTHS if count > 1 else (1,):
+                        blocks = [0] * len(axes)
+                        for a in free[:count]:
+                            blocks[a] = tile[a]
+                        last = free[count - 1]
+                        # Beside each other, tiles of a block are for several threads.
+                        blocks[last] *= wide
+                        if wide == 1 or blocks[last] < axes[last].n:
+                            yield Order(axes, self.sweeps, depth, tuple(blocks), self.skews)
                 depth = -(-depth // 2)
         yield Order(axes, self.sweeps, 1, none, none)
 
@@ -400,7 +413,7 @@ class SweptPlan:
             "sweeps": self.order.sweeps,
             "depth": self.order.depth,
             "unchained": self.unchained,
-            "others": self.others,
+            "others": list(dict.fromkeys(self.others)),
             # Tiles are loaded and stored once more with every pass.
             "reworks_results": self.order.depth < self.order.sweeps,
         }
@@ -413,9 +426,12 @@ class SweptPlan:
         """Compute it to a store and commit that."""
         self._plan.run(_no_step, _no_errors, 0, [(self._output, output)], True, progress, timeline)
 
-    def is_better_than(self, other: "SweptPlan") -> bool:
-        """Whether it is predicted to be faster."""
-        return self._plan.is_better_than(other._plan)
+    def or_rather(self, other: "SweptPlan") -> "SweptPlan":
+        """Another plan for the same, if that is better; remembers that there was one."""
+        is_better = other._plan.is_better_than(self._plan)
+        better, worse = (other, self) if is_better else (self, other)
+        better.others = [*self.others, *other.others, worse.told()]
+        return better
 
     @cached_property
     def moves_the_least(self) -> bool:
@@ -462,22 +478,21 @@ class SweptSource(ComputedSource):
         job = self._resolved()
         best: SweptPlan | None = None
         error: BudgetError | None = None
+        spent = 0.0
         for tile in self._tiles(job, target):
             for order in job.orders(tile):
-                if best is not None and (order.steps() > _MOST_STEPS or best.moves_the_least):
+                if best is not None and (best.moves_the_least or order.steps() > _MOST_STEPS):
                     continue
+                if best is not None and spent > max(_PLANNING, _SHARE * best.facts["seconds"]):
+                    break
+                spent += order.steps() * _STEP
                 try:
                     found = SweptPlan(_Program(job, order, tile, target))
                 except BudgetError as caught:
                     forget_frames(caught)
                     error = caught if error is None else min(caught, error, key=_needed)
                     continue
-                if best is None:
-                    best = found
-                    continue
-                better, worse = (found, best) if found.is_better_than(best) else (best, found)
-                better.others = [*better.others, *worse.others, worse.told()]
-                best = better
+                best = found if best is None else best.or_rather(found)
         if best is not None:
             return best
         assert error is not None
