@@ -28,8 +28,9 @@ _STEP, _PLANNING, _SHARE = 15e-6, 0.25, 0.1
 """Seconds that planning a step takes, about; and for how long other orders are looked at: for so
 many seconds, or for such a share of those that it will take."""
 
-_WIDTHS = (4, 8, 2, 1)
-"""How many tiles wide blocks are that are moved along several axes."""
+_SHAPES = ((4, 1), (1, 2), (8, 1), (2, 1), (1, 1))
+"""How many tiles wide blocks are that are moved along several axes, and how many rows of them go on
+at the same time."""
 
 _PARTS = (24, 96)
 """Of arrays without tiles, how many tiles of all of them the budget holds."""
@@ -139,15 +140,16 @@ class Sweeping:
             depth = self.sweeps
             while depth > 1:
                 for count in range(1, len(free) + 1):
-                    for wide in _WIDTHS if count > 1 else (1,):
+                    # Several threads take tiles of a block that lie beside each other, or blocks.
+                    for wide, abreast in _SHAPES if count > 1 else ((1, 1),):
                         blocks = [0] * len(axes)
                         for a in free[:count]:
                             blocks[a] = tile[a]
                         last = free[count - 1]
-                        # Beside each other, tiles of a block are for several threads.
                         blocks[last] *= wide
                         if wide == 1 or blocks[last] < axes[last].n:
-                            yield Order(axes, self.sweeps, depth, tuple(blocks), self.skews)
+                            sizes = tuple(blocks)
+                            yield Order(axes, self.sweeps, depth, sizes, self.skews, abreast)
                 depth = -(-depth // 2)
         yield Order(axes, self.sweeps, 1, none, none)
 
@@ -390,7 +392,8 @@ class _Program:
             along = "axis" if len(axes) == 1 else "axes"
             told = "one pass" if passes == 1 else f"{passes} passes"
             named = ", ".join(map(str, axes))
-            return f"{count}, {order.depth} in flight along {along} {named}, in {told}"
+            beside = f", {order.abreast} rows of blocks abreast" if order.abreast > 1 else ""
+            return f"{count}, {order.depth} in flight along {along} {named}{beside}, in {told}"
         why = f": {job.unchained}" if job.unchained and job.sweeps > 1 else ""
         return f"{count}, one after the other{why}" if job.sweeps > 1 else count
 
