@@ -22,7 +22,16 @@ import numpy as np
 from outcrop.errors import InvalidTypeError, UnsupportedError
 from outcrop.sweeps.cell import Cell, Offset
 
-__all__ = ["OUTSIDE_HIGH", "OUTSIDE_LOW", "Kernel", "Port", "numba_module"]
+__all__ = [
+    "OUTSIDE_HIGH",
+    "OUTSIDE_LOW",
+    "Kernel",
+    "Port",
+    "axis_words",
+    "check_types",
+    "numba_module",
+    "other_words",
+]
 
 _FEWEST_ROWS, _MOST_ROWS, _READS = 4, 8, 40
 """Rows that are computed at a time, where cells of a row wait for each other: so many that all of
@@ -34,9 +43,12 @@ _LINE = 64
 _CALL = 10
 """Operations that calling a function takes as long as, about."""
 
-_PER_AXIS = 5
-"""Arguments for each axis: where the box begins and ends, where what is computed does, and the
-extent of the tile before."""
+_PER_AXIS, _HALF = 3, 32
+"""Arguments for each axis: where the box begins and ends, where what is computed does, as halves of
+a word; and the extent of the tile before."""
+
+_PLACES, _PLACE = 4, 16
+"""How many of the places of ports are a word, and how many bits each has."""
 
 OUTSIDE_LOW, OUTSIDE_HIGH = 1, 2
 """Of each axis, whether cells that are read beyond the tile are those at its edge."""
@@ -157,7 +169,12 @@ class Kernel:
     @cached_property
     def arguments(self) -> int:
         """How many arguments a step has."""
-        return _PER_AXIS * self.cell.ndim + 2 + len(self.ports) + len(self.cell.scalars)
+        return self.scalars_at + len(self.cell.scalars)
+
+    @cached_property
+    def scalars_at(self) -> int:
+        """Where among them the scalars begin."""
+        return _PER_AXIS * self.cell.ndim + 1 + -(-len(self.ports) // _PLACES)
 
     @property
     def workspace(self) -> int:
@@ -220,14 +237,15 @@ class _Source:
 
     def _header(self) -> None:
         """What arguments say."""
+        mask, at = (1 << _HALF) - 1, _PER_AXIS * self.ndim
         for a in range(self.ndim):
-            names = (f"lo{a}", f"hi{a}", f"clo{a}", f"chi{a}", f"nl{a}")
-            for k, name in enumerate(names):
-                self.write(f"{name} = ar[{_PER_AXIS * a + k}]")
+            for k, (low, high) in enumerate(((f"lo{a}", f"hi{a}"), (f"clo{a}", f"chi{a}"))):
+                word = f"ar[{_PER_AXIS * a + k}]"
+                self.write(f"{low}, {high} = {word} & {mask}, {word} >> {_HALF}")
+            self.write(f"nl{a} = ar[{_PER_AXIS * a + 2}]")
             self.write(f"n{a}, g{a} = ws_n[{2 * a}], ws_n[{2 * a + 1}]")
-        self.write(f"flags = ar[{_PER_AXIS * self.ndim}]")
-        self.write(f"number = ar[{_PER_AXIS * self.ndim + 1}]")
-        first = _PER_AXIS * self.ndim + 2 + len(self.kernel.ports)
+        self.write(f"flags, number = ar[{at}] & {mask}, ar[{at}] >> {_HALF}")
+        first = self.kernel.scalars_at
         for k, (name, kind) in enumerate(
             zip(self.cell.scalars, self.kernel.scalars, strict=True), first
         ):
@@ -508,7 +526,9 @@ class _Source:
         self._header()
         self.write(f"for k in range({len(self.kernel.ports)}):")
         self.depth += 1
-        self.write(f"o = ar[{_PER_AXIS * ndim + 2} + k]", "base = st[o]")
+        places = f"ar[{_PER_AXIS * ndim + 1} + k // {_PLACES}]"
+        shift, mask = f"{_PLACE} * (k % {_PLACES})", (1 << _PLACE) - 1
+        self.write(f"o = ({places} >> ({shift})) & {mask}", "base = st[o]")
         for a in range(ndim):
             at = f"o * {3 * ndim} + {3 * a}"
             if self.kernel.directions[a] < 0:
@@ -555,7 +575,8 @@ class _Source:
     def _extents(self) -> str:
         found = ""
         for a, direction in enumerate(self.kernel.directions):
-            at = f"ar[{_PER_AXIS * self.ndim + 2}] * {3 * self.ndim} + {3 * a}"
+            # The first operand is what the first port is.
+            at = str(3 * a)
             first = f"ax[{at}]" if direction > 0 else f"ax[{at}] + ax[{at} + 1] - 1"
             found += f"ax[{at} + 1], {first}, "
         return found
@@ -693,6 +714,22 @@ class _Placed(ast.NodeTransformer):
 def _expression(text: str, context: ast.expr_context) -> ast.expr:
     found = ast.parse(text, mode="eval").body
     found.ctx = context  # type: ignore[attr-defined]
+    return found
+
+
+def axis_words(low: int, high: int, first: int, end: int, before: int) -> tuple[int, int, int]:
+    """The arguments for an axis."""
+    return low | high << _HALF, first | end << _HALF, before
+
+
+def other_words(flags: int, number: int, places: Sequence[int]) -> list[int]:
+    """Those that follow: which cells lie outside, which sweep it is, and where ports are."""
+    found = [flags | number << _HALF]
+    for k in range(0, len(places), _PLACES):
+        word = 0
+        for i, place in enumerate(places[k : k + _PLACES]):
+            word |= place << _PLACE * i
+        found.append(word)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,14 @@ from outcrop.arrays.source import MemorySource, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
-from outcrop.sweeps.kernel import OUTSIDE_HIGH, OUTSIDE_LOW, Kernel, Port
+from outcrop.sweeps.kernel import (
+    OUTSIDE_HIGH,
+    OUTSIDE_LOW,
+    Kernel,
+    Port,
+    axis_words,
+    other_words,
+)
 from outcrop.sweeps.order import Axis, Box, Order, Piece, axes_that_may_be_cut
 
 __all__ = ["Sweeping", "SweptSource"]
@@ -147,9 +155,13 @@ class Sweeping:
                             blocks[a] = tile[a]
                         last = free[count - 1]
                         blocks[last] *= wide
-                        if wide == 1 or blocks[last] < axes[last].n:
-                            sizes = tuple(blocks)
-                            yield Order(axes, self.sweeps, depth, sizes, self.skews, abreast)
+                        if wide > 1 and blocks[last] >= axes[last].n:
+                            continue
+                        if len(free) == 1:
+                            # So far apart that sweeps have no tile in common that either writes.
+                            apart = tuple(2 * block for block in blocks)
+                            yield Order(axes, self.sweeps, depth, tuple(blocks), apart)
+                        yield Order(axes, self.sweeps, depth, tuple(blocks), self.skews, abreast)
                 depth = -(-depth // 2)
         yield Order(axes, self.sweeps, 1, none, none)
 
@@ -200,6 +212,7 @@ class _Program:
             self.draft.native(k.cell.name, k.rate, k.function.address, k.arguments, k.function)
             for k in job.kernels
         ]
+        self._check_size()
         self._add()
         self.draft.describe(self.remark, "sweep")
 
@@ -208,9 +221,9 @@ class _Program:
 
     def _input(self, p: str) -> tuple[int, int]:
         """A stored array, or one that is given box by box, once each."""
-        array = self.job.arrays[p]
-        source, view = array._source, array._view
-        key = id(source) if view.is_whole else id(array)
+        given = self.job.arrays[p]
+        source, view = given._source, given._view
+        key = id(source) if view.is_whole else id(given)
         if key in self._stored:
             return self._stored[key]
         no_overlap = (0,) * len(self.job.shape)
@@ -219,7 +232,7 @@ class _Program:
         else:
             reads = not isinstance(source, MemorySource)
             fill = filler(source, view)
-            dtype = storable(array.dtype)
+            dtype = storable(given.dtype)
             store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)
             start, shape = no_overlap, self.job.shape
         found = self.draft.input(p, store, start, shape, self.tile, no_overlap)
@@ -235,6 +248,16 @@ class _Program:
             self.output, first = self.draft.output(p, target, dtype, shape, tile, initial)
             return first
         return self.draft.temporary(p, dtype, shape, tile, initial)[1]
+
+    def _check_size(self) -> None:
+        """Raise where there is no memory for the steps, before they are made.
+
+        Of each tile there is a box in every sweep, at least.
+        """
+        steps = self.job.sweeps * math.prod(self.counts)
+        arrays = sorted({number for number, _ in self._given.values()})
+        arguments = self.job.kernel.arguments * steps
+        self.draft.check(steps, steps * len(arrays), arguments, [arrays])
 
     def _first(self, port: Port, sweep: int) -> int:
         """The number of the first tile of what a port is, in a sweep."""
@@ -254,13 +277,14 @@ class _Program:
         axes = [job.axes(self.tile, kernel) for kernel in job.kernels]
         words = [self._word(scalar) for scalar in job.scalars]
         written: set[int] = set()
-        kernels, counts, work = [], [], []
-        operands: list[int] = []
-        numbers: list[int] = []
+        # Not lists, which would take several times as much memory.
+        kernels, counts, work = array("H"), array("H"), array("d")
+        operands, numbers = array("I"), array("Q")
         boxes = self.order.boxes() if len(job.kernels) == 1 else self._in_turn(axes)
         parts: dict[tuple[int, int, Piece], _Part] = {}
         touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
         firsts: dict[int, list[int]] = {}
+        tails: dict[tuple[int, ...], list[int]] = {}
         for sweep, pieces in boxes:
             which = (job.first + sweep) % len(job.kernels)
             kernel = job.kernels[which]
@@ -300,21 +324,24 @@ class _Program:
                     written.add(at)
             flags = 0
             for part in own:
-                numbers += part.words
+                numbers.extend(part.words)
                 flags |= part.flags
-            numbers += (flags, job.first + sweep)
-            numbers += table
-            numbers += words
+            places_of = (flags, job.first + sweep, *table)
+            tail = tails.get(places_of)
+            if tail is None:
+                tail = tails[places_of] = other_words(flags, job.first + sweep, table)
+            numbers.extend(tail)
+            numbers.extend(words)
             kernels.append(self._numbers[which])
             counts.append(len(codes))
             work.append(float(cells * kernel.work))
-            operands += codes
+            operands.extend(codes)
         self.draft.steps(
-            np.array(kernels, np.uint16),
-            np.array(counts, np.uint16),
-            np.array(work, np.float64),
-            np.array(operands, np.uint32),
-            np.array(numbers, np.uint64),
+            np.frombuffer(kernels, np.uint16),
+            np.frombuffer(counts, np.uint16),
+            np.frombuffer(work, np.float64),
+            np.frombuffer(operands, np.uint32),
+            np.frombuffer(numbers, np.uint64),
             np.zeros(0, np.uint16),
             False,
         )
@@ -333,7 +360,7 @@ class _Program:
             flags |= (OUTSIDE_HIGH if 1 not in beside else 0) << 2 * a
         end = max(piece.end, piece.first)
         extent = 0 if before is None else axis.extent(before)
-        words = (piece.low, piece.high, piece.first, end, extent)
+        words = axis_words(piece.low, piece.high, piece.first, end, extent)
         steps = self._steps(kernel)[a]
         sides = tuple(axis.sides(piece, n) for n in steps)
         return _Part(end - piece.first, beside, words, flags, sides)
@@ -507,11 +534,11 @@ class SweptSource(ComputedSource):
     def _resolved(self) -> Sweeping:
         """With operands computed that are not there yet."""
         arrays = {}
-        for p, array in self.job.arrays.items():
-            source = array._source
+        for p, given in self.job.arrays.items():
+            source = given._source
             if isinstance(source, ComputedSource):
-                array = Array(source.as_operand(), array._view)
-            arrays[p] = array
+                given = Array(source.as_operand(), given._view)
+            arrays[p] = given
         return replace(self.job, arrays=arrays)
 
     def _tiles(self, job: Sweeping, target: Target) -> list[tuple[int, ...]]:
@@ -525,9 +552,9 @@ class SweptSource(ComputedSource):
             return [job.fitting(asked)]
         # A part of a stored tile costs all of it.
         found = [
-            job.fitting(array._source.tile)
-            for array in job.arrays.values()
-            if array._source.layout == "tiled" and array._view.is_whole
+            job.fitting(given._source.tile)
+            for given in job.arrays.values()
+            if given._source.layout == "tiled" and given._view.is_whole
         ]
         if not found:
             found = [job.fitting(self._small(part)) for part in _PARTS]
