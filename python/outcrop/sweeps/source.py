@@ -17,6 +17,7 @@ from outcrop.arrays.source import MemorySource, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
+from outcrop.sweeps.cell import Offset
 from outcrop.sweeps.kernel import (
     OUTSIDE_HIGH,
     OUTSIDE_LOW,
@@ -190,6 +191,40 @@ class _Part(NamedTuple):
     sides: tuple[tuple[int, ...], ...]
 
 
+class _Touched(NamedTuple):
+    """The ports whose tiles a step touches.
+
+    Attributes
+    ----------
+    directions : list of tuple of int
+        Where these tiles lie.
+    ports : list of tuple
+        Of each port its number, and in which of the directions it lies: first what is written.
+    table : list of int
+        Of all ports of the kernel, where they stand among these.
+    made : list of bool
+        Of each that is written, whether it is made from another array, and not updated.
+    """
+
+    directions: list[Offset]
+    ports: list[tuple[int, int]]
+    table: list[int]
+    made: list[bool]
+
+
+def _touched(kernel: Kernel, ports: Sequence[tuple[int, Port]]) -> _Touched:
+    directions = list(dict.fromkeys(port.direction for _, port in ports))
+    table = [0] * len(kernel.ports)
+    for place, (number, _) in enumerate(ports):
+        table[number] = place
+    return _Touched(
+        directions,
+        [(number, directions.index(port.direction)) for number, port in ports],
+        table,
+        [kernel.is_double(p) for p in kernel.cell.written],
+    )
+
+
 class _Program:
     """A program of sweeps as it is made."""
 
@@ -282,7 +317,7 @@ class _Program:
         operands, numbers = array("I"), array("Q")
         boxes = self.order.boxes() if len(job.kernels) == 1 else self._in_turn(axes)
         parts: dict[tuple[int, int, Piece], _Part] = {}
-        touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
+        touched: dict[tuple[Any, ...], _Touched] = {}
         firsts: dict[int, list[int]] = {}
         tails: dict[tuple[int, ...], list[int]] = {}
         for sweep, pieces in boxes:
@@ -302,34 +337,33 @@ class _Program:
             if not cells and not self._carries and first[0] + tile in written:
                 continue
             key = (which, *[part.sides for part in own])
-            ports = touched.get(key)
-            if ports is None:
-                ports = touched[key] = list(self._needed(kernel, [part.sides for part in own]))
-            # Of each tile, where it stands among the operands.
-            places: dict[int, int] = {}
-            codes: list[int] = []
-            table = [0] * len(kernel.ports)
-            for number, port in ports:
-                at = first[number]
-                for part, side in zip(own, port.direction, strict=True):
-                    at += part.beside[side]
-                place = places.get(at)
-                if place is None:
-                    place = places[at] = len(codes)
-                    codes.append(at * 4)
-                table[number] = place
-                if number < len(kernel.cell.written):
-                    is_made = kernel.is_double(port.array)
-                    codes[place] = at * 4 + (2 if not is_made or at in written else 1)
-                    written.add(at)
+            kind = touched.get(key)
+            if kind is None:
+                ports = list(self._needed(kernel, [part.sides for part in own]))
+                kind = touched[key] = _touched(kernel, ports)
+            ats = [
+                sum([part.beside[side] for part, side in zip(own, direction, strict=True)])
+                for direction in kind.directions
+            ]
+            tiles = [first[number] + ats[i] for number, i in kind.ports]
+            table = kind.table
+            if len(set(tiles)) < len(tiles):
+                # Around a periodic axis, or given twice: a tile is an operand once.
+                single = list(dict.fromkeys(tiles))
+                table = [single.index(tiles[i]) for i in table]
+                tiles = single
+            codes = [tile * 4 for tile in tiles]
+            for i, is_made in enumerate(kind.made):
+                codes[i] += 1 if is_made and tiles[i] not in written else 2
+                written.add(tiles[i])
             flags = 0
             for part in own:
                 numbers.extend(part.words)
                 flags |= part.flags
-            places_of = (flags, job.first + sweep, *table)
-            tail = tails.get(places_of)
+            tail_key = (flags, sweep, *table)
+            tail = tails.get(tail_key)
             if tail is None:
-                tail = tails[places_of] = other_words(flags, job.first + sweep, table)
+                tail = tails[tail_key] = other_words(flags, job.first + sweep, table)
             numbers.extend(tail)
             numbers.extend(words)
             kernels.append(self._numbers[which])
