@@ -74,6 +74,8 @@ JOBS: dict[str, Callable[[oc.Array], oc.Array]] = {
     "inverse from a factor": lambda A: oc.linalg.cho_inv((A, True)),
     "update of a factor": lambda A: oc.linalg.cho_update((A, True), A[:, :7]).c,
     "solve_triangular": lambda A: oc.linalg.solve_triangular(A, A[:, 0], lower=True),
+    "sweeps in place": lambda A: oc.sweeps.gauss_seidel(A, A, sweeps=4),
+    "sweeps to and fro": lambda A: oc.sweeps.jacobi(A, A, sweeps=3),
 }
 TARGETS: dict[str, dict[str, Any]] = {
     "r.zarr": {},

@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 23] = [
+const OPERATIONS: [&str; 24] = [
     "matmul",
     "cholesky",
     "solve",
@@ -59,6 +59,7 @@ const OPERATIONS: [&str; 23] = [
     "her2k",
     "trmm",
     "trsm",
+    "sweep",
 ];
 
 /// What part of the budget a load may have to bring elements in order.
@@ -226,7 +227,7 @@ impl Draft {
         })))
     }
 
-    /// Says what the program is: for people, and which operation of linear algebra, if it is nothing else.
+    /// Says what the program is: for people, and which operation, if it is nothing else.
     fn describe(&self, py: Python<'_>, remark: String, operation: Option<&str>) -> PyResult<()> {
         self.with(py, |building| {
             building.program.remark = remark;
