@@ -35,6 +35,7 @@ class RandomSource(Source):
 
     layout = "function"
     read_only_reason = "its elements are random"
+    calls_back = False
 
     def __init__(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], key: tuple[int, int], draw: Draw

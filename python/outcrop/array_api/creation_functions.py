@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from outcrop.arrays.array import Array
-from outcrop.arrays.creation import fromfunction
+from outcrop.arrays.creation import of_indices
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import View
 from outcrop.checks import ShapeLike, check_dtype, check_shape
@@ -102,7 +102,7 @@ def arange(
         if dtype is not None and count > 2:
             raise InvalidTypeError("there are no more than two truth values")
         kind = kind if dtype is not None else np.dtype(np.int64)
-    return fromfunction(lambda i: (first + i * step).astype(kind), count, kind)
+    return of_indices(lambda i: (first + i * step).astype(kind), count, kind)
 
 
 def linspace(
@@ -133,7 +133,7 @@ def linspace(
             values = np.where(i == count - 1, stop, values)
         return np.floor(values).astype(kind) if kind.kind in "iu" else values.astype(kind)
 
-    return fromfunction(at, count, kind)
+    return of_indices(at, count, kind)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = np.float64) -> Array:
@@ -147,4 +147,4 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = n
     """
     kind = np.dtype(dtype)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
-    return fromfunction(lambda i, j: (j - i == k).astype(kind), shape, kind)
+    return of_indices(lambda i, j: (j - i == k).astype(kind), shape, kind)

@@ -11,7 +11,7 @@ from outcrop.array_api.manipulation_functions import where
 from outcrop.array_api.statistical_functions import all as all_of
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
-from outcrop.arrays.creation import asarray, fromfunction
+from outcrop.arrays.creation import asarray, of_indices
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import argument, mapped
 from outcrop.expressions.graph.functions import OfNumpy
@@ -268,7 +268,7 @@ def _triangle(x: Any, k: int, kept: Callable[[Any, Any], Any]) -> Array:
         raise InvalidArgumentError("a triangle is of arrays with an axis at least")
     # Of a vector, NumPy makes a matrix with a row for each element.
     rows, columns = (array.shape * 2)[-2:]
-    mask = fromfunction(lambda i, j: kept(j, i + k), (rows, columns), bool)
+    mask = of_indices(lambda i, j: kept(j, i + k), (rows, columns), bool)
     return where(mask, array, np.zeros((), array.dtype))
 
 

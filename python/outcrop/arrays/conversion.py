@@ -56,7 +56,8 @@ def lazy_source(x: Any) -> Source | None:
         ends, limits = (x[0], x[-1]), np.iinfo(np.int64)
         if limits.min <= min(ends) and max(ends) <= limits.max:
             first, step = x.start, x.step
-            return FunctionSource(lambda i: first + i * step, (len(x),), np.dtype(np.int64))
+            kind = np.dtype(np.int64)
+            return FunctionSource(lambda i: first + i * step, (len(x),), kind, calls_back=False)
     return None
 
 

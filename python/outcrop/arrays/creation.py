@@ -47,7 +47,7 @@ from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file
 
-__all__ = ["DESCRIBED", "asarray", "create", "fromfunction", "open"]
+__all__ = ["DESCRIBED", "asarray", "create", "fromfunction", "of_indices", "open"]
 
 DESCRIBED = re.compile(r"(?P<path>.+?):(?P<description>\s*\w+\s*=.*)", re.DOTALL)
 """A path with a description behind it, as there is on the command line."""
@@ -392,8 +392,19 @@ def fromfunction(f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike = np.
     """
     if not callable(f):
         raise InvalidTypeError(f"expected a function, got {type(f).__name__}")
+    return _of_function(f, shape, dtype, calls_back=True)
+
+
+def of_indices(f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike) -> Array:
+    """As `fromfunction`, of a function of our own, which reads nothing."""
+    return _of_function(f, shape, dtype, calls_back=False)
+
+
+def _of_function(
+    f: Callable[..., Any], shape: ShapeLike, dtype: DTypeLike, *, calls_back: bool
+) -> Array:
     kind = check_dtype(dtype)
-    return Array(FunctionSource(f, check_shape(shape, kind), kind))
+    return Array(FunctionSource(f, check_shape(shape, kind), kind, calls_back=calls_back))
 
 
 def asarray(

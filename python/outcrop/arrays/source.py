@@ -68,6 +68,8 @@ class Source(ABC):
         "oc.asarray(A.compute()) can be assigned to, and on disk what oc.create makes"
     )
     """What to do about it."""
+    calls_back: bool = True
+    """Whether reading it may read other arrays: memory is left to that."""
     zarr_format: int | None = None
     dimension_names: tuple[str | None, ...] | None = None
     fill_value: np.generic | None = None
@@ -294,6 +296,8 @@ class MemorySource(Source):
         Whether nobody else can change them. A caller's array may change, and expressions with it.
     """
 
+    calls_back = False
+
     layout = "memory"
 
     def __init__(self, array: NDArray[Any], *, owned: bool = False) -> None:
@@ -446,9 +450,15 @@ class FunctionSource(Source):
     layout = "function"
 
     def __init__(
-        self, function: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        function: Callable[..., Any],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        *,
+        calls_back: bool = True,
     ) -> None:
         self.function = function
+        self.calls_back = calls_back
         self.shape = shape
         self.dtype = dtype
         self.tile = default_tile(shape, dtype)

@@ -77,6 +77,8 @@ class StoreSource(Source):
     this process has written to it, which is counted, or where its files are not what they were.
     """
 
+    calls_back = False
+
     def __init__(
         self,
         store: _native.Store,

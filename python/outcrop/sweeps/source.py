@@ -13,7 +13,7 @@ import numpy as np
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource, Progress, Target
-from outcrop.arrays.source import MemorySource, filler, storable
+from outcrop.arrays.source import filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
@@ -265,7 +265,7 @@ class _Program:
         if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
             store, (start, shape) = source.store, view.box
         else:
-            reads = not isinstance(source, MemorySource)
+            reads = source.calls_back or isinstance(source, StoreSource)
             fill = filler(source, view)
             dtype = storable(given.dtype)
             store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)

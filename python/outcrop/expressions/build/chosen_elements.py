@@ -82,7 +82,7 @@ def _show(nodes: Sequence[Node], see: Callable[..., None], alone: threading.Cond
 
     places = []
     for axis, n in enumerate(shape):
-        along = Array(FunctionSource(lambda i: i, (n,), _INDEX))
+        along = Array(FunctionSource(lambda i: i, (n,), _INDEX, calls_back=False))
         places.append(node_of(along[(..., *(None,) * (len(shape) - axis - 1))]))
     seen = mapped(Seen(one), [*nodes, *places], np.dtype(bool))
     reduced(np.logical_or, seen, axis=None).compute()

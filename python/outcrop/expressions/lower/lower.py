@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.source import MemorySource
-from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError
 from outcrop.expressions.graph.matrices import Companion
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, Scan
@@ -376,4 +374,4 @@ def _calls_back(node: Node) -> bool:
     """Whether Python code other than NumPy's has to run."""
     if isinstance(node, Map):
         return node.function.retains
-    return isinstance(node, Leaf) and not isinstance(node.source, StoreSource | MemorySource)
+    return isinstance(node, Leaf) and node.source.calls_back

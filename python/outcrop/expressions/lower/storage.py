@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.source import MemorySource, dtype_name, filler, storable
+from outcrop.arrays.source import dtype_name, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
 from outcrop.expressions.graph.gathers import Gather
@@ -320,9 +320,8 @@ class Storage:
                 tile = in_source(view, tile, 1)
             else:
                 fill = filler(leaf.source, view)
-                reads = not isinstance(leaf.source, MemorySource)
                 name, start, shape = found.dtype.name, (0,) * operand.ndim, operand.shape
-                store = _native.function_store(shape, name, tile, fill, reads)
+                store = _native.function_store(shape, name, tile, fill, leaf.source.calls_back)
             dtype, conjugate = found.dtype.name, found.conjugate
             numbers = self._draft.matrix(leaf.name, store, start, shape, tile, dtype, conjugate)
             stored = Stored(numbers, shape, tile)
