@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 # isort: split
 from importlib import metadata as _metadata
 
-from outcrop import blas, linalg, random
+from outcrop import blas, linalg, random, sweeps
 from outcrop.array_api import (
     creation_functions as _creation_functions,
 )
@@ -100,9 +100,10 @@ from outcrop.planning import plan
 from outcrop.process import allocator as _allocator  # noqa: F401
 from outcrop.process.config import Config, config
 from outcrop.process.device import doctor
-from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan
+from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.program.report import Run, last_run
 from outcrop.reorganize.turning import flip, permute_dims, rotate, transpose
+from outcrop.sweeps.sweep import sweep
 
 try:
     __version__ = _metadata.version("outcrop")
@@ -138,6 +139,7 @@ __all__ = [
     "StorageError",
     "StorageFullError",
     "StoragePermissionError",
+    "SweepPlan",
     "UnsupportedError",
     "__version__",
     "asarray",
@@ -156,6 +158,8 @@ __all__ = [
     "random",
     "rotate",
     "save",
+    "sweep",
+    "sweeps",
     "transpose",
     *_creation_functions.__all__,
     *_elementwise_functions.__all__,

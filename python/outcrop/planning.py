@@ -17,8 +17,9 @@ from outcrop.expressions.build.arrays import ExpressionSource, node_of
 from outcrop.expressions.build.saving import planned
 from outcrop.formats import format_for
 from outcrop.formats.codecs import Codecs
-from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan
+from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.reorganize.bridge import bridge_sketch
+from outcrop.sweeps.source import SweptSource
 
 __all__ = ["plan"]
 
@@ -121,6 +122,8 @@ def plan(
     }
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
+    if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:
+        return SweepPlan(_computed(source, target, options, via).facts)
     if isinstance(source.base, ComputedSource):
         own = ExpressionSource(node_of(x))
         if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:

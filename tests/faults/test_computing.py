@@ -59,12 +59,30 @@ def chained(d: Path) -> oc.Array:
     return oc.linalg.solve_triangular(oc.linalg.cholesky(a), oc.open(d / "b.zarr"), lower=True)
 
 
+def swept(d: Path) -> oc.Array:
+    """With more sweeps than memory holds in flight."""
+    b = oc.open(d / "b.zarr")
+    return oc.sweeps.jacobi(b, b, sweeps=6)
+
+
+def plainly_swept(b: np.ndarray) -> np.ndarray:
+    f = b
+    for _ in range(6):
+        new = b.copy()
+        new[1:-1, 1:-1] = 0.25 * (
+            b[:-2, 1:-1] + b[2:, 1:-1] + b[1:-1, :-2] + b[1:-1, 2:] - f[1:-1, 1:-1]
+        )
+        b = new
+    return b
+
+
 WORK: dict[Callable[[Path], oc.Array], np.ndarray] = {
     cholesky: np.linalg.cholesky(MATRIX),
     solve: np.linalg.solve(MATRIX, GIVEN),
     matmul: MATRIX @ GIVEN,
     stepped: MATRIX[::-1] @ GIVEN,
     chained: np.linalg.solve(np.linalg.cholesky(MATRIX), GIVEN),
+    swept: plainly_swept(GIVEN),
 }
 each_work = pytest.mark.parametrize("work", WORK, ids=lambda w: w.__name__)
 

@@ -122,6 +122,7 @@ EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
     "product": lambda a: oc.matmul(a, a.T) * 1.0,
     "large product": lambda a: oc.linalg.outer(a[0], a[1]),
     "of an expression": lambda a: oc.linalg.cholesky(a + 4 * oc.eye(N)) @ np.ones(N),
+    "swept": lambda a: oc.sweeps.gauss_seidel(a, a, sweeps=2),
     "rows": lambda a: a[[3, 0, 0]],
     "points": lambda a: a[[3, 0], [0, 0]],
     "reshaped": lambda a: a.reshape(-1),

@@ -28,6 +28,8 @@ MIB = 1 << 20
 LITTLE, BUDGET = 16 * MIB, 64 * MIB
 BESIDE = 200 * MIB
 """What a process may have beside the budget."""
+COMPILING = 400 * MIB
+"""What it may have where Numba compiles."""
 
 # A and B are stored in different ways, larger than the budget, and random from 0 to 1. I and J are
 # integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
@@ -108,6 +110,16 @@ FUNCTIONS = """
     random.default_rng(1)  random.Generator.integers(G, 0, 9, A.shape)
     random.Generator.normal(G, 0, 1, A.shape)  random.Generator.random(G, A.shape)
     random.Generator.standard_normal(G, A.shape)  random.Generator.uniform(G, 0, 2, A.shape)
+"""
+
+# Each of them is compiled by Numba.
+SWEEPS = """
+    sweep(oc.sweeps.gauss_seidel.__globals__['_relaxed'])(A, B, sweeps=3)
+    sweeps.adi(A, 0.5)  sweeps.gauss_seidel(A, B, sweeps=9)  sweeps.index(0)
+    sweeps.heat(oc.reshape(A, (150, 150, 150)), 0.1, sweeps=4)
+    sweeps.jacobi(A, B, sweeps=4)  sweeps.livermore23(A, B, B, A, A, B, sweeps=4)
+    sweeps.red_black(A, B, sweeps=2)  sweeps.sor(A, B, 1.5, sweeps=4, until=1e-3, check_every=2)
+    sweeps.sweep_number()  sweeps.wave_equation(A, B, A, sweeps=3)
 """
 
 # P and M are plans, S are the settings, F are factors of Q, D and K are A and I to be written to.
@@ -215,6 +227,8 @@ REFUSED = {
     "oc.asarray(A, dtype='float32')": "UnsupportedError",
     "A.compute()": "BudgetError",
     "A.tolist()": "BudgetError",
+    "oc.sweeps.index(0)": "UnsupportedError",
+    "oc.sweeps.sweep_number()": "UnsupportedError",
     OTHERWISE["__array__"]: "BudgetError",
     OTHERWISE["__bool__"]: "InvalidArgumentError",
     OTHERWISE["__reduce_ex__"]: "InvalidTypeError",
@@ -232,7 +246,7 @@ VERBS = """
     solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
     plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy S.npy  inv Q.zarr Z.zarr
     lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
-    timeline run.json run.png
+    timeline run.json run.png  sweep gauss-seidel A.npy A.zarr W.zarr --sweeps 3
 """
 
 COMMON = """
@@ -405,9 +419,11 @@ def _limited(most: int) -> Iterator[list[str]]:
             place.rmdir()
 
 
-def _measured(script: str, budget: int, calls: list[str], place: Path, *more: str) -> list[Any]:
+def _measured(
+    script: str, budget: int, calls: list[str], place: Path, *more: str, beside: int = BESIDE
+) -> list[Any]:
     """For each call how it ended, the most that was resident, and what the call took of that."""
-    with _limited(budget + BESIDE) as limited:
+    with _limited(budget + beside) as limited:
         ended = subprocess.run(
             [*limited, sys.executable, "-c", script, str(budget), json.dumps(calls), *more],
             cwd=place,
@@ -436,7 +452,8 @@ def _called(variables: str) -> set[str]:
 
 
 def test_every_function_is_in_the_table() -> None:
-    called = {call.partition("(")[0] for call in _table(FUNCTIONS)} | OTHERWISE.keys()
+    called = {call.partition("(")[0] for call in _table(FUNCTIONS) + _table(SWEEPS)}
+    called |= OTHERWISE.keys()
     functions = {
         name
         for name in oc.__all__
@@ -448,10 +465,11 @@ def test_every_function_is_in_the_table() -> None:
     assert not {f"linalg.{name}" for name in routines} - called
     assert not {f"blas.{name}" for name in oc.blas.__all__} - called
     assert not {f"random.Generator.{name}" for name in _public(oc.random.Generator)} - called
+    assert not {f"sweeps.{name}" for name in oc.sweeps.__all__} - called - {"sweeps.Sweep"}
     assert set(oc.random.__all__) == {"Generator", "default_rng"}
     # A module that is added has a table to be added to.
     modules = {name for name in oc.__all__ if inspect.ismodule(getattr(oc, name))}
-    assert modules == {"blas", "linalg", "random"}
+    assert modules == {"blas", "linalg", "random", "sweeps"}
     # What no list of names has, another module does.
     assert not {
         name for name in _public(oc) - set(oc.__all__) if not inspect.ismodule(getattr(oc, name))
@@ -465,12 +483,13 @@ def test_every_member_is_in_the_table() -> None:
     assert not operators - about - OTHERWISE.keys()
     assert not _public(oc.Array) - _called("AD") - OTHERWISE.keys()
     assert not _public(oc.Config) - _called("S")
-    for kind in (oc.Plan, oc.ExpressionPlan, oc.MovementPlan):
+    for kind in (oc.Plan, oc.ExpressionPlan, oc.MovementPlan, oc.SweepPlan):
         assert not _public(kind) - _called("PM")
     # Other classes are what is raised, or facts.
     classes = {name for name in oc.__all__ if inspect.isclass(getattr(oc, name))}
     others = {name for name in classes if not issubclass(getattr(oc, name), Exception)}
-    assert others == {"Array", "Config", "ExpressionPlan", "MovementPlan", "Plan", "Run"}
+    plans = {"ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"}
+    assert others == {"Array", "Config", "Run", *plans}
 
 
 def test_every_verb_is_in_the_table() -> None:
@@ -486,30 +505,51 @@ def test_every_verb_is_in_the_table() -> None:
 def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) -> None:
     calls = [f"oc.{call}" for call in _table(FUNCTIONS)] + _table(MEMBERS)
     calls += OTHERWISE.values()
-    assert not REFUSED.keys() - set(calls)
+    sweeps = [f"oc.{call}" for call in _table(SWEEPS)]
+    assert not REFUSED.keys() - set(calls) - set(sweeps)
     # Each with one of the two, in turn.
     calls = calls[packed == ".shards" :: 2]
     # Less than an operand, which has 26 MiB.
     most = LITTLE + 8 * MIB
     found = _measured(CALLS, LITTLE, calls, tmp_path, packed, str(most))
     assert len(found) == len(calls)
-    unexpected = [
-        (call, how)
-        for call, how, *_ in found
-        if how.partition(":")[0] != REFUSED.get(call.partition(" ")[2], "done")
-    ]
-    assert not unexpected
+    _check(found)
     # What measures a disk has 32 MiB for that.
     called = [(call, took) for call, _, _, took in found if "oc.doctor(" not in call]
     assert not [(call, took // MIB) for call, took in called if took > most]
     assert not [(call, peak // MIB) for call, _, peak, _ in found if peak > LITTLE + BESIDE]
 
 
+def test_sweeps_keep_to_the_budget(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    calls, most = [f"oc.{call}" for call in _table(SWEEPS)], LITTLE + 8 * MIB
+    found = _measured(CALLS, LITTLE, calls, tmp_path, ".chunks", str(most), beside=COMPILING)
+    assert len(found) == len(calls)
+    _check(found)
+    # Once compiled, a sweep takes no more than others do.
+    assert not [(call, took // MIB) for call, _, _, took in found if took > most]
+    assert not [(call, peak // MIB) for call, _, peak, _ in found if peak > LITTLE + COMPILING]
+
+
+def _check(found: list[Any]) -> None:
+    """Whether each call ended as it should."""
+    unexpected = [
+        (call, how)
+        for call, how, *_ in found
+        if how.partition(":")[0] != REFUSED.get(call.partition(" ")[2], "done")
+    ]
+    assert not unexpected
+
+
 def test_verbs_keep_to_the_budget(tmp_path: Path) -> None:
     # A picture takes Matplotlib, which has memory of its own: it is drawn in another process.
     drawing = [call for call in _table(VERBS) if call.startswith("timeline ")]
-    found = _measured(COMMANDS, BUDGET, [c for c in _table(VERBS) if c not in drawing], tmp_path)
+    sweeping = [call for call in _table(VERBS) if call.startswith("sweep ")]
+    others = [call for call in _table(VERBS) if call not in drawing + sweeping]
+    found = _measured(COMMANDS, BUDGET, others, tmp_path)
     (tmp_path / "drawn").mkdir()
     found += _measured(COMMANDS, BUDGET, drawing, tmp_path / "drawn")
-    assert not [(call, how) for call, how, *_ in found if how != "done"]
     assert not [(call, most // MIB) for call, _, most, _ in found if most > BUDGET + BESIDE]
+    (tmp_path / "swept").mkdir()
+    found += _measured(COMMANDS, BUDGET, sweeping, tmp_path / "swept", beside=COMPILING)
+    assert not [(call, how) for call, how, *_ in found if how != "done"]

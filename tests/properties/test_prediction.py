@@ -70,6 +70,8 @@ JOBS: dict[str, Callable[[oc.Array], oc.Array]] = {
     "solve in general": lambda A: oc.linalg.solve(A, A[:, :70]),
     "inv": lambda A: oc.linalg.inv(A),
     "solve_triangular": lambda A: oc.linalg.solve_triangular(A, A[:, 0], lower=True),
+    "sweeps in place": lambda A: oc.sweeps.gauss_seidel(A, A, sweeps=4),
+    "sweeps to and fro": lambda A: oc.sweeps.jacobi(A, A, sweeps=3),
 }
 TARGETS: dict[str, dict[str, Any]] = {
     "r.zarr": {},

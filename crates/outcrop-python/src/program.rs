@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 19] = [
+const OPERATIONS: [&str; 20] = [
     "matmul",
     "cholesky",
     "solve",
@@ -54,6 +54,7 @@ const OPERATIONS: [&str; 19] = [
     "her2k",
     "trmm",
     "trsm",
+    "sweep",
 ];
 
 /// What part of the budget a load may have to bring elements in order.
@@ -221,7 +222,7 @@ impl Draft {
         })))
     }
 
-    /// Says what the program is: for people, and which operation of linear algebra, if it is nothing else.
+    /// Says what the program is: for people, and which operation, if it is nothing else.
     fn describe(&self, py: Python<'_>, remark: String, operation: Option<&str>) -> PyResult<()> {
         self.with(py, |building| {
             building.program.remark = remark;

@@ -70,11 +70,14 @@ class ComputedSource(Source):
         What it is made of.
     leaves_zeros : bool
         Whether tiles of the result that are all zeros may not be stored at all.
+    may_replace : bool
+        Whether the result may be saved in the place of what it is made of.
     """
 
     layout = "computed"
     name: str
     leaves_zeros = False
+    may_replace = False
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape, self.dtype = shape, dtype
@@ -233,7 +236,7 @@ class ComputedSource(Source):
 
     def check_target(self, path: str) -> None:
         """Raise where the result would take the place of what it is made from."""
-        self._check_apart(path, "save to another path")
+        self._check_apart(path, "save to another path", replacing=self.may_replace)
         self._timeline()
         timeline = timeline_path()
         if timeline is not None and _is_at(str(timeline), path):
@@ -241,9 +244,11 @@ class ComputedSource(Source):
                 f"{path!r} is where the timeline is; record the timeline elsewhere"
             )
 
-    def _check_apart(self, path: str, advice: str) -> None:
+    def _check_apart(self, path: str, advice: str, *, replacing: bool = False) -> None:
         for array in self.operands:
             own = array._source.path
+            if replacing and own is not None and os.path.realpath(own) == os.path.realpath(path):
+                continue
             if own is not None and _is_at(path, str(own)):
                 raise InvalidArgumentError(
                     f"{path!r} is what {self.name} reads, or inside it; {advice}"

@@ -1,7 +1,8 @@
 """The command line: the jobs that need no script.
 
 - `app`: the command with its global options, and how it ends: errors, interrupts, exit status.
-- `info`, `copy` (with `convert`), `verify`, `linalg`, `doctor`, `timeline`: the verbs.
+- `info`, `copy` (with `convert`), `verify`, `linalg`, `sweeps`, `doctor`, `timeline`: the verbs.
+- `computing`: what verbs have in common that compute a result.
 - `places`: what stands for an array on the command line. `targets`: where results go.
 - `values`: what stands for tiles, boxes and codecs.
 - `session`: what the global options ask for.

@@ -26,6 +26,7 @@ from outcrop.cli.info import info
 from outcrop.cli.linalg import cholesky, cond, inv, lu, matmul, plan, solve
 from outcrop.cli.reorient import flip, permute, rotate, transpose
 from outcrop.cli.session import Session
+from outcrop.cli.sweeps import sweep
 from outcrop.cli.timeline import timeline
 from outcrop.cli.verify import verify
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
@@ -82,13 +83,13 @@ def group(
         raise click.UsageError(f"--{error}", ctx=context) from None
 
 
-_RECORDED = ("matmul", "cholesky", "lu", "solve", "inv")
+_RECORDED = ("matmul", "cholesky", "lu", "solve", "inv", "sweep")
 """Verbs whose work a timeline shows."""
 
 _VERBS = (
     *(info, copy, convert, verify),
     *(transpose, rotate, flip, permute),
-    *(matmul, cholesky, lu, solve, inv, cond, plan),
+    *(matmul, cholesky, lu, solve, inv, cond, sweep, plan),
     *(doctor, timeline),
 )
 for verb in _VERBS:

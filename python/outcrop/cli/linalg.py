@@ -1,48 +1,22 @@
 """``outcrop matmul``, ``cholesky``, ``lu``, ``solve``, ``inv``, ``cond``; ``outcrop plan``."""
 
-import json
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import click
 
 from outcrop import linalg
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import ComputedPlan, ComputedSource
-from outcrop.checks import StrPath, check_tile
-from outcrop.cli.places import PLACE, Place
-from outcrop.cli.progress import Computing, Scale, Steps
+from outcrop.checks import StrPath
+from outcrop.cli.computing import Job, array, compute, result_options, tell, together
+from outcrop.cli.places import Place
+from outcrop.cli.progress import Computing
 from outcrop.cli.session import Session, pass_session
-from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
-from outcrop.cli.values import TILE
-from outcrop.errors import OutcropError
+from outcrop.cli.targets import target_format, undescribed
 from outcrop.expressions.build.saving import save
-from outcrop.formats import FORMATS
 from outcrop.planning import plan as planning
-from outcrop.program.plan import Plan
 from outcrop.program.report import last_run
 
 __all__ = ["cholesky", "cond", "inv", "lu", "matmul", "plan", "solve"]
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _together(*decorators: Callable[[Any], Any]) -> Callable[[_F], _F]:
-    """Decorators as one, which stands for them in this order."""
-
-    def decorate(function: _F) -> _F:
-        for each in reversed(decorators):
-            function = each(function)
-        return function
-
-    return decorate
-
-
-def _array(name: str) -> Callable[[Any], Any]:
-    return click.argument(name, metavar=name.upper(), type=PLACE)
-
 
 _upper = click.option("--upper", is_flag=True, help="A = U^H U, from the upper half of A.")
 _trans_a = click.option("--trans-a", is_flag=True, help="Transpose A (without conjugating it).")
@@ -58,61 +32,31 @@ _resume = click.option(
     is_flag=True,
     help="Go on where a run that was stopped has got to; what is done is kept beside the result.",
 )
-_result = _together(
-    click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
-    click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix."),
-    click.option(
-        "--overwrite",
-        is_flag=True,
-        help="Replace an array that stands there, once the result is complete.",
-    ),
-    click.option(
-        "--plan",
-        "only_plan",
-        is_flag=True,
-        help="Print what it will cost, for a Zarr result, and compute nothing.",
-    ),
-    pass_session,
-)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A result that is not computed yet, and what can be said once it is."""
-
-    result: Array
-    done: str
-
-    def planned(self, tile: tuple[int, ...] | None = None) -> ComputedPlan:
-        """Plan it as a new Zarr array of such tiles, by default of those that suit it best."""
-        source = self.result._source
-        assert isinstance(source, ComputedSource)
-        return source.plan((tile, "{}"))
-
-
-def _matmul(a: Place, b: Place, trans_a: bool, trans_b: bool) -> _Job:
+def _matmul(a: Place, b: Place, trans_a: bool, trans_b: bool) -> Job:
     left, right = a.open(), b.open()
     product = linalg.matmul(left.T if trans_a else left, right.T if trans_b else right)
     names = [f"{a.path}, transposed," if trans_a else a.path]
     names += [f"{b.path}, transposed," if trans_b else b.path]
-    return _Job(product, f"multiplied {' by '.join(names)}")
+    return Job(product, f"multiplied {' by '.join(names)}")
 
 
-def _cholesky(a: Place, upper: bool) -> _Job:
-    return _Job(linalg.cholesky(a.open(), upper=upper), f"factored {a.path}")
+def _cholesky(a: Place, upper: bool) -> Job:
+    return Job(linalg.cholesky(a.open(), upper=upper), f"factored {a.path}")
 
 
-def _solve(a: Place, b: Place, assume: str) -> _Job:
+def _solve(a: Place, b: Place, assume: str) -> Job:
     solution = linalg.solve(a.open(), b.open(), assume=assume)
-    return _Job(solution, f"solved {a.path} with {b.path}")
+    return Job(solution, f"solved {a.path} with {b.path}")
 
 
-def _inv(a: Place) -> _Job:
-    return _Job(linalg.inv(a.open()), f"inverted {a.path}")
+def _inv(a: Place) -> Job:
+    return Job(linalg.inv(a.open()), f"inverted {a.path}")
 
 
 @click.command()
-@_together(_array("a"), _array("b"), _array("c"), _trans_a, _trans_b, _result)
+@together(array("a"), array("b"), array("c"), _trans_a, _trans_b, result_options)
 def matmul(
     session: Session, a: Place, b: Place, c: Place, trans_a: bool, trans_b: bool, **wishes: Any
 ) -> None:
@@ -121,11 +65,11 @@ def matmul(
     A and B may also be vectors. The suffix of C gives its format: .zarr (or none), .npy, and .raw,
     .bin or .dat for bare elements.
     """
-    _compute(session, lambda: _matmul(a, b, trans_a, trans_b), c, "C", **wishes)
+    compute(session, lambda: _matmul(a, b, trans_a, trans_b), c, "C", **wishes)
 
 
 @click.command()
-@_together(_array("a"), _array("l"), _upper, _resume, _result)
+@together(array("a"), array("l"), _upper, _resume, result_options)
 def cholesky(
     session: Session,
     a: Place,
@@ -139,14 +83,14 @@ def cholesky(
     Of A only the lower half is read, or the upper one with --upper. The suffix of L gives its
     format: .zarr (or none), .npy, and .raw, .bin or .dat for bare elements.
     """
-    _compute(session, lambda: _cholesky(a, upper), l, "L", **wishes, resume=resume)
+    compute(session, lambda: _cholesky(a, upper), l, "L", **wishes, resume=resume)
 
 
 @click.command()
-@_together(
-    _array("a"),
-    _array("lu"),
-    _array("piv"),
+@together(
+    array("a"),
+    array("lu"),
+    array("piv"),
     click.option("--overwrite", is_flag=True, help="Replace arrays that stand there."),
     click.option("--plan", "only_plan", is_flag=True, help="Print the cost, and compute nothing."),
     _resume,
@@ -175,7 +119,7 @@ def lu(
         raise click.BadParameter("LU and PIV have the same path", param_hint="PIV")
     results: dict[StrPath, Array] = {lu.path: factors.lu, piv.path: factors.piv}
     if only_plan:
-        _tell(planning(results))
+        tell(planning(results))
         return
     facts = planning(results)._facts
     with session.work(lu.name, Computing(facts["flops"], facts["seconds"])) as work:
@@ -187,18 +131,18 @@ def lu(
 
 
 @click.command()
-@_together(_array("a"), _array("x"), _result)
+@together(array("a"), array("x"), result_options)
 def inv(session: Session, a: Place, x: Place, **wishes: Any) -> None:
     """Invert a matrix. For a system of equations, solve takes less time.
 
     The suffix of X gives its format: .zarr (or none), .npy, and .raw, .bin or .dat for bare
     elements. Temporaries go to the scratch directory (outcrop --scratch).
     """
-    _compute(session, lambda: _inv(a), x, "X", **wishes)
+    compute(session, lambda: _inv(a), x, "X", **wishes)
 
 
 @click.command()
-@_together(_array("a"))
+@together(array("a"))
 @click.option("--norm", type=click.Choice(["1", "inf"]), default="1", help="By which norm.")
 def cond(a: Place, norm: str) -> None:
     """Estimate the condition number of a matrix, |A| |inv(A)|.
@@ -210,7 +154,7 @@ def cond(a: Place, norm: str) -> None:
 
 
 @click.command()
-@_together(_array("a"), _array("b"), _array("x"), _assume, _result)
+@together(array("a"), array("b"), array("x"), _assume, result_options)
 def solve(session: Session, a: Place, b: Place, x: Place, assume: str, **wishes: Any) -> None:
     """Solve a system of equations: A X = B.
 
@@ -218,7 +162,7 @@ def solve(session: Session, a: Place, b: Place, x: Place, assume: str, **wishes:
     none), .npy, and .raw, .bin or .dat for bare elements. Temporaries go to the scratch directory
     (outcrop --scratch).
     """
-    _compute(session, lambda: _solve(a, b, assume), x, "X", **wishes)
+    compute(session, lambda: _solve(a, b, assume), x, "X", **wishes)
 
 
 @click.group()
@@ -234,82 +178,36 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the facts as
 
 
 @plan.command("matmul")
-@_together(_array("a"), _array("b"), _trans_a, _trans_b, _json)
+@together(array("a"), array("b"), _trans_a, _trans_b, _json)
 def _plan_matmul(a: Place, b: Place, trans_a: bool, trans_b: bool, as_json: bool) -> None:
     """Plan a product of matrices, A B."""
-    _tell(planning(_matmul(a, b, trans_a, trans_b).result), as_json)
+    tell(planning(_matmul(a, b, trans_a, trans_b).result), as_json)
 
 
 @plan.command("cholesky")
-@_together(_array("a"), _upper, _json)
+@together(array("a"), _upper, _json)
 def _plan_cholesky(a: Place, upper: bool, as_json: bool) -> None:
     """Plan the factorization of a Hermitian, positive definite matrix A."""
-    _tell(planning(_cholesky(a, upper).result), as_json)
+    tell(planning(_cholesky(a, upper).result), as_json)
 
 
 @plan.command("lu")
-@_together(_array("a"), _json)
+@together(array("a"), _json)
 def _plan_lu(a: Place, as_json: bool) -> None:
     """Plan the factorization of a matrix A with partial pivoting."""
     factors = linalg.lu_factor(a.open())
-    _tell(planning({"lu.zarr": factors.lu, "piv.zarr": factors.piv}), as_json)
+    tell(planning({"lu.zarr": factors.lu, "piv.zarr": factors.piv}), as_json)
 
 
 @plan.command("inv")
-@_together(_array("a"), _json)
+@together(array("a"), _json)
 def _plan_inv(a: Place, as_json: bool) -> None:
     """Plan the inversion of a matrix A."""
-    _tell(planning(_inv(a).result), as_json)
+    tell(planning(_inv(a).result), as_json)
 
 
 @plan.command("solve")
-@_together(_array("a"), _array("b"), _assume, _json)
+@together(array("a"), array("b"), _assume, _json)
 def _plan_solve(a: Place, b: Place, assume: str, as_json: bool) -> None:
     """Plan the solution of a system of equations, A X = B."""
-    _tell(planning(_solve(a, b, assume).result), as_json)
-
-
-def _tell(planned: Plan, as_json: bool = False) -> None:
-    click.echo(json.dumps(planned._facts, indent=2) if as_json else planned.explain())
-
-
-def _compute(
-    session: Session,
-    prepare: Callable[[], _Job],
-    target: Place,
-    name: str,
-    *,
-    tile: tuple[int, ...] | int | Literal["default"] | None,
-    format: str | None,
-    overwrite: bool,
-    only_plan: bool,
-    resume: bool = False,
-) -> None:
-    target = undescribed(target, name, "what is computed")
-    format = target_format(target, format, name)
-    check_zarr_only(target, format, {"--tile": tile})
-    job = prepare()
-    wanted = check_tile(None if tile == "default" else tile, job.result.shape)
-    if only_plan:
-        _tell(planning(job.result, target.path, tile=wanted, format=format))
-        return
-    scale: Scale = Steps()
-    # What fails here fails below as well, or only a Zarr array would need more memory.
-    with suppress(OutcropError):
-        planned = job.planned(wanted)
-        scale = Computing(planned.facts["flops"], planned.facts["seconds"])
-        if format == "zarr" and wanted is None:
-            # Saves planning it once more.
-            wanted = planned.output_tile
-    with session.work(target.name, scale) as work:
-        if resume:
-            options: dict[str, Any] = {"resume": True}
-        else:
-            options = {"tile": wanted, "format": format}
-        result = job.result.save(
-            target.path, overwrite=overwrite, progress=work.progress, **options
-        )
-        work.done = f"{job.done} to {written(target, result, format)}"
-        work.nbytes = result.nbytes
-        if run := last_run():
-            work.flops = run.flops
+    tell(planning(_solve(a, b, assume).result), as_json)

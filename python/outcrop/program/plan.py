@@ -14,7 +14,7 @@ from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item, drawn
 from outcrop.program.reading import Reading, waste
 
-__all__ = ["ExpressionPlan", "MovementPlan", "Plan"]
+__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"]
 
 
 class Plan:
@@ -369,6 +369,38 @@ class MovementPlan(Plan):
         for remark, seconds in facts["others"]:
             lines.append(f"  instead of {remark}: {_seconds(seconds)}")
         return "\n".join(lines)
+
+
+class SweepPlan(Plan):
+    """What sweeps will cost.
+
+    Made by `outcrop.plan` for what a sweep gives.
+
+    Attributes
+    ----------
+    sweeps : int
+        How many there are.
+    depth : int
+        How many of them are in flight: for so many, every array is moved once.
+    reason : str or None
+        Why a sweep has to be over before the next one begins, where it has.
+
+    Examples
+    --------
+    >>> u = oc.create("u.zarr", (400, 500), tile=100)
+    >>> p = oc.plan(oc.sweeps.gauss_seidel(u, u, sweeps=8))
+    >>> p.depth, p.bytes_read < 1.1 * u.nbytes
+    (8, True)
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(facts)
+        self.sweeps: int = facts["sweeps"]
+        self.depth: int = facts["depth"]
+        self.reason: str | None = facts["unchained"]
+
+    def _least(self) -> float:
+        return float(self.lower_bound or 0) * -(-self.sweeps // self.depth)
 
 
 def _counted(names: Sequence[str]) -> str:

@@ -1,0 +1,388 @@
+"""The update of a cell, read from a Python function: what it reads, what it writes, and where."""
+
+import ast
+import builtins
+import inspect
+import math
+import numbers
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+
+__all__ = ["Cell", "Offset", "check_directions", "index", "read_cell", "sweep_number"]
+
+Offset: TypeAlias = tuple[int, ...]
+"""From a cell to one of its neighbours, along each axis."""
+
+_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "pow", "round")
+
+_MOST_AXES = 3
+
+_STATEMENTS = "assignments, if on values, and nothing else"
+
+
+def index(axis: int) -> int:
+    """The index of the cell along an axis; in the function of a sweep, and nowhere else.
+
+    Parameters
+    ----------
+    axis : int
+        A constant.
+
+    Raises
+    ------
+    UnsupportedError
+        It is called elsewhere.
+
+    Examples
+    --------
+    >>> @oc.sweep
+    ... def ramp(u):
+    ...     u[0, 0] = oc.sweeps.index(0) + 10 * oc.sweeps.index(1)
+    >>> ramp(np.zeros((2, 3))).compute()
+    array([[ 0., 10., 20.],
+           [ 1., 11., 21.]])
+    """
+    raise UnsupportedError("a cell has an index in the function of a sweep, and nowhere else")
+
+
+def sweep_number() -> int:
+    """Which sweep it is, from 0 on; in the function of a sweep, and nowhere else.
+
+    Raises
+    ------
+    UnsupportedError
+        It is called elsewhere.
+
+    Examples
+    --------
+    >>> @oc.sweep
+    ... def counted(u):
+    ...     u[0] += oc.sweeps.sweep_number()
+    >>> counted(np.zeros(2), sweeps=4).compute()
+    array([6., 6.])
+    """
+    raise UnsupportedError("sweeps are counted in the function of a sweep, and nowhere else")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What becomes of a cell.
+
+    Attributes
+    ----------
+    name : str
+        Of the function.
+    parameters : tuple of str
+        In the function's order.
+    arrays : tuple of str
+        Those that are arrays; all others are scalars.
+    ndim : int
+        How many axes the arrays have.
+    reads : mapping
+        Of each array, the offsets at which it is read, in order.
+    written : tuple of str
+        The arrays that are updated, in the order of the parameters.
+    body : tuple of ast.stmt
+        The statements, with ``x += y`` as ``x = x + y``.
+    names : mapping
+        What names from outside of the function mean.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    arrays: tuple[str, ...]
+    ndim: int
+    reads: Mapping[str, tuple[Offset, ...]]
+    written: tuple[str, ...]
+    body: tuple[ast.stmt, ...]
+    names: Mapping[str, Any]
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """The parameters that are numbers."""
+        return tuple(p for p in self.parameters if p not in self.arrays)
+
+    def reach(self, axis: int) -> tuple[int, int]:
+        """How far an axis is read before and behind a cell, of any array."""
+        along = [o[axis] for offsets in self.reads.values() for o in offsets]
+        return max(0, -min(along, default=0)), max(0, *along, 0)
+
+    @property
+    def carried(self) -> list[tuple[str, Offset]]:
+        """What is read of updated arrays at other cells: by that, sweeps depend on each other."""
+        return [(p, o) for p in self.written for o in self.reads.get(p, ()) if any(o)]
+
+
+class _Reader(ast.NodeTransformer):
+    """Reads the statements of a function, and says where what cannot be understood stands."""
+
+    def __init__(self, function: Callable[..., Any], source: str, first: int) -> None:
+        self._function, self._first = function, first
+        self._lines = source.splitlines()
+        self._file = inspect.getsourcefile(function) or "?"
+        self.parameters = self._named_parameters()
+        closure = inspect.getclosurevars(function)
+        self._outside = {**closure.globals, **closure.nonlocals}
+        self.reads: dict[str, set[Offset]] = {}
+        self.written: set[str] = set()
+        self.scalars: set[str] = set()
+        self.names: dict[str, Any] = {}
+        self.ndim: int | None = None
+        self.axes: list[tuple[int, ast.AST]] = []
+        self._known: set[str] = set()
+
+    def _named_parameters(self) -> tuple[str, ...]:
+        found = inspect.signature(self._function).parameters.values()
+        for one in found:
+            if one.kind not in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
+                raise UnsupportedError(
+                    f"{self._function.__name__}: a sweep's parameters are arrays and numbers, one "
+                    f"by one; {one} is not"
+                )
+        return tuple(one.name for one in found)
+
+    def refuse(self, node: ast.AST, why: str) -> NoReturn:
+        line = getattr(node, "lineno", 1)
+        text = self._lines[line - 1].strip() if line <= len(self._lines) else ""
+        raise UnsupportedError(f"{self._file}:{self._first + line - 1}: {why}: {text}")
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for one in statements:
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
+                continue
+            if isinstance(one, ast.Pass):
+                continue
+            if isinstance(one, ast.AugAssign):
+                read = ast.parse(ast.unparse(one.target), mode="eval").body
+                ast.copy_location(read, one)
+                for inner in ast.walk(read):
+                    ast.copy_location(inner, one)
+                value = ast.copy_location(ast.BinOp(read, one.op, one.value), one)
+                one = ast.copy_location(ast.Assign([one.target], value), one)
+            if isinstance(one, ast.If):
+                found.append(self._condition(one))
+            elif isinstance(one, ast.Assign):
+                found.append(self._assignment(one))
+            else:
+                self.refuse(one, f"a cell's update consists of {_STATEMENTS}")
+        return found
+
+    def _condition(self, one: ast.If) -> ast.stmt:
+        test = self.visit(one.test)
+        before = set(self._known)
+        then = self.block(one.body)
+        after, self._known = self._known, before
+        other = self.block(one.orelse)
+        self._known &= after
+        return ast.If(test, then or [ast.Pass()], other)
+
+    def _assignment(self, one: ast.Assign) -> ast.stmt:
+        value = self.visit(one.value)
+        if len(one.targets) != 1:
+            self.refuse(one, "one thing is assigned at a time")
+        target = one.targets[0]
+        if isinstance(target, ast.Name):
+            if target.id in self.parameters:
+                self.refuse(one, f"{target.id} is a parameter; an array is updated by its offset")
+            self._known.add(target.id)
+            return ast.Assign([target], value, lineno=one.lineno)
+        if not isinstance(target, ast.Subscript):
+            self.refuse(one, "names and cells are assigned, and nothing else")
+        name, offset = self._access(target)
+        if any(offset):
+            self.refuse(
+                one,
+                f"{name} is assigned at the offset {_shown(offset)}; an update assigns its own "
+                f"cell, {name}[{', '.join('0' * len(offset))}]",
+            )
+        self.written.add(name)
+        own = ast.Subscript(ast.Name(name, ast.Load()), _tuple(offset), ast.Store())
+        return ast.Assign([own], value, lineno=one.lineno)
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def _access(self, node: ast.Subscript) -> tuple[str, Offset]:
+        if not isinstance(node.value, ast.Name) or node.value.id not in self.parameters:
+            self.refuse(node, "offsets belong to parameters")
+        name = node.value.id
+        index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        offset = tuple(self._constant(one) for one in index)
+        if self.ndim is None:
+            self.ndim = len(offset)
+        if len(offset) != self.ndim:
+            self.refuse(node, f"{name} has {len(offset)} offsets, and others have {self.ndim}")
+        self.reads.setdefault(name, set())
+        return name, offset
+
+    def _constant(self, node: ast.expr) -> int:
+        """An offset, which is known before anything runs."""
+        match node:
+            case ast.Constant(value=int() as value) if not isinstance(value, bool):
+                return value
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._constant(operand)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self._constant(operand)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self._constant(left) + self._constant(right)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self._constant(left) - self._constant(right)
+            case ast.Name(id=name) if isinstance(self._outside.get(name), int):
+                return int(self._outside[name])
+        self.refuse(node, f"offsets are constant integers, and {ast.unparse(node)} is none")
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        name, offset = self._access(node)
+        self.reads[name].add(offset)
+        return ast.Subscript(ast.Name(name, ast.Load()), _tuple(offset), ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        try:
+            function = eval(ast.unparse(node.func), dict(self._outside))
+        except (AttributeError, NameError):
+            function = None
+        if function is sweep_number:
+            return ast.Name(".number", ast.Load())
+        if function is index:
+            axis = self._constant(node.args[0]) if len(node.args) == 1 else -1
+            self.axes.append((axis, node))
+            return ast.Name(f".index{axis}", ast.Load())
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        name = node.id
+        if name in self.parameters:
+            self.scalars.add(name)
+        elif name not in self._known:
+            self._from_outside(node)
+        return node
+
+    def _from_outside(self, node: ast.Name) -> None:
+        name = node.id
+        if name in self._outside:
+            value = self._outside[name]
+        elif name in _BUILTINS:
+            value = getattr(builtins, name)
+        else:
+            self.refuse(node, f"{name} is not known here, on every way")
+        is_module = value is math or value is np
+        is_number = isinstance(value, numbers.Number | np.generic)
+        # Of math, NumPy, or compiled by Numba.
+        is_function = callable(value) and (
+            getattr(value, "__module__", None) in ("math", "numpy")
+            or isinstance(value, np.ufunc)
+            or hasattr(value, "py_func")
+            or name in _BUILTINS
+        )
+        if not (is_module or is_number or is_function):
+            self.refuse(
+                node,
+                f"{name} is neither a number nor a function of math, NumPy or Numba; arrays are "
+                "parameters",
+            )
+        self.names[name] = value
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        allowed = (
+            ast.Attribute,
+            ast.BinOp,
+            ast.BoolOp,
+            ast.Call,
+            ast.Compare,
+            ast.Constant,
+            ast.IfExp,
+            ast.UnaryOp,
+            ast.operator,
+            ast.boolop,
+            ast.cmpop,
+            ast.unaryop,
+            ast.expr_context,
+        )
+        if not isinstance(node, allowed):
+            self.refuse(node, f"{type(node).__name__} is not part of a cell's update")
+        return super().generic_visit(node)
+
+
+def _tuple(offset: Offset) -> ast.expr:
+    return ast.Constant(offset)  # type: ignore[arg-type]
+
+
+def _shown(offset: Offset) -> str:
+    return f"({', '.join(map(str, offset))})"
+
+
+def read_cell(function: Callable[..., Any]) -> Cell:
+    """Read the update of a cell from a function.
+
+    Raises
+    ------
+    UnsupportedError
+        It is not such a function; names the line.
+    """
+    if not inspect.isfunction(function):
+        raise InvalidTypeError(f"a sweep is made of a function, not of {type(function).__name__}")
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise UnsupportedError(
+            f"{function.__name__}: the source of the function is not to be had; write it to a file"
+        ) from None
+    source = textwrap.dedent("".join(lines))
+    try:
+        tree = ast.parse(source).body[0]
+    except SyntaxError:
+        tree = ast.Pass()
+    if not isinstance(tree, ast.FunctionDef):
+        raise UnsupportedError(f"{function.__name__}: a sweep is made of a function with a name")
+    reader = _Reader(function, source, first)
+    body = reader.block(tree.body)
+    if not reader.written:
+        reader.refuse(tree, "nothing is updated; assign a cell, as in u[0, 0] = ...")
+    assert reader.ndim is not None
+    if not 1 <= reader.ndim <= _MOST_AXES:
+        reader.refuse(tree, f"arrays have 1 to {_MOST_AXES} axes, and not {reader.ndim}")
+    for axis, node in reader.axes:
+        if not 0 <= axis < reader.ndim:
+            reader.refuse(node, f"the arrays have {reader.ndim} axes, from 0 on")
+    arrays = tuple(p for p in reader.parameters if p in reader.reads)
+    for name in reader.parameters:
+        if name in arrays and name in reader.scalars:
+            reader.refuse(tree, f"{name} is used with offsets, and without")
+        if name not in arrays and name not in reader.scalars:
+            reader.refuse(tree, f"{name} is not used")
+    return Cell(
+        function.__name__,
+        reader.parameters,
+        arrays,
+        reader.ndim,
+        {p: tuple(sorted(reader.reads[p])) for p in arrays},
+        tuple(p for p in arrays if p in reader.written),
+        tuple(body),
+        reader.names,
+    )
+
+
+def check_directions(directions: Any, ndim: int) -> tuple[int, ...]:
+    """Along each axis 1, or -1 for from the last cell to the first one."""
+    if isinstance(directions, int | np.integer):
+        directions = (directions,)
+    try:
+        found = tuple(int(one) for one in directions)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"directions= has 1 or -1 for each axis, got {directions!r}"
+        ) from None
+    if len(found) != ndim or any(one not in (1, -1) for one in found):
+        raise InvalidArgumentError(
+            f"directions= has 1 or -1 for each of {ndim} axes, got {directions!r}"
+        )
+    return found

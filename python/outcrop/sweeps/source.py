@@ -1,0 +1,533 @@
+"""Arrays that sweeps make: what they are made of, and the programs that compute them."""
+
+import math
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outcrop import _native
+from outcrop.arrays.array import Array
+from outcrop.arrays.computed import ComputedSource, Progress, Target
+from outcrop.arrays.source import MemorySource, filler, storable
+from outcrop.arrays.stored import StoreSource
+from outcrop.errors import BudgetError, forget_frames
+from outcrop.process.config import memory_budget
+from outcrop.sweeps.kernel import OUTSIDE_HIGH, OUTSIDE_LOW, Kernel, Port
+from outcrop.sweeps.order import Axis, Box, Order, Piece, axes_that_may_be_cut
+
+__all__ = ["Sweeping", "SweptSource"]
+
+_MOST_STEPS = 400_000
+"""Steps of programs that are looked at: more would take long to plan."""
+
+_PARTS = (24, 96)
+"""Of arrays without tiles, how many tiles of all of them the budget holds."""
+
+_ABOUT = 1.02
+"""How many times as much as must be moved is about as little."""
+
+
+@dataclass(frozen=True)
+class Sweeping:
+    """Sweeps of an update over arrays.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        What sweeps do, in turn.
+    arrays : mapping
+        The arrays, by their parameters.
+    scalars : tuple of int or float
+        The numbers.
+    first, sweeps : int
+        The number of the first sweep, and how many there are.
+    boundaries : tuple of str
+        What lies beyond the ends of each axis.
+    result : str
+        Which array is wanted.
+    """
+
+    kernels: tuple[Kernel, ...]
+    arrays: Mapping[str, Array]
+    scalars: tuple[float, ...]
+    first: int
+    sweeps: int
+    boundaries: tuple[str, ...]
+    result: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all arrays."""
+        return self.arrays[self.result].shape
+
+    @property
+    def kernel(self) -> Kernel:
+        """What all sweeps have in common."""
+        return self.kernels[0]
+
+    def axes(self, tile: Sequence[int], kernel: Kernel) -> tuple[Axis, ...]:
+        """The axes, cut into such tiles, as the sweeps of a kernel go along them."""
+        reads = [o for offsets in kernel.reads.values() for o in offsets]
+        found = []
+        for a, (n, t) in enumerate(zip(self.shape, tile, strict=True)):
+            along = [o[a] for o in reads]
+            reach = max(0, -min(along, default=0)), max(0, *along, 0)
+            found.append(Axis(n, t, kernel.directions[a], self.boundaries[a], reach))
+        return tuple(found)
+
+    @cached_property
+    def skews(self) -> tuple[int, ...]:
+        """How far a sweep has to be behind the one before, along each axis."""
+        carried = [o for _, o in self.kernel.cell.carried]
+        return tuple(max((abs(o[a]) for o in carried), default=0) for a in range(len(self.shape)))
+
+    @cached_property
+    def may_be_cut(self) -> list[bool]:
+        """Along which axes tiles may be updated one after the other."""
+        found = [True] * len(self.shape)
+        for kernel in self.kernels:
+            carried = [o for p in kernel.cell.written for o in kernel.reads[p]]
+            own = axes_that_may_be_cut(carried, self.boundaries, inplace=kernel.inplace)
+            found = [a and b for a, b in zip(found, own, strict=True)]
+        return found
+
+    @property
+    def unchained(self) -> str | None:
+        """Why a sweep has to be over before the next one begins, if it has."""
+        if len({kernel.directions for kernel in self.kernels}) > 1:
+            return "sweeps go in different directions: the next one begins where this one ends"
+        if all(b == "periodic" for b in self.boundaries):
+            return (
+                "all axes are periodic: the first cells of a sweep need the last of the one before"
+            )
+        return None
+
+    def fitting(self, tile: Sequence[int]) -> tuple[int, ...]:
+        """The tile, or a larger one: neighbours are in the tiles beside each other."""
+        found = list(tile)
+        for a, n in enumerate(self.shape):
+            if not self.may_be_cut[a]:
+                found[a] = n
+                continue
+            own, times = min(found[a], n), 1
+            while own < n and not all(
+                self.axes([own if b == a else t for b, t in enumerate(found)], kernel)[a].fits
+                for kernel in self.kernels
+            ):
+                times += 1
+                own = min(found[a] * times, n)
+            found[a] = own
+        return tuple(found)
+
+    def orders(self, tile: Sequence[int]) -> Iterator[Order]:
+        """Orders that are right, those first that promise the least traffic."""
+        axes = self.axes(tile, self.kernel)
+        none = (0,) * len(axes)
+        free = [a for a, b in enumerate(self.boundaries) if b != "periodic" and self.may_be_cut[a]]
+        if self.unchained is None and self.sweeps > 1 and free:
+            depth = self.sweeps
+            while depth > 1:
+                for count in range(1, len(free) + 1):
+                    outer = free[:count]
+                    blocks = tuple(tile[a] if a in outer else 0 for a in range(len(axes)))
+                    yield Order(axes, self.sweeps, depth, blocks, self.skews)
+                depth = -(-depth // 2)
+        yield Order(axes, self.sweeps, 1, none, none)
+
+
+class _Part(NamedTuple):
+    """What a box has along an axis.
+
+    Attributes
+    ----------
+    cells : int
+        How many cells are computed.
+    beside : mapping
+        What the tile adds to the number of a tile, and what those beside it do.
+    words : tuple of int
+        Arguments.
+    flags : int
+        Those of the kernel.
+    sides : tuple of tuple of int
+        For each step along the axis, in which tiles cells find what they read there.
+    """
+
+    cells: int
+    beside: Mapping[int, int]
+    words: tuple[int, ...]
+    flags: int
+    sides: tuple[tuple[int, ...], ...]
+
+
+class _Program:
+    """A program of sweeps as it is made."""
+
+    def __init__(self, job: Sweeping, order: Order, tile: Sequence[int], target: Target) -> None:
+        self.job, self.order, self.tile = job, order, tuple(tile)
+        kernel = job.kernel
+        workspace = max(k.workspace for k in job.kernels)
+        self.draft = _native.Draft(workspace, 0, False)
+        self._stored: dict[int, tuple[int, int]] = {}
+        self._given = {p: self._input(p) for p in kernel.cell.arrays}
+        # The arrays that updates go to and fro between; of those in place, one.
+        self._places: dict[str, list[int]] = {}
+        for p in kernel.cell.written:
+            own = [self._updated(p, target)]
+            if kernel.is_double(p):
+                own.append(self.draft.temporary(f"{p} between", *self._form(p))[1])
+            self._places[p] = own
+        self.counts = tuple(-(-n // t) for n, t in zip(job.shape, self.tile, strict=True))
+        self._numbers = [
+            self.draft.native(k.cell.name, k.rate, k.function.address, k.arguments, k.function)
+            for k in job.kernels
+        ]
+        self._add()
+        self.draft.describe(self.remark, "sweep")
+
+    def _form(self, p: str) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+        return storable(self.job.kernel.dtypes[p]), self.job.shape, self.tile
+
+    def _input(self, p: str) -> tuple[int, int]:
+        """A stored array, or one that is given box by box, once each."""
+        array = self.job.arrays[p]
+        source, view = array._source, array._view
+        key = id(source) if view.is_whole else id(array)
+        if key in self._stored:
+            return self._stored[key]
+        no_overlap = (0,) * len(self.job.shape)
+        if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
+            store, (start, shape) = source.store, view.box
+        else:
+            reads = not isinstance(source, MemorySource)
+            fill = filler(source, view)
+            dtype = storable(array.dtype)
+            store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)
+            start, shape = no_overlap, self.job.shape
+        found = self.draft.input(p, store, start, shape, self.tile, no_overlap)
+        self._stored[key] = found
+        return found
+
+    def _updated(self, p: str, target: Target) -> int:
+        job, kernel = self.job, self.job.kernel
+        # From one place to another, the first sweep reads what is given where it is.
+        initial = None if kernel.is_double(p) else self._given[p][0]
+        dtype, shape, tile = self._form(p)
+        if p == job.result:
+            self.output, first = self.draft.output(p, target, dtype, shape, tile, initial)
+            return first
+        return self.draft.temporary(p, dtype, shape, tile, initial)[1]
+
+    def _first(self, port: Port, sweep: int) -> int:
+        """The number of the first tile of what a port is, in a sweep."""
+        if port.array not in self._places:
+            return self._given[port.array][1]
+        places = self._places[port.array]
+        if len(places) == 1:
+            return places[0]
+        # The last sweep leaves the result in its place.
+        left = self.job.sweeps - 1 - sweep
+        if port.new:
+            return places[left % 2]
+        return self._given[port.array][1] if sweep == 0 else places[(left + 1) % 2]
+
+    def _add(self) -> None:
+        job = self.job
+        axes = [job.axes(self.tile, kernel) for kernel in job.kernels]
+        words = [self._word(scalar) for scalar in job.scalars]
+        written: set[int] = set()
+        kernels, counts, work = [], [], []
+        operands: list[int] = []
+        numbers: list[int] = []
+        boxes = self.order.boxes() if len(job.kernels) == 1 else self._in_turn(axes)
+        parts: dict[tuple[int, int, Piece], _Part] = {}
+        touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
+        firsts: dict[int, list[int]] = {}
+        for sweep, pieces in boxes:
+            which = (job.first + sweep) % len(job.kernels)
+            kernel = job.kernels[which]
+            own = []
+            for a, piece in enumerate(pieces):
+                part = parts.get((which, a, piece))
+                if part is None:
+                    part = parts[which, a, piece] = self._part(axes[which][a], a, piece, kernel)
+                own.append(part)
+            first = firsts.get(sweep)
+            if first is None:
+                first = firsts[sweep] = [self._first(port, sweep) for port in kernel.ports]
+            cells = math.prod([part.cells for part in own])
+            tile = sum([part.beside[0] for part in own])
+            if not cells and not self._carries and first[0] + tile in written:
+                continue
+            key = (which, *[part.sides for part in own])
+            ports = touched.get(key)
+            if ports is None:
+                ports = touched[key] = list(self._needed(kernel, [part.sides for part in own]))
+            # Of each tile, where it stands among the operands.
+            places: dict[int, int] = {}
+            codes: list[int] = []
+            table = [0] * len(kernel.ports)
+            for number, port in ports:
+                at = first[number]
+                for part, side in zip(own, port.direction, strict=True):
+                    at += part.beside[side]
+                place = places.get(at)
+                if place is None:
+                    place = places[at] = len(codes)
+                    codes.append(at * 4)
+                table[number] = place
+                if number < len(kernel.cell.written):
+                    is_made = kernel.is_double(port.array)
+                    codes[place] = at * 4 + (2 if not is_made or at in written else 1)
+                    written.add(at)
+            flags = 0
+            for part in own:
+                numbers += part.words
+                flags |= part.flags
+            numbers += (flags, job.first + sweep)
+            numbers += table
+            numbers += words
+            kernels.append(self._numbers[which])
+            counts.append(len(codes))
+            work.append(float(cells * kernel.work))
+            operands += codes
+        self.draft.steps(
+            np.array(kernels, np.uint16),
+            np.array(counts, np.uint16),
+            np.array(work, np.float64),
+            np.array(operands, np.uint32),
+            np.array(numbers, np.uint64),
+            np.zeros(0, np.uint16),
+            False,
+        )
+
+    def _part(self, axis: Axis, a: int, piece: Piece, kernel: Kernel) -> _Part:
+        stride = math.prod(self.counts[a + 1 :])
+        beside = {
+            side: axis.stored(tile) * stride
+            for side in (-1, 0, 1)
+            if (tile := axis.neighbour(piece.tile, side)) is not None
+        }
+        before = axis.neighbour(piece.tile, -1)
+        flags = 0
+        if axis.boundary == "nearest":
+            flags = (OUTSIDE_LOW if before is None else 0) << 2 * a
+            flags |= (OUTSIDE_HIGH if 1 not in beside else 0) << 2 * a
+        end = max(piece.end, piece.first)
+        extent = 0 if before is None else axis.extent(before)
+        words = (piece.low, piece.high, piece.first, end, extent)
+        steps = self._steps(kernel)[a]
+        sides = tuple(axis.sides(piece, n) for n in steps)
+        return _Part(end - piece.first, beside, words, flags, sides)
+
+    @cached_property
+    def _carries(self) -> bool:
+        """Whether cells that are not computed are carried over."""
+        return any(self.job.kernel.is_double(p) for p in self.job.kernel.cell.written)
+
+    def _in_turn(self, axes: Sequence[tuple[Axis, ...]]) -> Iterator[Box]:
+        """Sweeps one after the other, each in its own direction."""
+        none = (0,) * len(self.counts)
+        for sweep in range(self.job.sweeps):
+            own = axes[(self.job.first + sweep) % len(axes)]
+            for box in Order(own, 1, 1, none, none).boxes():
+                yield Box(sweep, box.pieces)
+
+    @staticmethod
+    def _steps(kernel: Kernel) -> list[list[int]]:
+        """Along each axis, at which offsets anything is read."""
+        reads = [o for offsets in kernel.reads.values() for o in offsets]
+        return [sorted({o[a] for o in reads}) for a in range(kernel.cell.ndim)]
+
+    def _needed(
+        self, kernel: Kernel, sides: Sequence[Sequence[Sequence[int]]]
+    ) -> Iterator[tuple[int, Port]]:
+        """The ports whose tiles a step touches, by number: what it writes, and what it reads."""
+        steps = self._steps(kernel)
+        here = (0,) * kernel.cell.ndim
+        doubles = [p for p in kernel.cell.written if kernel.is_double(p)]
+        wanted = {Port(p, here) for p in doubles}
+        for p, offsets in kernel.reads.items():
+            for offset in offsets:
+                where = [sides[a][steps[a].index(n)] for a, n in enumerate(offset)]
+                stack = [()]
+                for own in where:
+                    stack = [(*v, side) for v in stack for side in own]  # type: ignore[misc]
+                wanted |= {Port(p, v) for v in stack}
+        for number, port in enumerate(kernel.ports):
+            if number < len(kernel.cell.written) or port in wanted:
+                yield number, port
+
+    @staticmethod
+    def _word(scalar: float) -> int:
+        """The bits of a number."""
+        form = "<d" if isinstance(scalar, float) else "<q"
+        return int(struct.unpack("<Q", struct.pack(form, scalar))[0])
+
+    @property
+    def remark(self) -> str:
+        job, order = self.job, self.order
+        count = f"{job.sweeps} sweeps" if job.sweeps != 1 else "one sweep"
+        if order.depth > 1:
+            passes = -(-job.sweeps // order.depth)
+            axes = [a for a, block in enumerate(order.blocks) if block]
+            along = "axis" if len(axes) == 1 else "axes"
+            told = "one pass" if passes == 1 else f"{passes} passes"
+            named = ", ".join(map(str, axes))
+            return f"{count}, {order.depth} in flight along {along} {named}, in {told}"
+        why = f": {job.unchained}" if job.unchained and job.sweeps > 1 else ""
+        return f"{count}, one after the other{why}" if job.sweeps > 1 else count
+
+
+class SweptPlan:
+    """A plan for sweeps, as `ComputedPlan` says."""
+
+    def __init__(self, program: _Program, others: Sequence[tuple[str, int, float]] = ()) -> None:
+        self._output, self.output_tile = program.output, program.tile
+        self._plan = _native.plan_program(program.draft)
+        self.order, self.unchained = program.order, program.job.unchained
+        self.others = list(others)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """Everything there is to say about it."""
+        return self._plan.facts | {
+            "lower_bound": self._compulsory[0],
+            "lower_bound_source": "every array once",
+            "sweeps": self.order.sweeps,
+            "depth": self.order.depth,
+            "unchained": self.unchained,
+            "others": self.others,
+            # Tiles are loaded and stored once more with every pass.
+            "reworks_results": self.order.depth < self.order.sweeps,
+        }
+
+    def sketch(self, path: str) -> _native.Store:
+        """The result as a Zarr array at a path, for plans."""
+        return self._plan.sketch(self._output, path)
+
+    def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
+        """Compute it to a store and commit that."""
+        self._plan.run(_no_step, _no_errors, 0, [(self._output, output)], True, progress, timeline)
+
+    def is_better_than(self, other: "SweptPlan") -> bool:
+        """Whether it is predicted to be faster."""
+        return self._plan.is_better_than(other._plan)
+
+    @cached_property
+    def moves_the_least(self) -> bool:
+        """Whether every array is moved once, about: others may not be much better."""
+        moved = self._plan.facts["bytes_read"] + self._plan.facts["bytes_written"]
+        return bool(moved <= _ABOUT * sum(self._compulsory))
+
+    @cached_property
+    def _compulsory(self) -> tuple[int, int]:
+        """Bytes of what is given, and of the result."""
+        sizes = {"input": 0, "output": 0, "temporary": 0}
+        for a in self._plan.facts["arrays"]:
+            sizes[a["role"]] += math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize
+        return sizes["input"], sizes["output"]
+
+    def told(self) -> tuple[str, int, float]:
+        """What there is to say of it beside another one."""
+        facts = self._plan.facts
+        return facts["remark"], facts["bytes_read"] + facts["bytes_written"], facts["seconds"]
+
+
+def _no_step(*_: Any) -> None:
+    raise AssertionError("no step is Python's")
+
+
+def _no_errors(*_: Any) -> None:
+    raise AssertionError("no step reports floating-point errors")
+
+
+class SweptSource(ComputedSource):
+    """The elements that sweeps leave, which are not computed yet."""
+
+    may_replace = True
+
+    def __init__(self, job: Sweeping) -> None:
+        super().__init__(job.shape, job.kernel.dtypes[job.result])
+        self.job, self.name = job, job.kernel.cell.name
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        return tuple(self.job.arrays.values())
+
+    def plan(self, target: Target) -> SweptPlan:
+        job = self._resolved()
+        best: SweptPlan | None = None
+        error: BudgetError | None = None
+        for tile in self._tiles(job, target):
+            for order in job.orders(tile):
+                if best is not None and (order.steps() > _MOST_STEPS or best.moves_the_least):
+                    continue
+                try:
+                    found = SweptPlan(_Program(job, order, tile, target))
+                except BudgetError as caught:
+                    forget_frames(caught)
+                    error = caught if error is None else min(caught, error, key=_needed)
+                    continue
+                if best is None:
+                    best = found
+                    continue
+                better, worse = (found, best) if found.is_better_than(best) else (best, found)
+                better.others = [*better.others, *worse.others, worse.told()]
+                best = better
+        if best is not None:
+            return best
+        assert error is not None
+        try:
+            raise error
+        finally:
+            del error
+
+    def _resolved(self) -> Sweeping:
+        """With operands computed that are not there yet."""
+        arrays = {}
+        for p, array in self.job.arrays.items():
+            source = array._source
+            if isinstance(source, ComputedSource):
+                array = Array(source.as_operand(), array._view)
+            arrays[p] = array
+        return replace(self.job, arrays=arrays)
+
+    def _tiles(self, job: Sweeping, target: Target) -> list[tuple[int, ...]]:
+        """Into which tiles the arrays may be cut."""
+        asked: Sequence[int] | None = None
+        if isinstance(target, tuple):
+            asked = target[0]
+        elif target.layout == "tiled":
+            asked = target.tile
+        if asked is not None:
+            return [job.fitting(asked)]
+        # A part of a stored tile costs all of it.
+        found = [
+            job.fitting(array._source.tile)
+            for array in job.arrays.values()
+            if array._source.layout == "tiled" and array._view.is_whole
+        ]
+        if not found:
+            found = [job.fitting(self._small(part)) for part in _PARTS]
+        return list(dict.fromkeys(found))
+
+    def _small(self, part: int) -> tuple[int, ...]:
+        """Whole rows, or parts of rows, of which the budget holds so many of all arrays."""
+        job = self.job
+        itemsize = max(dtype.itemsize for dtype in job.kernel.dtypes.values())
+        most = memory_budget() // (part * len(job.arrays) * itemsize)
+        tile = list(job.shape)
+        for a, n in enumerate(job.shape):
+            rest = math.prod(tile[a + 1 :])
+            tile[a] = max(1, min(n, most // max(rest, 1)))
+            if tile[a] > 1:
+                break
+        return tuple(tile)
+
+
+def _needed(error: BudgetError) -> float:
+    return math.inf if error.needed is None else error.needed

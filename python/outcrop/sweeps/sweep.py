@@ -1,0 +1,323 @@
+"""Sweeps of functions that say what becomes of a cell."""
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from outcrop.arrays import hooks
+from outcrop.arrays.array import Array
+from outcrop.arrays.creation import asarray
+from outcrop.arrays.views import View
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.sweeps.cell import Cell, check_directions, read_cell
+from outcrop.sweeps.kernel import Kernel, check_types
+from outcrop.sweeps.source import Sweeping, SweptSource
+
+__all__ = ["Sweep", "as_float", "sweep"]
+
+_BOUNDARIES = ("fixed", "periodic", "nearest")
+
+_OWN = ("sweeps", "until", "check_every")
+"""Arguments of a call that are not the function's."""
+
+
+class Sweep:
+    """The update of a cell, made by `sweep`. Called with arrays, it sweeps over them.
+
+    Attributes
+    ----------
+    cell : Cell
+        What the function reads and writes.
+    inplace : bool
+        Whether a cell sees what has become of those before it.
+    boundary : tuple of str
+        What lies beyond the ends of each axis.
+    directions : tuple of tuple of int
+        In which directions sweeps go, in turn.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        inplace: bool = True,
+        boundary: str | Sequence[str] = "fixed",
+        directions: Any = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.cell: Cell = read_cell(function)
+        self._signature = inspect.signature(function)
+        if taken := [p for p in self.cell.parameters if p in _OWN]:
+            raise InvalidArgumentError(
+                f"{self.cell.name}: a parameter cannot be called {taken[0]}, which says how "
+                "many sweeps there are"
+            )
+        if not isinstance(inplace, bool):
+            raise InvalidTypeError(f"inplace= is True or False, got {inplace!r}")
+        self.inplace = inplace
+        self.boundary = _checked_boundary(boundary, self.cell.ndim)
+        self.directions = _checked_directions(directions, self.cell.ndim)
+        self._kernels: dict[Any, Kernel] = {}
+
+    def __call__(
+        self,
+        *args: Any,
+        sweeps: int = 1,
+        until: float | None = None,
+        check_every: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Sweep over arrays.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            What the function's parameters are: arrays of equal shape, and numbers.
+        sweeps : int
+            How many sweeps, at most.
+        until : float, optional
+            Stop where no element has changed by more than that. Then it is computed at once.
+        check_every : int, optional
+            After how many sweeps that is looked at: by how much elements have changed in all of
+            these. So many are in flight at most, as the next ones wait for what is found; default
+            1, and every one goes over the arrays by itself.
+
+        Returns
+        -------
+        Array
+            What the array that is updated becomes, lazily: it is computed when it is saved or
+            looked at. Of several arrays, a tuple. What is given stays as it is.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The shapes differ, or there are other axes than offsets.
+        InvalidTypeError
+            Something is neither an array nor a number where it has to be.
+        UnsupportedError
+            Numba is not installed.
+        """
+        count = _count(sweeps, "sweeps")
+        arrays, scalars = self._bound(args, kwargs)
+        if until is None:
+            if check_every is not None:
+                raise InvalidArgumentError("check_every= says when until= is looked at")
+            results = self._swept(arrays, scalars, 0, count)
+        else:
+            limit = _scalar(until, "until=")
+            every = _count(1 if check_every is None else check_every, "check_every=")
+            results = self._settled(arrays, scalars, count, limit, max(every, 1))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _swept(
+        self, arrays: dict[str, Array], scalars: tuple[float, ...], first: int, count: int
+    ) -> list[Array]:
+        """What becomes of the arrays that are updated, by sweeps of these numbers."""
+        results = []
+        for p in self.cell.written:
+            if not count or not arrays[p].size:
+                results.append(arrays[p])
+                continue
+            kernels = self._kernels_for(arrays, scalars)
+            job = Sweeping(kernels, arrays, scalars, first, count, self.boundary, p)
+            results.append(Array(SweptSource(job), View.whole(job.shape)))
+        return results
+
+    def _settled(
+        self,
+        arrays: dict[str, Array],
+        scalars: tuple[float, ...],
+        count: int,
+        limit: float,
+        every: int,
+    ) -> list[Array]:
+        """The same, until they change no more than a little."""
+        results = [arrays[p] for p in self.cell.written]
+        done = 0
+        while done < count and results[0].size:
+            own = min(every, count - done)
+            swept = self._swept(arrays, scalars, done, own)
+            made = [hooks.materialized(array) for array in swept]
+            done += own
+            changes = [
+                float(abs(new - old).max().compute())
+                for new, old in zip(made, results, strict=True)
+            ]
+            results = made
+            arrays = arrays | dict(zip(self.cell.written, made, strict=True))
+            # What is no number goes on changing.
+            if all(change <= limit for change in changes):
+                break
+        return results
+
+    def _bound(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Array], tuple[float, ...]]:
+        """Arguments by parameters: arrays as they are now, and numbers."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidTypeError(f"{self.cell.name}: {error}") from None
+        bound.apply_defaults()
+        given = bound.arguments
+        arrays = {}
+        for p in self.cell.arrays:
+            array = given[p] if isinstance(given[p], Array) else asarray(given[p])
+            if array.ndim != self.cell.ndim:
+                raise InvalidArgumentError(
+                    f"{self.cell.name}: {p} has {array.ndim} axes, and its offsets {self.cell.ndim}"
+                )
+            arrays[p] = hooks.now(array)
+        shapes = {p: array.shape for p, array in arrays.items()}
+        if len(set(shapes.values())) > 1:
+            told = ", ".join(f"{p} {shape}" for p, shape in shapes.items())
+            raise InvalidArgumentError(f"{self.cell.name}: arrays of unequal shapes: {told}")
+        check_types({p: array.dtype for p, array in arrays.items()})
+        return arrays, tuple(_scalar(given[p], p) for p in self.cell.scalars)
+
+    def _kernels_for(
+        self, arrays: dict[str, Array], scalars: tuple[float, ...]
+    ) -> tuple[Kernel, ...]:
+        dtypes = {p: array.dtype for p, array in arrays.items()}
+        kinds = tuple("float" if isinstance(s, float) else "int" for s in scalars)
+        found = []
+        for directions in self.directions:
+            key = (tuple(dtypes.values()), kinds, directions)
+            if key not in self._kernels:
+                nearest = "nearest" in self.boundary
+                self._kernels[key] = Kernel(
+                    self.cell, dtypes, kinds, directions, self.inplace, nearest
+                )
+            # What Numba does not compile is refused here, and not when it is needed.
+            assert self._kernels[key].function
+            found.append(self._kernels[key])
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"<outcrop.Sweep {self.cell.name}({', '.join(self.cell.parameters)})>"
+
+
+@overload
+def sweep(function: Callable[..., Any], /) -> Sweep: ...
+@overload
+def sweep(
+    *, inplace: bool = True, boundary: str | Sequence[str] = "fixed", directions: Any = None
+) -> Callable[[Callable[..., Any]], Sweep]: ...
+def sweep(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    inplace: bool = True,
+    boundary: str | Sequence[str] = "fixed",
+    directions: Any = None,
+) -> Any:
+    """Make a sweep over arrays of a function that says what becomes of one cell.
+
+    In the function, arrays are indexed by offsets from the cell: ``u[0, 0]`` is the cell itself,
+    ``u[-1, 0]`` the one before it along the first axis. It consists of assignments to the cell
+    itself and to names, and of ``if``; it may call functions of `math` and `numpy`, and use
+    numbers, as parameters or from outside. It is compiled by Numba, and computes what Numba makes
+    of the same loop over all cells, bit for bit: so a Python float times an element of float32 is a
+    float64, which is rounded when it is assigned.
+
+    However large the arrays, each of them is read from disk once and the result is written once,
+    as far as memory allows: many sweeps go over an array at the same time, one behind the other.
+
+    Parameters
+    ----------
+    function : callable
+        The update of a cell of one, two or three axes.
+    inplace : bool
+        Whether a cell sees what has become of those before it (Gauss-Seidel), in row-major order.
+        If not, all that is read is what was there before the sweep (Jacobi).
+    boundary : str, or one for each axis
+        What lies beyond the ends: ``"fixed"``, cells that do not have all of the neighbours that
+        the function reads stay as they are; ``"periodic"``, the other end; ``"nearest"``, the
+        cell at this end.
+    directions : int, or sequence of int, optional
+        For each axis 1, or -1 to go from the last cell to the first one. Several of them, as in
+        ``((1, 1), (-1, -1))``, are what sweeps do in turn.
+
+    Returns
+    -------
+    Sweep
+        Called with arrays and numbers, and with ``sweeps=``, it gives an array that is not computed
+        yet.
+
+    Raises
+    ------
+    UnsupportedError
+        The function does something else; names the line.
+
+    Examples
+    --------
+    >>> @oc.sweep
+    ... def relax(u, f):
+    ...     u[0, 0] = 0.25 * (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1] - f[0, 0])
+    >>> u = np.zeros((200, 300))
+    >>> u[0] = 1
+    >>> v = relax(u, np.zeros_like(u), sweeps=10)
+    >>> float(v[1, 1].compute().round(4)), float(v[0, 5].compute())
+    (0.4648, 1.0)
+    """
+    options: dict[str, Any] = {
+        "inplace": inplace,
+        "boundary": boundary,
+        "directions": directions,
+    }
+    if function is None:
+        return lambda function: Sweep(function, **options)
+    return Sweep(function, **options)
+
+
+def _checked_boundary(boundary: str | Sequence[str], ndim: int) -> tuple[str, ...]:
+    found = (boundary,) * ndim if isinstance(boundary, str) else tuple(boundary)
+    if len(found) != ndim or any(one not in _BOUNDARIES for one in found):
+        raise InvalidArgumentError(
+            f"boundary= is {', '.join(map(repr, _BOUNDARIES))}, or one of them for each of {ndim} "
+            f"axes, got {boundary!r}"
+        )
+    return found
+
+
+def _checked_directions(directions: Any, ndim: int) -> tuple[tuple[int, ...], ...]:
+    if directions is None:
+        return ((1,) * ndim,)
+    if not isinstance(directions, int | np.integer) and any(
+        isinstance(one, Sequence) for one in directions
+    ):
+        return tuple(check_directions(one, ndim) for one in directions)
+    return (check_directions(directions, ndim),)
+
+
+def _count(value: Any, name: str) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(f"{name}= is an integer, got {value!r}") from None
+    if isinstance(value, bool) or count < 0:
+        raise InvalidArgumentError(f"{name}= is at least 0, got {value!r}")
+    return count
+
+
+def _scalar(value: Any, name: str) -> float:
+    """A number, as Numba takes it."""
+    if isinstance(value, Array) and value.ndim == 0:
+        value = value.compute()[()]
+    if isinstance(value, int | np.integer | np.bool_):
+        number = int(value)
+        if not -(1 << 63) <= number < 1 << 63:
+            raise InvalidArgumentError(f"{name}: {number} is no 64-bit integer")
+        return number
+    if isinstance(value, float | np.floating):
+        return float(value)
+    raise InvalidTypeError(f"{name} is a real number, got {value!r}")
+
+
+def as_float(value: Any, name: str) -> float:
+    """A number that is no integer, whatever was given."""
+    return float(_scalar(value, name))
