@@ -10,7 +10,7 @@ import copy
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from outcrop.loops.nest import Access, Nest, Statement
 from outcrop.loops.polyhedra import Polyhedra, Unit
 from outcrop.loops.tiles import inner_order
 
-__all__ = ["Code", "Compiled", "code_of", "compiled"]
+__all__ = ["Code", "code_of", "compiled", "types_of_kept"]
 
 _INDEX = re.compile(r"\bv(\d+)\b")
 
@@ -35,6 +35,8 @@ class Code:
     ----------
     name : str
         For people.
+    finders : tuple of str
+        Of each array, the source of a function ``find``: where an element is.
     source : str
         Of a function ``kernel``.
     arrays : tuple of str
@@ -47,27 +49,30 @@ class Code:
     """
 
     name: str
+    finders: tuple[str, ...]
     source: str
     arrays: tuple[str, ...]
     n_fixed: int
     work: int
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A kernel that may be called."""
-
-    function: Any
-
-
 @dataclass
 class _Pointer:
-    """Where an element is, as a loop comes by."""
+    """Where an element is, as a loop comes by: elements lie so far from each other."""
 
     name: str
     array: str
-    stride: int | None
-    number: int = field(default=0)
+    stride: int
+
+
+def _up(end: int, index: int, x: int, tile: int, stride: int) -> int:
+    """The last index of a loop for which a growing subscript is in the same tile."""
+    return min(end, index + (tile - 1 - x) // stride)
+
+
+def _down(end: int, index: int, x: int, tile: int, stride: int) -> int:
+    """The same of one that falls."""
+    return min(end, index + x // stride)
 
 
 class _Source:
@@ -93,7 +98,6 @@ class _Source:
         self.lines: list[str] = []
         self.depth = 0
         self.count = 0
-        self.n_fixed = 0
 
     def write(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
@@ -116,20 +120,17 @@ class _Source:
         for name, kind in zip(self.nest.scalars, self.kinds, strict=True):
             self.write(f"scalar_{name} = {'fr' if kind == 'float' else 'ar'}[{n}]")
             n += 1
+        finders = []
         for i, array in enumerate(self.arrays):
-            for a in range(len(self.tiles[array])):
-                self.write(f"lo{i}_{a}, n{i}_{a} = ar[{n}], ar[{n + 1}]")
-                n += 2
-            self.write(f"table{i} = ar[{n}]")
-            n += 1
-        self.n_fixed = n
+            finders.append(self._finder(i, array, n))
+            n += 2 * len(self.tiles[array]) + 1
         self._node(self._ast())
         self.write("return 0")
         statements = [self.statements[s] for s in unit.statements]
         where = ", ".join(dict.fromkeys(s.where.rsplit(":", 1)[1] for s in statements))
         name = f"{self.nest.text.function.__name__}, line {where}"
         work = sum(self._work(s) for s in statements)
-        return Code(name, "\n".join(self.lines), self.arrays, n, work)
+        return Code(name, tuple(finders), "\n".join(self.lines), self.arrays, n, work)
 
     @staticmethod
     def _work(s: Statement) -> int:
@@ -227,7 +228,8 @@ class _Source:
         self.depth += 1
         self._inner(body, name, pointers)
         self.depth -= 1
-        self.write(f"{begin} += ({name}_end - {begin}) // {step} * {step} + {step}")
+        further = "" if step == "1" else f" // {step} * {step}"
+        self.write(f"{begin} += ({name}_end - {begin}){further} + {step}")
         self.depth -= 1
 
     def _inner(self, node: Any, name: str, pointers: dict[Any, _Pointer]) -> None:
@@ -293,30 +295,43 @@ class _Source:
         i = self.arrays.index(array)
         shape, dtype = self.nest.arrays[array]
         tile = self.tiles[array]
-        apart = [math.prod(tile[a + 1 :]) * dtype.itemsize for a in range(len(tile))]
-        place = "0"
-        offset = ""
+        found = []
         for a, subscript in enumerate(access.subscripts):
-            x = f"x{k}_{a}"
-            self.write(f"{x} = {self._subscript(subscript.python, indices)}")
-            if tile[a] >= shape[a]:
-                offset += f" + {x} * {apart[a]}"
-                place = f"({place}) * n{i}_{a}"
-                continue
-            t = f"t{k}_{a}"
-            self.write(f"{t} = {x} // {tile[a]}", f"{x} -= {t} * {tile[a]}")
-            if strides[a] > 0:
-                reach = f"({tile[a] - 1} - {x}) // {strides[a]}"
-                self.write(f"{name}_end = min({name}_end, {name} + {reach})")
-            elif strides[a] < 0:
-                self.write(f"{name}_end = min({name}_end, {name} + {x} // {-strides[a]})")
-            offset += f" + {x} * {apart[a]}"
-            # What is not touched after all may lie anywhere.
-            inside = f"min(max({t} - lo{i}_{a}, 0), n{i}_{a} - 1)"
-            place = f"({place}) * n{i}_{a} + {inside}"
-        self.write(f"q{k} = at_{i}(st[ar[table{i} + {place}]]{offset})")
-        stride = sum(s * b for s, b in zip(strides, apart, strict=True)) // dtype.itemsize
+            x = self._subscript(subscript.python, indices)
+            if strides[a] and tile[a] < shape[a]:
+                self.write(f"x{k}_{a} = {x}")
+                x = f"x{k}_{a}"
+                way = f"{name}, {x} % {tile[a]}, {tile[a]}, {abs(strides[a])}"
+                reach = "up" if strides[a] > 0 else "down"
+                self.write(f"{name}_end = {reach}({name}_end, {way})")
+            found.append(x)
+        self.write(f"q{k} = at_{i}(find_{i}(st, ar, {', '.join(found)}))")
+        apart = _apart(tile)
+        stride = sum(s * b for s, b in zip(strides, apart, strict=True))
         return _Pointer(f"q{k}", array, stride)
+
+    def _finder(self, i: int, array: str, first: int) -> str:
+        """The source of a function that says where an element of an array is.
+
+        What is not touched after all may lie anywhere.
+        """
+        shape, dtype = self.nest.arrays[array]
+        tile = self.tiles[array]
+        xs = [f"x{a}" for a in range(len(tile))]
+        lines = [f"def find_{i}(st, ar, {', '.join(xs)}):"]
+        place, offset = "0", ""
+        for a, (x, apart) in enumerate(zip(xs, _apart(tile), strict=True)):
+            low, count = f"ar[{first + 2 * a}]", f"ar[{first + 2 * a + 1}]"
+            if tile[a] < shape[a]:
+                lines.append(f"    t{a} = {x} // {tile[a]}")
+                inside = f"min(max(t{a} - {low}, 0), {count} - 1)"
+                place = inside if place == "0" else f"({place}) * {count} + {inside}"
+                offset += f" + ({x} - t{a} * {tile[a]}) * {apart * dtype.itemsize}"
+            else:
+                offset += f" + {x} * {apart * dtype.itemsize}"
+        lines.append(f"    k = ar[{first + 2 * len(tile)}] + {place}")
+        lines.append(f"    return st[ar[k]]{offset}")
+        return "\n".join(lines)
 
     def _user(self, node: Any, name: str | None, pointers: Mapping[Any, _Pointer]) -> None:
         s, indices = self._called(node)
@@ -327,7 +342,8 @@ class _Source:
                 pointer = self._pointer(access, indices, None, [0] * len(access.subscripts))
                 elements.append(f"{pointer.name}[0]")
             elif pointer.stride:
-                elements.append(f"{pointer.name}[{pointer.stride} * ({name} - {name}_begin)]")
+                times = "" if pointer.stride == 1 else f"{pointer.stride} * "
+                elements.append(f"{pointer.name}[{times}({name} - {name}_begin)]")
             else:
                 elements.append(f"{pointer.name}[0]")
         for statement in s.body:
@@ -337,6 +353,11 @@ class _Source:
     def index(self, array: str) -> int:
         """Where an array stands among those that are touched."""
         return self.arrays.index(array)
+
+
+def _apart(tile: Sequence[int]) -> list[int]:
+    """How many elements lie between one and the next along each axis of a tile."""
+    return [math.prod(tile[a + 1 :]) for a in range(len(tile))]
 
 
 def _below(isl: Any, node: Any) -> Iterator[Any]:
@@ -409,35 +430,58 @@ def code_of(
     return _Source(polyhedra, unit, tiles, kinds).made()
 
 
-def compiled(code: Code, nest: Nest) -> Compiled:
-    """What Numba makes of a code.
+_KEPT = 64
+"""Compiled kernels that are kept, at most."""
+
+_compiled: dict[Any, Any] = {}
+
+
+def compiled(code: Code, nest: Nest) -> Any:
+    """The function that Numba makes of a code, as the engine calls it.
 
     Raises
     ------
     InvalidTypeError
         There is no such computation with elements of these types.
     """
+    kinds = tuple(nest.arrays[p][1] for p in code.arrays)
+    names = tuple(sorted((name, id(value)) for name, value in nest.names.items()))
+    key = (code.finders, code.source, kinds, names)
+    if key not in _compiled:
+        while len(_compiled) >= _KEPT:
+            del _compiled[next(iter(_compiled))]
+        # What names mean is kept, so that nothing else gets its number.
+        _compiled[key] = _function(code, nest), dict(nest.names)
+    return _compiled[key][0]
+
+
+def _function(code: Code, nest: Nest) -> Any:
     numba = numba_module("loops")
     names: dict[str, Any] = {
         **{f"given_{name}": value for name, value in nest.names.items()},
         "at_int": pointer_to(numba.int64),
         "at_float": pointer_to(numba.float64),
         "at_byte": pointer_to(numba.uint8),
+        "up": numba.njit(_up),
+        "down": numba.njit(_down),
     }
-    for i, array in enumerate(code.arrays):
-        dtype = nest.arrays[array][1]
-        own = numba.uint8 if dtype.kind == "b" else numba.from_dtype(dtype)
-        names |= {f"at_{i}": pointer_to(own), f"as_{i}": own}
+    options = {"error_model": "numpy", "nogil": True}
     try:
+        for i, array in enumerate(code.arrays):
+            dtype = nest.arrays[array][1]
+            own = numba.uint8 if dtype.kind == "b" else numba.from_dtype(dtype)
+            names |= {f"at_{i}": pointer_to(own), f"as_{i}": own}
+            exec(compile(code.finders[i], f"<loops {code.name}>", "exec"), names)
+            names[f"find_{i}"] = numba.njit(**options)(names[f"find_{i}"])
         exec(compile(code.source, f"<loops {code.name}>", "exec"), names)
         address = numba.int64
         signature = numba.int32(*[address] * 4, numba.uint64, address)
-        return Compiled(numba.cfunc(signature, error_model="numpy")(names["kernel"]))
+        return numba.cfunc(signature, error_model="numpy")(names["kernel"])
     except numba.core.errors.NumbaError as error:
-        kinds = ", ".join(f"{p}: {nest.arrays[p][1]}" for p in code.arrays)
+        told = ", ".join(f"{p}: {nest.arrays[p][1]}" for p in code.arrays)
         raise InvalidTypeError(
             f"{nest.text.function.__name__}: Numba does not compile it for elements of these types "
-            f"({kinds}): {error}"
+            f"({told}): {error}"
         ) from None
 
 

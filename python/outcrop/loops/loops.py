@@ -27,12 +27,18 @@ from outcrop.loops.nest import Nest, check_text, read_nest
 from outcrop.loops.plan import LoopsPlan
 from outcrop.loops.polyhedra import LOCK, Polyhedra, isl_module
 from outcrop.loops.program import Chosen, Job, chosen, small_tile
-from outcrop.process.config import piece_limit, scratch_directory, timeline_path
+from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
 
 __all__ = ["Loops", "loops"]
 
 _ORDERS = ("strict", "relaxed")
+
+_KEPT = 16
+"""Programs that a nest remembers, at most."""
+
+_LONG = 1 << 20
+"""Planning takes long, as if a program had so many steps: a budget that is named is a rough one."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Loops:
         functools.update_wrapper(self, function)
         self._signature = inspect.signature(function)
         self.order = order
+        self._known: dict[Any, Chosen] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Run the nest.
@@ -98,7 +105,7 @@ class Loops:
         """
         bound = self._bound(args, kwargs)
         with operation():
-            run = _Run(self, bound)
+            run = _Run(self._text, bound, self.order, self._known)
             if run.chosen is not None:
                 run.run()
 
@@ -117,7 +124,7 @@ class Loops:
         """
         bound = self._bound(args, kwargs)
         with operation():
-            return _Run(self, bound).told()
+            return _Run(self._text, bound, self.order, self._known).told()
 
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The code that a call with these arguments runs for each tile, as Python source.
@@ -134,9 +141,10 @@ class Loops:
         """
         bound = self._bound(args, kwargs)
         with operation():
-            found = _Run(self, bound).chosen
+            found = _Run(self._text, bound, self.order, self._known).chosen
         codes = [] if found is None else found.codes
-        return "\n\n".join(f"# {code.name}\n{code.source}" for code in codes)
+        texts = ["\n\n".join((*code.finders, code.source)) for code in codes]
+        return "\n\n\n".join(f"# {c.name}\n{text}" for c, text in zip(codes, texts, strict=True))
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:
         name = self._text.function.__name__
@@ -210,8 +218,10 @@ def _scalar(value: Any, name: str) -> float:
 class _Run:
     """One call of a nest."""
 
-    def __init__(self, loops: Loops, bound: _Bound) -> None:
-        self._bound, self._name = bound, loops._text.function.__name__
+    def __init__(
+        self, text: FunctionText, bound: _Bound, order: str, known: dict[Any, Chosen]
+    ) -> None:
+        self._bound, self._name = bound, text.function.__name__
         nest = bound.nest
         self._arrays = {p: self._resolved(p) for p in nest.used}
         self._straight = {p for p in nest.written if _is_straight(bound.given[p])}
@@ -221,8 +231,41 @@ class _Run:
             if isinstance(source, StoreSource):
                 source.store.settle()
         targets = {p: self._planned_target(p, tiles[p]) for p in nest.written}
-        with LOCK:
-            self.chosen = self._chosen(targets, tiles, loops.order == "relaxed")
+        self.chosen = self._known(known, targets, tiles, order == "relaxed")
+
+    def _known(
+        self,
+        known: dict[Any, Chosen],
+        targets: Mapping[str, Any],
+        tiles: dict[str, tuple[int, ...]],
+        relaxed: bool,
+    ) -> Chosen | None:
+        """The best program: what was the best one before, for such arguments and such a budget."""
+        bound, settings = self._bound, config()
+        nest = bound.nest
+        key = (
+            tuple((p, nest.arrays[p], tiles[p], p in self._straight) for p in nest.used),
+            tuple((p, s if isinstance(s, int) else "float") for p, s in bound.scalars.items()),
+            (settings.memory, settings.threads, relaxed),
+        )
+        found = known.get(key)
+        if found is None:
+            with LOCK:
+                found = self._chosen(targets, tiles, relaxed)
+            if found is None:
+                return None
+            while len(known) >= _KEPT:
+                del known[next(iter(known))]
+            known[key] = replace(found, job=replace(found.job, arrays={}, targets={}))
+            return found
+        job = replace(
+            found.job,
+            nest=replace(found.job.nest, names=nest.names),
+            arrays=self._arrays,
+            targets=targets,
+            scalars=bound.scalars,
+        )
+        return replace(found, job=job)
 
     def _resolved(self, p: str) -> Array:
         """An array as it is now, computed if it was not."""
@@ -277,7 +320,7 @@ class _Run:
             tile = small_tile(shape, dtype, len(nest.arrays))
             tiles[p] = tuple(min(t, n) for t, n in zip(tile, shape, strict=True))
         job = Job(nest, self._arrays, targets, tiles, bound.scalars, relaxed)
-        return with_the_least(lambda: chosen(polyhedra, job), lambda found: len(found.steps))
+        return with_the_least(lambda: chosen(polyhedra, job), lambda _: _LONG)
 
     # -- plans -------------------------------------------------------------------------------------
 

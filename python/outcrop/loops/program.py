@@ -3,7 +3,6 @@
 import itertools
 import math
 import struct
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.source import MemorySource, default_tile, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
-from outcrop.loops.kernel import Code, Compiled, code_of, compiled
+from outcrop.loops.kernel import Code, code_of, compiled
 from outcrop.loops.nest import Nest
 from outcrop.loops.polyhedra import Dependence, Polyhedra, TooHard, Unit, limited
 from outcrop.loops.tiles import FULL, WRITE, Cut, Footprints, Step, inner_order, natural_sizes
@@ -23,8 +22,8 @@ from outcrop.process.config import memory_budget
 
 __all__ = ["Chosen", "Job", "chosen", "small_tile"]
 
-_SECONDS = 2.0
-"""For which tilings are tried, once there is one."""
+_MOST_TRIED, _MOST_STEPS = 48, 60_000
+"""Programs, and their steps, that are tried once there is one."""
 
 _MOST_ARGUMENTS = 20_000_000
 """Of all steps of a program."""
@@ -95,7 +94,7 @@ class Program:
         steps: Sequence[Step],
         codes: Sequence[Code],
         points: Sequence[float],
-        functions: Sequence[Compiled] | None = None,
+        functions: Sequence[Any] | None = None,
     ) -> None:
         self.job = job
         self.draft = _native.Draft(64, 0, False)
@@ -146,7 +145,7 @@ class Program:
         steps: Sequence[Step],
         codes: Sequence[Code],
         points: Sequence[float],
-        functions: Sequence[Compiled] | None,
+        functions: Sequence[Any] | None,
     ) -> None:
         job = self.job
         volumes = [0] * len(codes)
@@ -167,7 +166,7 @@ class Program:
         numbers = []
         for k, code in enumerate(codes):
             # What is only planned is never called.
-            function = None if functions is None else functions[k].function
+            function = None if functions is None else functions[k]
             address = 1 if function is None else function.address
             rate = _RATE
             numbers.append(self.draft.native(code.name, rate, address, lengths[k], function))
@@ -343,7 +342,7 @@ class _Search:
         self.error: BudgetError | None = None
         self.others: list[tuple[str, int, float]] = []
         self.reasons: list[str] = []
-        self.end = math.inf
+        self.count, self.steps = 0, 0
         self._codes: dict[int, Code] = {}
         self._points = {s.name: _points(polyhedra, s.name) for s in polyhedra.nest.statements}
 
@@ -380,6 +379,8 @@ class _Search:
             if self.error is None or _needed(caught) < _needed(self.error):
                 self.error = caught
             return None
+        self.count += 1
+        self.steps += len(steps)
         found = _Tried(plan, units, cuts, steps, schedule, is_original)
         if self.best is None:
             self.best = found
@@ -471,22 +472,22 @@ class _Search:
                 return
             cuts = smaller
             found = self.tried(units, cuts, schedule)
-        self._start_clock()
         if not found:
             return
         improved = True
-        while improved and time.monotonic() < self.end:
+        while improved:
             improved = False
             for other in self._beside(cuts, natural):
-                if time.monotonic() > self.end or self._moves_the_least():
+                if self._is_enough():
                     return
                 if self.tried(units, other, schedule):
                     cuts, improved = other, True
                     break
 
-    def _start_clock(self) -> None:
-        if self.end == math.inf:
-            self.end = time.monotonic() + _SECONDS
+    def _is_enough(self) -> bool:
+        """Whether there is no use in trying others: they take long, or cannot be much better."""
+        many = self.count >= _MOST_TRIED or self.steps >= _MOST_STEPS
+        return many or self._moves_the_least()
 
     def _moves_the_least(self) -> bool:
         """Whether every array is moved once, about: others may not be much better."""
