@@ -8,7 +8,7 @@ import numpy as np
 MATRIX = (150, 230)
 
 
-# -- of the work on out-of-core compilers ------------------------------------------------------------
+# -- of the work on out-of-core compilers --------------------------------------------------
 
 
 def statistics(a, out):  # type: ignore[no-untyped-def]
@@ -38,7 +38,7 @@ def window(a, b, w):  # type: ignore[no-untyped-def]
 
 
 def wave(old, now, new, c, steps):  # type: ignore[no-untyped-def]
-    for t in range(steps):
+    for _ in range(steps):
         for i in range(1, now.shape[0] - 1):
             for j in range(1, now.shape[1] - 1):
                 around = now[i - 1, j] + now[i + 1, j] + now[i, j - 1] + now[i, j + 1]
@@ -102,7 +102,7 @@ def stepped(a):  # type: ignore[no-untyped-def]
                 a[i, j] += 0.5 * a[i - s, j]
 
 
-# -- others ------------------------------------------------------------------------------------------
+# -- others -----------------------------------------------------------------------------------
 
 
 def cholesky(a):  # type: ignore[no-untyped-def]
@@ -151,9 +151,7 @@ def gauss_seidel(u, f, sweeps):  # type: ignore[no-untyped-def]
     for _ in range(sweeps):
         for i in range(1, u.shape[0] - 1):
             for j in range(1, u.shape[1] - 1):
-                u[i, j] = 0.25 * (
-                    u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f[i, j]
-                )
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f[i, j])
 
 
 def symmetric(u, sweeps):  # type: ignore[no-untyped-def]
@@ -165,7 +163,7 @@ def symmetric(u, sweeps):  # type: ignore[no-untyped-def]
 
 
 def heat(a, b, steps):  # type: ignore[no-untyped-def]
-    for t in range(steps):
+    for _ in range(steps):
         for i in range(1, a.shape[0] - 1):
             for j in range(1, a.shape[1] - 1):
                 for k in range(1, a.shape[2] - 1):
@@ -331,7 +329,7 @@ def arguments(seed: int = 0) -> dict[str, tuple[Any, dict[str, Any], tuple[str, 
     spd = square(130)
     grid = {"old": f(MATRIX), "now": f(MATRIX), "new": np.zeros(MATRIX)}
     strings = {"s": rng.integers(0, 4, 149).astype("i1"), "t": rng.integers(0, 4, 229).astype("i1")}
-    volume = (28, 32, 36)
+    volume = (28, 42, 46)
     return {
         "statistics": (statistics, {"a": f(60000), "out": np.zeros(4)}, ("out",)),
         "window": (window, {"a": f(60000), "b": np.zeros(60000), "w": 3}, ("b",)),

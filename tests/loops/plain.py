@@ -29,6 +29,8 @@ def stored(
         edges = tuple(min(tile, n) for n in value.shape)
         if value.ndim == 1:
             edges = (min(tile * tile, value.shape[0]),)
+        elif value.ndim == 3:
+            edges = tuple(min(10, n) for n in value.shape)
         with oc.create(path / f"{p}.zarr", value.shape, value.dtype, tile=edges) as array:
             array[...] = value
         found[p] = oc.open(path / f"{p}.zarr", "r+" if p in written else "r")

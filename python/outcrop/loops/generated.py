@@ -118,9 +118,7 @@ class _Listing:
                 self.node(children.get_at(k), depth)
         elif kind == types.user:
             expr = node.user_get_expr()
-            own = [
-                number_of(isl, expr.get_op_arg(k)).python for k in range(1, expr.get_op_n_arg())
-            ]
+            own = [number_of(isl, expr.get_op_arg(k)).python for k in range(1, expr.get_op_n_arg())]
             self.write(depth, f"add(({''.join(f'{one}, ' for one in own)}))")
         else:
             self.node(node.mark_get_node(), depth)

@@ -89,10 +89,7 @@ class _Source:
         self.isl, self.nest = polyhedra.isl, polyhedra.nest
         self.statements = {s.name: s for s in self.nest.statements}
         own = {
-            a.array
-            for s in self.nest.statements
-            if s.name in unit.statements
-            for a in s.accesses
+            a.array for s in self.nest.statements if s.name in unit.statements for a in s.accesses
         }
         self.arrays = tuple(p for p in polyhedra.number if p in own)
         self.lines: list[str] = []

@@ -69,10 +69,7 @@ class Loops:
     """
 
     def __init__(self, function: Callable[..., Any], *, order: str = "strict") -> None:
-        if order not in _ORDERS:
-            raise InvalidArgumentError(
-                f"order= is {' or '.join(map(repr, _ORDERS))}, got {order!r}"
-            )
+        _check_order(order)
         self._text = FunctionText(function, "a loop nest is")
         check_text(self._text)
         functools.update_wrapper(self, function)
@@ -190,6 +187,11 @@ class Loops:
         return f"<outcrop.Loops {self._text.function.__name__}{self._signature}>"
 
 
+def _check_order(order: str) -> None:
+    if order not in _ORDERS:
+        raise InvalidArgumentError(f"order= is {' or '.join(map(repr, _ORDERS))}, got {order!r}")
+
+
 def _are_same(a: Array, b: Array) -> bool:
     """Whether two arrays may have elements in common."""
     one, other = a._source.base, b._source.base
@@ -224,7 +226,10 @@ class _Run:
         self._bound, self._name = bound, text.function.__name__
         nest = bound.nest
         self._arrays = {p: self._resolved(p) for p in nest.used}
-        self._straight = {p for p in nest.written if _is_straight(bound.given[p])}
+        straight = {p: is_new for p in nest.written if (is_new := _is_new(bound.given[p])) is not None}
+        # All at once is what is visible before; what is not waits until that has changed.
+        self._commits = not all(straight.values())
+        self._straight = {p for p, is_new in straight.items() if is_new != self._commits}
         tiles = self._tiles(self._arrays)
         for p in nest.written:
             source = bound.given[p]._source
@@ -333,8 +338,11 @@ class _Run:
         targets = self.chosen.job.targets
         facts = told(
             plan.facts,
-            {program.outputs[p]: targets[p] for p in program.outputs if p in self._straight
-             and not isinstance(targets[p], tuple)},
+            {
+                program.outputs[p]: targets[p]
+                for p in program.outputs
+                if p in self._straight and not isinstance(targets[p], tuple)
+            },
         )
         for p in self._bound.nest.written:
             given = self._bound.given[p]
@@ -377,10 +385,6 @@ class _Run:
                     target = source.store
                 outputs.append((program.outputs[p], target))
             self._compute(plan, outputs)
-            straight = [given[p]._source for p in nest.written if p in self._straight]
-            done = [s.store for s in straight if isinstance(s, StoreSource) and s._committed]
-            if done:
-                _native.commit(done)
             for p, result in results.items():
                 self._write(given[p], result())
 
@@ -396,7 +400,7 @@ class _Run:
 
         path = timeline_path()
         timeline = None if path is None else str(path)
-        plan.run(_no_step, _no_errors, 0, outputs, False, tell, timeline)
+        plan.run(_no_step, _no_errors, 0, outputs, self._commits, tell, timeline)
 
     def _aside(self, p: str, stack: ExitStack) -> tuple[Any, Callable[[], Any]]:
         """Where something is computed that is not written straight, and what it is then."""
@@ -434,16 +438,21 @@ def _changing(source: StoreSource) -> Iterator[None]:
     source._writes += 1
 
 
-def _is_straight(array: Array) -> bool:
-    """Whether an array is changed in its store: one of ours, or a part of one of whole tiles."""
+def _is_new(array: Array) -> bool | None:
+    """Of what is changed in its store, whether that is not visible yet; None for anything else.
+
+    It is one of ours, or a part of one of whole tiles.
+    """
     source, view = array._source, array._view
     if not isinstance(source, StoreSource) or source.format != "zarr":
-        return False
+        return None
     if not view.is_box or len(view.axes) != len(source.shape):
-        return False
+        return None
     start, shape = view.box
     each = zip(start, shape, source.tile, source.shape, strict=True)
-    return not any(s % t or ((s + n) % t and s + n != whole) for s, n, t, whole in each)
+    if any(s % t or ((s + n) % t and s + n != whole) for s, n, t, whole in each):
+        return None
+    return not source._committed
 
 
 def _place(array: Array) -> Any:
@@ -518,6 +527,7 @@ def loops(function: Callable[..., Any] | None = None, /, *, order: str = "strict
     >>> C[:, 0].compute()
     array([ 6., 22., 38.])
     """
+    _check_order(order)
     if function is None:
         return lambda function: Loops(function, order=order)
     return Loops(function, order=order)

@@ -180,8 +180,35 @@ class Nest:
 # -- what may be written -----------------------------------------------------------------------------
 
 
+class _Separated(ast.NodeTransformer):
+    """Assigns one by one what is assigned to several names at once."""
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        target = node.targets[0]
+        if len(node.targets) != 1 or not isinstance(target, ast.Tuple):
+            return node
+        value = node.value
+        if isinstance(value, ast.Attribute) and value.attr == "shape":
+            numbers = [ast.Constant(k) for k in range(len(target.elts))]
+            values: list[ast.expr] = [ast.Subscript(value, k, ast.Load()) for k in numbers]
+        elif isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+            values = value.elts
+        else:
+            return node
+        names = {n.id for t in target.elts for n in ast.walk(t) if isinstance(n, ast.Name)}
+        used = {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
+        if names & used or not all(isinstance(t, ast.Name) for t in target.elts):
+            return node
+        made = [ast.Assign([t], v) for t, v in zip(target.elts, values, strict=True)]
+        for one in made:
+            for inner in ast.walk(one):
+                ast.copy_location(inner, node)
+        return made
+
+
 def check_text(text: FunctionText) -> None:
     """Raise where a function is no loop nest, whatever it is called with."""
+    text.tree = _Separated().visit(text.tree)
 
     def look(body: Sequence[ast.stmt]) -> None:
         for one in body:
@@ -549,7 +576,9 @@ class _Reader:
             for value in range(start.value, stop.value, step):
                 self.copies += 1
                 if self.copies > _MOST_COPIES:
-                    self.refuse(one, f"{name} is an exponent, and has more than {_MOST_COPIES} values")
+                    self.refuse(
+                        one, f"{name} is an exponent, and has more than {_MOST_COPIES} values"
+                    )
                 inner = scope.inner(name, Affine.number(value), scope.depth)
                 found_items += self.block(one.body, inner, when)
             return found_items
@@ -628,7 +657,9 @@ class _Integers(ast.NodeTransformer):
             reader.refuse(node, f"{ast.unparse(base)} is no array among the parameters")
         shape = reader.shapes[base.id]
         if len(index) != len(shape):
-            reader.refuse(node, f"{base.id} has {len(shape)} axes, and here {len(index)} subscripts")
+            reader.refuse(
+                node, f"{base.id} has {len(shape)} axes, and here {len(index)} subscripts"
+            )
         found = []
         for one, extent in zip(index, shape, strict=True):
             own_index = reader.affine(one, self._scope)
@@ -915,7 +946,9 @@ class _Maker:
                 continue
             depth = _kept_depth(items, name)
             if depth is None:
-                self.text.refuse(_first_mention(runs, name), f"{name} is not known here, on every way")
+                self.text.refuse(
+                    _first_mention(runs, name), f"{name} is not known here, on every way"
+                )
             self.kept[name] = depth
         self.statements: list[Statement] = []
         self._make(items, (), (), ())

@@ -344,7 +344,7 @@ class Polyhedra:
         common = 0
         while (
             common < min(len(source.loops), len(sink.loops))
-            and source.times[:common + 1] == sink.times[:common + 1]
+            and source.times[: common + 1] == sink.times[: common + 1]
         ):
             common += 1
         if source.name == sink.name:
@@ -454,7 +454,13 @@ class Polyhedra:
         end = min(head + 1, total)
         stamp = (None,) * head
         return Unit(
-            self.all, part(0, head), head, part(head, end), end - head, part(end, total), stamp,
+            self.all,
+            part(0, head),
+            head,
+            part(head, end),
+            end - head,
+            part(end, total),
+            stamp,
             (False,) * (end - head),
         )
 

@@ -22,8 +22,14 @@ from outcrop.process.config import memory_budget
 
 __all__ = ["Chosen", "Job", "chosen", "small_tile"]
 
-_MOST_TRIED, _MOST_STEPS = 48, 60_000
+_MOST_TRIED, _MOST_STEPS = 40, 20_000
 """Programs, and their steps, that are tried once there is one."""
+
+_MOST_TILES, _FEW_TILES, _FAR_MORE = 400_000, 4_000, 4
+"""Steps of a program, at most; and beside another one: so many, and that for each of its own."""
+
+_MOST_FAILED, _MANY_STEPS = 24, 20_000
+"""Programs that memory does not hold, and steps of one, after which smaller tiles are no way out."""
 
 _MOST_ARGUMENTS = 20_000_000
 """Of all steps of a program."""
@@ -117,9 +123,7 @@ class Program:
         if p not in job.targets:
             return first
         target = job.targets[p]
-        self.outputs[p], first = self.draft.output(
-            p, target, storable(dtype), shape, tile, number
-        )
+        self.outputs[p], first = self.draft.output(p, target, storable(dtype), shape, tile, number)
         return first
 
     def _input(self, p: str) -> tuple[int, int]:
@@ -172,9 +176,7 @@ class Program:
             numbers.append(self.draft.native(code.name, rate, address, lengths[k], function))
         words = [_word(job.scalars[p]) for p in job.nest.scalars]
         counts_of = {
-            p: tuple(
-                -(-n // t) for n, t in zip(job.nest.arrays[p][0], job.tiles[p], strict=True)
-            )
+            p: tuple(-(-n // t) for n, t in zip(job.nest.arrays[p][0], job.tiles[p], strict=True))
             for p in self._first
         }
         per_unit = [0] * len(codes)
@@ -342,15 +344,20 @@ class _Search:
         self.error: BudgetError | None = None
         self.others: list[tuple[str, int, float]] = []
         self.reasons: list[str] = []
-        self.count, self.steps = 0, 0
+        self.count, self.steps, self.failed = 0, 0, 0
         self._codes: dict[int, Code] = {}
         self._points = {s.name: _points(polyhedra, s.name) for s in polyhedra.nest.statements}
 
+    @property
+    def _most(self) -> int:
+        """Steps of programs that are looked at."""
+        if self.best is None:
+            return _MOST_TILES
+        return _FEW_TILES + _FAR_MORE * len(self.best.steps)
+
     def code(self, unit: Unit) -> Code:
         if id(unit) not in self._codes:
-            self._codes[id(unit)] = code_of(
-                self.polyhedra, unit, self.job.tiles, self.job.kinds
-            )
+            self._codes[id(unit)] = code_of(self.polyhedra, unit, self.job.tiles, self.job.kinds)
         return self._codes[id(unit)]
 
     def points(self, unit: Unit) -> float:
@@ -364,7 +371,7 @@ class _Search:
             with limited(self.polyhedra.context):
                 steps = []
                 for number, (unit, cut) in enumerate(zip(units, cuts, strict=True)):
-                    own = self.footprints.steps(number, unit, cut)
+                    own = self.footprints.steps(number, unit, cut, self._most)
                     if own is None:
                         return None
                     steps += own
@@ -376,6 +383,7 @@ class _Search:
             return None
         except BudgetError as caught:
             forget_frames(caught)
+            self.failed += 1 if len(steps) < _MANY_STEPS else _MOST_FAILED
             if self.error is None or _needed(caught) < _needed(self.error):
                 self.error = caught
             return None
@@ -432,9 +440,7 @@ class _Search:
     def order(self, tried: _Tried) -> Any:
         """When each point is done, as a map."""
         polyhedra = self.polyhedra
-        lengths = [
-            len(u.stamp) + 2 * u.n_band + _dims(polyhedra, u.inner) for u in tried.units
-        ]
+        lengths = [len(u.stamp) + 2 * u.n_band + _dims(polyhedra, u.inner) for u in tried.units]
         parts = []
         for unit, cut in zip(tried.units, tried.cuts, strict=True):
             outer = [f"o{k}" for k in range(unit.n_outer)]
@@ -468,7 +474,7 @@ class _Search:
         found = self.tried(units, cuts, schedule)
         while found is None:
             smaller = self._smaller(cuts, natural)
-            if smaller is None:
+            if smaller is None or self.failed >= _MOST_FAILED:
                 return
             cuts = smaller
             found = self.tried(units, cuts, schedule)
@@ -501,9 +507,7 @@ class _Search:
         return bool(facts["bytes_read"] + facts["bytes_written"] <= _ABOUT * least)
 
     @staticmethod
-    def _smaller(
-        cuts: list[Cut], natural: list[list[tuple[int, int]]]
-    ) -> list[Cut] | None:
+    def _smaller(cuts: list[Cut], natural: list[list[tuple[int, int]]]) -> list[Cut] | None:
         """Tiles half as long: along dimensions without stored tiles first, else along the longest."""
         found, changed = [], False
         for cut, own in zip(cuts, natural, strict=True):
@@ -517,9 +521,7 @@ class _Search:
         return found if changed else None
 
     @staticmethod
-    def _beside(
-        cuts: list[Cut], natural: list[list[tuple[int, int]]]
-    ) -> Iterator[list[Cut]]:
+    def _beside(cuts: list[Cut], natural: list[list[tuple[int, int]]]) -> Iterator[list[Cut]]:
         """Tilings that differ in one way."""
         for k, (cut, own) in enumerate(zip(cuts, natural, strict=True)):
             dims = range(len(own))
@@ -553,7 +555,7 @@ class _Search:
             while True:
                 if self.tried([unit], [Cut((size,), (0,))], "as written", is_original=True):
                     return
-                if size == 1:
+                if size == 1 or self.failed >= 2 * _MOST_FAILED:
                     break
                 size = -(-size // 2)
 

@@ -13,7 +13,6 @@ __all__ = ["Cut", "Step", "Touched"]
 READ, WRITE, FULL = 1, 2, 4
 """Whether a step reads elements of a tile, writes some, or all of them and reads none before."""
 
-_MOST_TILES = 400_000
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,13 @@ class Footprints:
         self._found: dict[tuple[int, tuple[int, ...]], dict[tuple[int, ...], Touched] | None] = {}
         self._kept: list[Unit] = []
 
-    def steps(self, number: int, unit: Unit, cut: Cut) -> list[Step] | None:
-        """The steps of a unit; None where there are too many of them."""
+    def steps(self, number: int, unit: Unit, cut: Cut, most: int) -> list[Step] | None:
+        """The steps of a unit; None where there may be more of them than that."""
         key = (id(unit), cut.sizes)
         if key not in self._found:
             # As long as a unit lives, no other one has its number.
             self._kept.append(unit)
-            self._found[key] = self._footprints(unit, cut.sizes)
+            self._found[key] = self._footprints(unit, cut.sizes, most)
         found = self._found[key]
         if found is None:
             return None
@@ -97,7 +96,7 @@ class Footprints:
         return unit.outer.flat_range_product(unit.band.apply_range(cut))
 
     def _footprints(
-        self, unit: Unit, sizes: Sequence[int]
+        self, unit: Unit, sizes: Sequence[int], most: int
     ) -> dict[tuple[int, ...], Touched] | None:
         polyhedra = self.polyhedra
         isl = polyhedra.isl
@@ -112,7 +111,7 @@ class Footprints:
             low = min(int(s.dim_min(d).min_val().to_python()) for s in sets)
             high = max(int(s.dim_max(d).max_val().to_python()) for s in sets)
             box *= high - low + 1
-        if box > _MOST_TILES:
+        if box > most:
             return None
         for one in sets:
             for tile in enumerated(isl, one):
@@ -158,8 +157,7 @@ class Footprints:
         names = [f"e{a}" for a in range(len(shape))]
         tile = self.tiles[array]
         floors = ", ".join(
-            f"floor({e}/{t})" if t < n else "0"
-            for e, t, n in zip(names, tile, shape, strict=True)
+            f"floor({e}/{t})" if t < n else "0" for e, t, n in zip(names, tile, shape, strict=True)
         )
         name = f"M{self.polyhedra.number[array]}"
         head = f"{name}[{', '.join(names)}] -> {name}[{floors}]"
