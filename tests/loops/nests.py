@@ -8,7 +8,7 @@ import numpy as np
 MATRIX = (150, 230)
 
 
-# -- of the work on out-of-core compilers --------------------------------------------------
+# -- of the work on out-of-core compilers ----------------------------------------------------------
 
 
 def statistics(a, out):  # type: ignore[no-untyped-def]
@@ -102,7 +102,7 @@ def stepped(a):  # type: ignore[no-untyped-def]
                 a[i, j] += 0.5 * a[i - s, j]
 
 
-# -- others -----------------------------------------------------------------------------------
+# -- others ----------------------------------------------------------------------------------------
 
 
 def cholesky(a):  # type: ignore[no-untyped-def]

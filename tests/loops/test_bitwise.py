@@ -12,7 +12,7 @@ from .nests import arguments
 pytest.importorskip("numba")
 pytest.importorskip("islpy")
 
-from .plain import plain, stored  # noqa: E402
+from .plain import plain, stored
 
 NESTS = list(arguments())
 

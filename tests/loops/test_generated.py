@@ -65,10 +65,10 @@ def nests(draw: st.DrawFn) -> str:
         lines.append("    for s in range(steps):")
         depth += "    "
     for _ in range(draw(st.integers(1, 2))):
-        first = draw(st.sampled_from(["range(2, n - 2)", "range(n - 3, 1, -1)", "range(3, n - 2, 2)"]))
-        second = draw(
-            st.sampled_from(["range(2, n - 2)", "range(2, i + 1)", "range(i, n - 2)"])
+        first = draw(
+            st.sampled_from(["range(2, n - 2)", "range(n - 3, 1, -1)", "range(3, n - 2, 2)"])
         )
+        second = draw(st.sampled_from(["range(2, n - 2)", "range(2, i + 1)", "range(i, n - 2)"]))
         lines += [f"{depth}for i in {first}:"]
         if draw(st.booleans()):
             lines += [f"{depth}    v[i] = 0.5 * v[i - 1] + {value('ii')}"]

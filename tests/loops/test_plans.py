@@ -148,7 +148,7 @@ def test_what_takes_isl_too_long_runs_as_it_is_written(
     own = stored(given, written, 31, tmp_path)
 
     def refused(self: Any, *, relaxed: bool) -> Any:
-        raise polyhedra_of.TooHard
+        raise polyhedra_of.TooHardError
 
     monkeypatch.setattr(polyhedra_of.Polyhedra, "relation", refused)
     nest = oc.loops(function)
@@ -158,9 +158,27 @@ def test_what_takes_isl_too_long_runs_as_it_is_written(
     np.testing.assert_array_equal(own["u"].compute(), expected["u"])
 
 
+@pytest.mark.parametrize("operations", [300, 3_000, 30_000, 300_000])
+def test_wherever_isl_stops_nothing_is_wrong(
+    operations: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, given, written = arguments()["lu"]
+    expected = plain(function, given)
+    own = stored(given, written, 31, tmp_path)
+    limits = (operations,)
+    monkeypatch.setattr(polyhedra_of.limited.__wrapped__, "__defaults__", limits)
+    try:
+        with oc.config(memory="512KiB"):
+            oc.loops(function)(*own.values())
+    except oc.UnsupportedError as error:
+        assert "too long" in str(error)
+        expected = given
+    np.testing.assert_array_equal(own["a"].compute(), expected["a"])
+
+
 @pytest.mark.parametrize("format", ["npy", "zarr", "memory"])
 def test_targets_of_any_kind_change_at_the_end(format: str, tmp_path: Path) -> None:
-    function, given, written = arguments()["matrix_vector"]
+    function, given, _ = arguments()["matrix_vector"]
     expected = plain(function, given)
     y: Any = given["y"].copy()
     if format == "npy":
@@ -180,7 +198,11 @@ def test_targets_of_any_kind_change_at_the_end(format: str, tmp_path: Path) -> N
 def test_operands_may_be_computed_and_views(tmp_path: Path) -> None:
     function, given, _ = arguments()["matrix_vector"]
     a = oc.asarray(given["a"])
-    turned = {"a": np.ascontiguousarray(2 * given["a"].T), "x": given["a"][:, 3], "y": np.zeros(230)}
+    turned = {
+        "a": np.ascontiguousarray(2 * given["a"].T),
+        "x": given["a"][:, 3],
+        "y": np.zeros(230),
+    }
     expected = plain(function, turned)
     y = np.zeros(230)
     oc.loops(function)((a * 2).T, a[:, 3], y)
@@ -188,8 +210,7 @@ def test_operands_may_be_computed_and_views(tmp_path: Path) -> None:
 
 
 def test_a_nest_without_points_does_nothing() -> None:
-    function, given, _ = arguments()["product"]
-    nest = oc.loops(function)
+    nest = oc.loops(nests.product)
     empty = np.zeros((0, 0))
     nest(empty, empty, empty)
     with pytest.raises(oc.UnsupportedError, match="nothing to compute"):

@@ -45,8 +45,8 @@ def number_of(isl: Any, expr: Any) -> Number:
         return Number(python, terms)
     if op == ops.minus:
         inner = own[0].terms
-        terms = None if inner is None else {n: -k for n, k in inner.items()}
-        return Number(f"(-{text[0]})", terms)
+        negative = None if inner is None else {n: -k for n, k in inner.items()}
+        return Number(f"(-{text[0]})", negative)
     if op == ops.mul:
         python = f"({text[0]} * {text[1]})"
         for a, b in ((own[0], own[1]), (own[1], own[0])):

@@ -290,8 +290,7 @@ class _Source:
         array, k = access.array, self.count
         self.count += 1
         i = self.arrays.index(array)
-        shape, dtype = self.nest.arrays[array]
-        tile = self.tiles[array]
+        shape, tile = self.nest.arrays[array][0], self.tiles[array]
         found = []
         for a, subscript in enumerate(access.subscripts):
             x = self._subscript(subscript.python, indices)
@@ -508,8 +507,9 @@ def types_of_kept(nest: Nest, scalars: Mapping[str, float]) -> dict[str, np.dtyp
         context, target = cpu_target.typing_context, cpu_target.target_context
         context.refresh()
         target.refresh()
-        inner = compiler.run_frontend(function)
-        typed = typed_passes.type_inference_stage(context, target, inner, arguments, None)[0]
+        inner = compiler.run_frontend(function)  # type: ignore[no-untyped-call]
+        infer = typed_passes.type_inference_stage
+        typed = infer(context, target, inner, arguments, None)[0]  # type: ignore[no-untyped-call]
     except numba.core.errors.NumbaError as error:
         raise InvalidTypeError(f"{function.__name__}: Numba does not compile it: {error}") from None
     found = {}

@@ -25,7 +25,7 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedEr
 from outcrop.loops.kernel import types_of_kept
 from outcrop.loops.nest import Nest, check_text, read_nest
 from outcrop.loops.plan import LoopsPlan
-from outcrop.loops.polyhedra import LOCK, Polyhedra, isl_module
+from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
 from outcrop.loops.program import Chosen, Job, chosen, small_tile
 from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
@@ -214,7 +214,7 @@ def _scalar(value: Any, name: str) -> float:
     raise InvalidTypeError(f"{name} is an array or a real number, got {value!r}")
 
 
-# -- running -----------------------------------------------------------------------------------------
+# -- running ---------------------------------------------------------------------------------------
 
 
 class _Run:
@@ -226,7 +226,9 @@ class _Run:
         self._bound, self._name = bound, text.function.__name__
         nest = bound.nest
         self._arrays = {p: self._resolved(p) for p in nest.used}
-        straight = {p: is_new for p in nest.written if (is_new := _is_new(bound.given[p])) is not None}
+        straight = {
+            p: is_new for p in nest.written if (is_new := _is_new(bound.given[p])) is not None
+        }
         # All at once is what is visible before; what is not waits until that has changed.
         self._commits = not all(straight.values())
         self._straight = {p for p, is_new in straight.items() if is_new != self._commits}
@@ -315,10 +317,15 @@ class _Run:
         self, targets: Mapping[str, Any], tiles: dict[str, tuple[int, ...]], relaxed: bool
     ) -> Chosen | None:
         bound = self._bound
-        polyhedra = Polyhedra(bound.nest)
-        if not bound.nest.statements:
-            return None
-        polyhedra.check_bounds()
+        try:
+            polyhedra = Polyhedra(bound.nest)
+            if not bound.nest.statements:
+                return None
+            polyhedra.check_bounds()
+        except TooHardError:
+            raise UnsupportedError(
+                f"{self._name}: it takes too long to say which elements are touched"
+            ) from None
         nest = bound.nest
         for p in nest.kept:
             shape, dtype = nest.arrays[p]

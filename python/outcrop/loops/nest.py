@@ -177,7 +177,7 @@ class Nest:
         return tuple(p for p in self.text.parameters if p in found)
 
 
-# -- what may be written -----------------------------------------------------------------------------
+# -- what may be written ---------------------------------------------------------------------------
 
 
 class _Separated(ast.NodeTransformer):
@@ -233,9 +233,7 @@ def check_text(text: FunctionText) -> None:
                 if len(one.targets) != 1:
                     text.refuse(one, "one thing is assigned at a time")
                 _check_target(one.targets[0])
-            elif isinstance(one, ast.AugAssign):
-                _check_target(one.target)
-            elif isinstance(one, ast.AnnAssign) and one.value is not None:
+            elif isinstance(one, ast.AugAssign | ast.AnnAssign) and one.value is not None:
                 _check_target(one.target)
             elif not _is_idle(one):
                 text.refuse(one, f"a loop nest consists of {_STATEMENTS}")
@@ -497,7 +495,8 @@ class _Reader:
             return False
         inner = [n for n in ast.walk(one.value) if isinstance(n, ast.Name)]
         if any(
-            n.id in self.defined and n.id not in self.inlined or n.id in self.shapes for n in inner
+            (n.id in self.defined and n.id not in self.inlined) or n.id in self.shapes
+            for n in inner
         ):
             return False
         self.inlined[name] = _Inlining(self.inlined).visit(copy.deepcopy(one.value))
@@ -736,7 +735,7 @@ def _assigned_surely(body: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
                 return True, False
         elif isinstance(one, ast.AugAssign):
             target = one.target
-            if uses(one.value) or isinstance(target, ast.Name) and target.id == name:
+            if uses(one.value) or (isinstance(target, ast.Name) and target.id == name):
                 return False, True
         elif isinstance(one, ast.If):
             if uses(one.test):

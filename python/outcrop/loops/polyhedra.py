@@ -16,7 +16,7 @@ from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.loops.affine import Affine, index_name
 from outcrop.loops.nest import Access, Nest, Statement
 
-__all__ = ["LOCK", "Dependence", "Polyhedra", "TooHard", "Unit", "isl_module", "limited"]
+__all__ = ["LOCK", "Dependence", "Polyhedra", "TooHardError", "Unit", "isl_module", "limited"]
 
 LOCK = threading.RLock()
 
@@ -24,7 +24,7 @@ _OPERATIONS = 20_000_000
 """Of isl's, about a second's, after which it is left off."""
 
 
-class TooHard(Exception):
+class TooHardError(Exception):
     """It takes isl too long."""
 
 
@@ -43,7 +43,7 @@ def isl_module() -> ModuleType:
             f"loops are analysed by islpy, which cannot be imported ({error}); "
             "pip install 'outcrop[loops]' installs it"
         ) from None
-    return islpy  # type: ignore[no-any-return]
+    return islpy
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def limited(context: Any, operations: int = _OPERATIONS) -> Iterator[None]:
 
     Raises
     ------
-    TooHard
+    TooHardError
         It takes more.
     """
     isl = isl_module()
@@ -63,7 +63,7 @@ def limited(context: Any, operations: int = _OPERATIONS) -> Iterator[None]:
     except isl.Error as error:
         if "operation" not in str(error) and "quota" not in str(error):
             raise
-        raise TooHard from None
+        raise TooHardError from None
     finally:
         context.set_max_operations(0)
         context.resume()
@@ -383,7 +383,7 @@ class Polyhedra:
                     )
                     schedule = constraints.compute_schedule()
                     text = str(schedule)
-            except TooHard:
+            except TooHardError:
                 continue
             if text not in seen:
                 seen.append(text)

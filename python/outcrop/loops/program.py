@@ -16,7 +16,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.loops.kernel import Code, code_of, compiled
 from outcrop.loops.nest import Nest
-from outcrop.loops.polyhedra import Dependence, Polyhedra, TooHard, Unit, limited
+from outcrop.loops.polyhedra import Dependence, Polyhedra, TooHardError, Unit, limited
 from outcrop.loops.tiles import FULL, WRITE, Cut, Footprints, Step, inner_order, natural_sizes
 from outcrop.process.config import memory_budget
 
@@ -29,7 +29,7 @@ _MOST_TILES, _FEW_TILES, _FAR_MORE = 400_000, 4_000, 4
 """Steps of a program, at most; and beside another one: so many, and that for each of its own."""
 
 _MOST_FAILED, _MANY_STEPS = 24, 20_000
-"""Programs that memory does not hold, and steps of one, after which smaller tiles are no way out."""
+"""Programs that memory does not hold, and steps of one, after which smaller tiles do not help."""
 
 _MOST_ARGUMENTS = 20_000_000
 """Of all steps of a program."""
@@ -88,7 +88,7 @@ def small_tile(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> tupl
     return tuple(tile)
 
 
-# -- programs ----------------------------------------------------------------------------------------
+# -- programs --------------------------------------------------------------------------------------
 
 
 class Program:
@@ -166,7 +166,7 @@ class Program:
             volumes[step.unit] = max(volumes[step.unit], volume)
         lengths = [code.n_fixed + v for code, v in zip(codes, volumes, strict=True)]
         if sum(lengths[step.unit] for step in steps) > _MOST_ARGUMENTS:
-            raise TooHard
+            raise TooHardError
         numbers = []
         for k, code in enumerate(codes):
             # What is only planned is never called.
@@ -224,7 +224,7 @@ class Program:
             work.append(points[step.unit] * code.work / per_unit[step.unit])
             operands += codes_of
         if max(counts, default=0) >= 1 << 16:
-            raise TooHard
+            raise TooHardError
         self.draft.steps(
             np.array(kernels, np.uint16),
             np.array(counts, np.uint16),
@@ -249,7 +249,7 @@ def _word(scalar: float) -> int:
     return int(struct.unpack("<q", struct.pack(form, scalar))[0])
 
 
-# -- choosing ----------------------------------------------------------------------------------------
+# -- choosing --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -379,7 +379,7 @@ class _Search:
             steps.sort(key=lambda step: step.stamp)
             points = [self.points(unit) for unit in units]
             plan = _native.plan_program(Program(self.job, steps, codes, points).draft)
-        except TooHard:
+        except TooHardError:
             return None
         except BudgetError as caught:
             forget_frames(caught)
@@ -404,7 +404,7 @@ class _Search:
         polyhedra = self.polyhedra
         try:
             relation = polyhedra.relation(relaxed=self.job.relaxed)
-        except TooHard:
+        except TooHardError:
             self.reasons.append("the dependences take isl too long: the order is as written")
             self._original()
             return
@@ -434,7 +434,7 @@ class _Search:
         try:
             with limited(self.polyhedra.context):
                 return self.polyhedra.is_legal(relation, self.order(self.best))
-        except TooHard:
+        except TooHardError:
             return False
 
     def order(self, tried: _Tried) -> Any:
@@ -460,12 +460,12 @@ class _Search:
     # -- tilings -----------------------------------------------------------------------------------
 
     def _tilings(self, units: list[Unit], schedule: str) -> None:
-        """Tilings of units, beginning with tiles as they are stored, and going on to better ones."""
+        """Tilings of units, from tiles as they are stored on to better ones."""
         polyhedra = self.polyhedra
         try:
             with limited(polyhedra.context):
                 natural = [natural_sizes(polyhedra, u, self.job.tiles) for u in units]
-        except TooHard:
+        except TooHardError:
             return
         cuts = [
             Cut(tuple(extent or whole for extent, whole in own), tuple(range(len(own))))
@@ -508,7 +508,7 @@ class _Search:
 
     @staticmethod
     def _smaller(cuts: list[Cut], natural: list[list[tuple[int, int]]]) -> list[Cut] | None:
-        """Tiles half as long: along dimensions without stored tiles first, else along the longest."""
+        """Tiles half as long, along dimensions without stored tiles, else along the longest."""
         found, changed = [], False
         for cut, own in zip(cuts, natural, strict=True):
             free = [d for d, (extent, _) in enumerate(own) if not extent and cut.sizes[d] > 1]
@@ -603,7 +603,7 @@ def chosen(polyhedra: Polyhedra, job: Job) -> Chosen:
         raise search.error
     try:
         dependences = polyhedra.dependences()
-    except TooHard:
+    except TooHardError:
         dependences = []
     reasons = search.reasons
     if not best.is_original:

@@ -8,11 +8,20 @@ from typing import Any
 from outcrop.loops.generated import enumerated
 from outcrop.loops.polyhedra import Polyhedra, Unit
 
-__all__ = ["Cut", "Step", "Touched"]
+__all__ = [
+    "FULL",
+    "READ",
+    "WRITE",
+    "Cut",
+    "Footprints",
+    "Step",
+    "Touched",
+    "inner_order",
+    "natural_sizes",
+]
 
 READ, WRITE, FULL = 1, 2, 4
 """Whether a step reads elements of a tile, writes some, or all of them and reads none before."""
-
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,6 @@ def natural_sizes(
     polyhedra: Polyhedra, unit: Unit, tiles: Mapping[str, tuple[int, ...]]
 ) -> list[tuple[int, int]]:
     """Of each dimension of a band, an extent of stored tiles along it (0: none), and its length."""
-    isl = polyhedra.isl
     found = []
     shapes = polyhedra.nest.arrays
     uses = _indices_used(polyhedra, unit)
@@ -204,14 +212,12 @@ def natural_sizes(
                 if extent < whole:
                     size = extent * math.prod(shapes[a.array][0])
                     extents[extent] = extents.get(extent, 0) + size
-        low, high = None, None
         sets: list[Any] = []
         unit.band.range().foreach_set(sets.append)
         low = min(int(s.dim_min(d).min_val().to_python()) for s in sets)
         high = max(int(s.dim_max(d).max_val().to_python()) for s in sets)
         best = max(extents, key=lambda e: extents[e]) if extents else 0
         found.append((best, high - low + 1))
-    del isl
     return found
 
 
@@ -230,8 +236,7 @@ def _indices_used(polyhedra: Polyhedra, unit: Unit) -> dict[str, list[set[str]]]
         affine = isl.PwMultiAff.from_map(one)
         alone: set[str] = set()
         for d in range(unit.n_band):
-            pieces: list[Any] = []
-            affine.get_pw_aff(d).foreach_piece(lambda _, aff: pieces.append(aff))
+            pieces = _pieces(affine.get_pw_aff(d))
             names = {
                 f"v{k}"
                 for k in range(depth)
@@ -241,6 +246,13 @@ def _indices_used(polyhedra: Polyhedra, unit: Unit) -> dict[str, list[set[str]]]
             found[name][d] = names - alone
             if len(names) == 1:
                 alone |= names
+    return found
+
+
+def _pieces(of: Any) -> list[Any]:
+    """The affine functions that one which is so by pieces consists of."""
+    found: list[Any] = []
+    of.foreach_piece(lambda _, aff: found.append(aff))
     return found
 
 
