@@ -21,6 +21,7 @@ from .plain import plain, stored
 
 # `outcrop.loops` is the decorator.
 polyhedra_of = importlib.import_module("outcrop.loops.polyhedra")
+syntax = importlib.import_module("outcrop.loops.syntax")
 nest_of = importlib.import_module("outcrop.loops.nest")
 program = importlib.import_module("outcrop.loops.program")
 generated = importlib.import_module("outcrop.loops.generated")
@@ -29,7 +30,7 @@ generated = importlib.import_module("outcrop.loops.generated")
 def searched(function: Any, given: dict[str, Any], tile: int) -> Any:
     """The best program for arrays cut into such tiles."""
     text = FunctionText(function, "a loop nest is")
-    nest_of.check_text(text)
+    syntax.check_text(text)
     arrays = {p: v for p, v in given.items() if isinstance(v, np.ndarray)}
     numbers = {p: v for p, v in given.items() if p not in arrays}
     shapes = {p: v.shape for p, v in arrays.items()}

@@ -51,5 +51,6 @@ def pointer_to(numba_type: Any) -> Any:
 def check_types(dtypes: Mapping[str, np.dtype[Any]], what: str = "sweeps") -> None:
     """Raise where elements of a type are none that Numba computes with."""
     for p, dtype in dtypes.items():
-        if dtype.kind not in "biufc" or dtype.name in ("float16", "longdouble", "clongdouble"):
+        unknown = dtype.kind not in "biufc" or not dtype.isnative
+        if unknown or dtype.name in ("float16", "longdouble", "clongdouble"):
             raise UnsupportedError(f"{p}: {what} do not compute with elements of type {dtype}")

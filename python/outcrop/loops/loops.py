@@ -23,10 +23,11 @@ from outcrop.compiled.compiler import check_types, numba_module
 from outcrop.compiled.function import FunctionText
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.loops.kernel import types_of_kept
-from outcrop.loops.nest import Nest, check_text, read_nest
+from outcrop.loops.nest import Nest, read_nest
 from outcrop.loops.plan import LoopsPlan
 from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
 from outcrop.loops.program import Chosen, Job, chosen, small_tile
+from outcrop.loops.syntax import check_text
 from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
 
