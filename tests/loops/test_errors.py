@@ -77,6 +77,11 @@ def calling(a):  # type: ignore[no-untyped-def]
         a[i] = hash(i)
 
 
+def random(a):  # type: ignore[no-untyped-def]
+    for i in range(len(a)):
+        a[i] = np.random.rand()  # noqa: NPY002
+
+
 def growing(a):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
         for j in range(0, len(a), i):
@@ -115,6 +120,8 @@ def test_what_is_wrong_is_named_by_its_line(function: Any, kind: Any, words: str
 def test_calls_and_steps_are_looked_at_with_sizes() -> None:
     with pytest.raises(oc.UnsupportedError, match="hash is not known here"):
         oc.loops(calling)(np.ones(5))
+    with pytest.raises(oc.UnsupportedError, match="random numbers depend"):
+        oc.loops(random)(np.ones(5))
     with pytest.raises(oc.UnsupportedError, match="step of a loop is a constant"):
         oc.loops(growing)(np.ones(5))
 

@@ -196,6 +196,35 @@ def test_targets_of_any_kind_change_at_the_end(format: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(found, expected["y"])
 
 
+def test_what_is_computed_aside_need_not_fit_in_memory(tmp_path: Path) -> None:
+    a = np.arange(300 * 500.0).reshape(300, 500)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", np.zeros((500, 300)))
+    with oc.open(tmp_path / "a.npy") as source, oc.open(tmp_path / "b.npy", "r+") as target:
+        nest = oc.loops(nests.transposition)
+        with oc.config(memory="512KiB"):
+            plan = nest.plan(source, target)
+            nest(source, target)
+        assert not plan.is_exact
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), a.T)
+
+
+def test_new_arrays_become_visible_when_they_are_closed(tmp_path: Path) -> None:
+    function, given, _ = arguments()["product"]
+    a, b = given["a"], given["b"]
+    c = oc.create(tmp_path / "c.zarr", (110, 130), "f8", tile=40)
+    c[5:, :] = 3
+    expected = np.zeros((110, 130))
+    expected[5:] = 3
+    expected = plain(function, {"a": a, "b": b, "c": expected})["c"]
+    oc.loops(function)(a, b, c)
+    assert not (tmp_path / "c.zarr").exists()
+    np.testing.assert_array_equal(c.compute(), expected)
+    c.close()
+    with oc.open(tmp_path / "c.zarr") as array:
+        np.testing.assert_array_equal(array.compute(), expected)
+
+
 def test_operands_may_be_computed_and_views(tmp_path: Path) -> None:
     function, given, _ = arguments()["matrix_vector"]
     a = oc.asarray(given["a"])
