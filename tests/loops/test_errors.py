@@ -79,7 +79,7 @@ def calling(a):  # type: ignore[no-untyped-def]
 
 def random(a):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
-        a[i] = np.random.rand()  # noqa: NPY002
+        a[i] = np.random.rand()
 
 
 def growing(a):  # type: ignore[no-untyped-def]

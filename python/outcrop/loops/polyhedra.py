@@ -286,47 +286,50 @@ class Polyhedra:
     @cached_property
     def _flows(self) -> list[tuple[str, str, Any]]:
         """Of each array, what has to be done before what, by kind."""
-        found = []
-        for array in self.number:
-            own = [(s, a, m.to_union_map()) for s, a, m in self.maps if a.array == array]
-            reads = self.union_map([m for _, a, m in own if not a.is_write])
-            writes = self.union_map([m for _, a, m in own if a.is_write])
-            sure = self.union_map([m for _, a, m in own if a.is_write and a.is_sure])
-            if writes.is_empty():
-                continue
-            for kind, sink, source, kill in (
-                ("flow", reads, writes, sure),
-                ("anti", writes, reads, sure),
-                ("output", writes, writes, sure),
-            ):
-                info = self.isl.UnionAccessInfo.from_sink(sink)
-                info = info.set_may_source(source)
-                # What lies before a certain write has to be done before that, anyway.
-                info = info.set_kill(kill) if kind != "flow" else info.set_must_source(sure)
-                info = info.set_schedule_map(self.original)
-                flow = info.compute_flow()
-                relation = flow.get_may_dependence().union(flow.get_must_dependence())
-                if not relation.is_empty():
-                    found.append((kind, array, relation.coalesce()))
+        return [one for array in self.number for one in self._flows_of(array, certain=True)]
+
+    def _flows_of(self, array: str, *, certain: bool) -> list[tuple[str, str, Any]]:
+        """What has to be done before what because of an array.
+
+        `certain`: without what follows from others, as something is surely written in between.
+        """
+        own = [(a, m.to_union_map()) for _, a, m in self.maps if a.array == array]
+        reads = self.union_map([m for a, m in own if not a.is_write])
+        writes = self.union_map([m for a, m in own if a.is_write])
+        sure = self.union_map([m for a, m in own if a.is_write and a.is_sure and certain])
+        found: list[tuple[str, str, Any]] = []
+        if writes.is_empty():
+            return found
+        for kind, sink, source in (
+            ("flow", reads, writes),
+            ("anti", writes, reads),
+            ("output", writes, writes),
+        ):
+            info = self.isl.UnionAccessInfo.from_sink(sink).set_may_source(source)
+            info = info.set_must_source(sure) if kind == "flow" else info.set_kill(sure)
+            flow = info.set_schedule_map(self.original).compute_flow()
+            relation = flow.get_may_dependence().union(flow.get_must_dependence())
+            if not relation.is_empty():
+                found.append((kind, array, relation.coalesce()))
         return found
 
     def relation(self, *, relaxed: bool) -> Any:
         """All that has to be done before something else; what is summed up, in any order."""
-        isl = self.isl
         with limited(self.context):
             found = []
-            for _, array, relation in self._flows:
-                if relaxed:
-                    own = []
-                    for s in self.nest.statements:
-                        if array in s.reduces:
-                            universe = isl.Map.universe(
-                                self.domains[s.name].get_space().map_from_set()
-                            )
-                            own.append(universe.to_union_map())
-                    relation = relation.subtract(self.union_map(own))
-                found.append(relation)
+            for array in self.number:
+                sums = [s for s in self.nest.statements if relaxed and array in s.reduces]
+                # Where parts of a sum need not wait for each other, each has to for what is before
+                # all of them.
+                flows = self._flows if not sums else self._flows_of(array, certain=False)
+                free = self.union_map([self._pairs(s) for s in sums])
+                found += [r.subtract(free) for _, own, r in flows if own == array]
             return self.union_map(found).coalesce()
+
+    def _pairs(self, s: Statement) -> Any:
+        """All pairs of points of a statement."""
+        space = self.domains[s.name].get_space().map_from_set()
+        return self.isl.Map.universe(space).to_union_map()
 
     def dependences(self) -> list[Dependence]:
         """What depends on what, for people."""
