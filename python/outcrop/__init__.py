@@ -105,7 +105,7 @@ from outcrop.process.device import doctor
 from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.program.report import Run, last_run
 from outcrop.reorganize.turning import flip, permute_dims, rotate, transpose
-from outcrop.sweeps.sweep import sweep
+from outcrop.sweeps.decorator import sweep
 
 try:
     __version__ = _metadata.version("outcrop")

@@ -273,6 +273,35 @@ class Draft:
         meant: str,  # "N", or "T" or "C" of the matrix
         way: int,
     ) -> Way: ...
+    def cholesky_inverse(
+        self,
+        matrices: Sequence[Matrix],  # X, L or U
+        lower: bool,
+        way: int,
+    ) -> Way: ...
+    def cholesky_update(
+        self,
+        matrices: Sequence[Matrix],  # X, V, L or U
+        lower: bool,
+        down: bool,
+        whole: bool,  # whether tiles of zeros are written, too
+    ) -> Way: ...
+    def ldl(
+        self,
+        matrices: Sequence[Matrix],  # L or U, A
+        beside: tuple[int | None, int | None],  # the arrays of D and of the rows
+        lower: bool,
+        hermitian: bool,
+        whole: bool,  # whether tiles of zeros are written, too
+        way: int,
+    ) -> Way: ...
+    def ldl_solve(
+        self,
+        matrices: Sequence[Matrix],  # X, L or U, D, rows, B
+        lower: bool,
+        hermitian: bool,
+        way: int,
+    ) -> Way: ...
     def exchange_rows(
         self,
         matrices: Sequence[Matrix],  # X, pivots, B

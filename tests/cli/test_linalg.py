@@ -141,14 +141,14 @@ def test_condition_numbers(outcrop: Run, matrices: Matrices, norm: str) -> None:
     assert expected / 3 < float(told.stdout) < expected * 1.001
 
 
-@pytest.mark.parametrize("assumed", [["--assume", "pos"], []], ids=["pos", "gen"])
+@pytest.mark.parametrize("assumed", ["pos", "gen", "sym", "her"])
 @pytest.mark.parametrize("given", ["v.npy", "many.zarr"])
 def test_solutions(
-    outcrop: Run, matrices: Matrices, tmp_path: Path, given: str, assumed: list[str]
+    outcrop: Run, matrices: Matrices, tmp_path: Path, given: str, assumed: str
 ) -> None:
     # What stood there is replaced, also where it is of another kind.
     oc.asarray(np.zeros(3)).save(tmp_path / "x.zarr")
-    outcrop("solve", "spd.zarr", given, "x.zarr", *assumed, "--overwrite")
+    outcrop("solve", "spd.zarr", given, "x.zarr", "--assume", assumed, "--overwrite")
     close(tmp_path / "x.zarr", np.linalg.solve(matrices["spd.zarr"], matrices[given]))
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
@@ -181,6 +181,18 @@ def test_plans(outcrop: Run, matrices: Matrices, tmp_path: Path, job: list[str])
     assert sorted(os.listdir(tmp_path)) == before
     report = outcrop("--report", job[0], *operands, "result", *options).stderr
     assert re.search(rf"(?m)^read +{facts['bytes_read'] / 1024:.1f} KiB$", report)
+
+
+def test_plans_without_refinement(outcrop: Run, matrices: Matrices, tmp_path: Path) -> None:
+    """What depends on the numbers is not planned, nor computed for a plan."""
+    before = sorted(os.listdir(tmp_path))
+    for one in (
+        ["plan", "solve", "spd.zarr", "v.npy"],
+        ["solve", "spd.zarr", "v.npy", "x", "--plan"],
+    ):
+        told = outcrop(*one, "--assume", "sym").stdout
+        assert "ldl_solve" in told
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_both_ways_to_ask_for_a_plan(outcrop: Run, matrices: Matrices) -> None:

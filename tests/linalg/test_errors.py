@@ -48,7 +48,7 @@ def ones(*shape: int) -> Values:
         lambda: linalg.solve(ones(3, 3), ones(4, 3), assume="pos"),
         lambda: linalg.solve(ones(3, 3), ones(), assume="pos"),
         lambda: linalg.solve(ones(3, 3), ones(3, 2, 2), assume="pos"),
-        lambda: linalg.solve(ones(3, 3), ones(3), assume="sym"),
+        lambda: linalg.solve(ones(3, 3), ones(3), assume="tridiagonal"),
         lambda: linalg.solve_triangular(ones(3, 4), ones(3)),
         lambda: linalg.solve_triangular(ones(2, 3, 3), ones(3)),
         lambda: linalg.solve_triangular(ones(3, 3), ones(1, 3)),

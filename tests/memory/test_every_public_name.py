@@ -105,6 +105,9 @@ FUNCTIONS = """
     linalg.lu_solve(F, Q[:, :300])  linalg.slogdet(Q)  linalg.solve(Q, Q[:, :300])
     linalg.solve(Q, Q[0], assume='pos')  linalg.solve(Q, Q[:, :300], assume='pos')
     linalg.solve_triangular(L, Q[:, :300], lower=True)
+    linalg.solve(Q, Q[0], assume='sym')  linalg.solve(Q, Q[:, :3], assume='her')
+    linalg.ldl_factor(Q)  linalg.ldl_solve(H, Q[:, :300])  linalg.inertia(H)
+    linalg.cho_inv((L, True))  linalg.cho_update((L, True), Q[:, :5])
     linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
 
     random.default_rng(1)  random.Generator.integers(G, 0, 9, A.shape)
@@ -123,7 +126,7 @@ SWEEPS = """
     sweeps.sweep_number()  sweeps.wave_equation(A, B, A, sweeps=3)
 """
 
-# P and M are plans, S are the settings, F are factors of Q, D and K are A and I to be written to.
+# P and M are plans, S are the settings, F and H factors of Q, D and K are A and I to be written to.
 MEMBERS = """
     A.T  A.all()  A.any(axis=0)  A.argmax()  A.argmin(axis=1)  A.astype('float32')  A.attributes
     A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
@@ -246,6 +249,7 @@ VERBS = """
     cholesky Q.npy L.zarr  cholesky Q.zarr L.npy --upper  solve Q.npy R.npy X.zarr --assume pos
     solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
     plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy S.npy  inv Q.zarr Z.zarr
+    solve Q.npy R.npy V.npy --assume sym
     lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
     timeline run.json run.png  sweep gauss-seidel A.npy A.zarr W.zarr --sweeps 3
 """
@@ -339,7 +343,7 @@ names |= {name: oc.open(name + suffix, "r+") for name in "DK"}
 A, B = names["A"], names["B"]
 P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
 names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
-names |= {"F": oc.linalg.lu_factor(names["Q"])}
+names |= {"F": oc.linalg.lu_factor(names["Q"]), "H": oc.linalg.ldl_factor(names["Q"])}
 # A loop nest has its source in a file.
 with open("nest.py", "w") as file:
     file.write(

@@ -17,7 +17,7 @@ from .plain import plain
 
 pytest.importorskip("numba")
 
-BUDGETS = ("256KiB", "400KiB", "900KiB", "64MiB")
+BUDGETS = ("256KiB", "500KiB", "64MiB")
 
 
 def generated(seed: int, tmp_path: Path) -> tuple[Any, np.random.Generator]:
@@ -60,7 +60,7 @@ def generated(seed: int, tmp_path: Path) -> tuple[Any, np.random.Generator]:
     return made, rng
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(12))
 def test_generated_stencils(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, rng = generated(seed, tmp_path)
     ndim = sweep.cell.ndim
@@ -91,24 +91,21 @@ def test_generated_stencils(seed: int, tmp_path: Path, monkeypatch: pytest.Monke
             for own, other in zip(saved, expected, strict=True):
                 np.testing.assert_array_equal(own.compute(), other)
 
-        # What is chosen for little memory, and every order that might be.
+        # What is chosen for little memory, and some of all orders that there are.
         for memory in BUDGETS:
             with suppress(oc.BudgetError):
                 check(memory)
                 taken += 1
-        for number in range(20):
+        for chance in rng.random(6 if sweeps > 1 else 1):
 
-            def only(job: Sweeping, tile: Any, number: int = number) -> Iterator[Order]:
+            def only(job: Sweeping, tile: Any, chance: float = chance) -> Iterator[Order]:
                 found = list(orders(job, tile))
-                yield found[min(number, len(found) - 1)]
-                if number >= len(found):
-                    raise LookupError
+                yield found[int(chance * len(found))]
 
             monkeypatch.setattr(Sweeping, "orders", only)
-            try:
-                check("64MiB")
-            except LookupError:
-                break
-            finally:
-                monkeypatch.setattr(Sweeping, "orders", orders)
+            found = sweep(*stored, 0.3, sweeps=sweeps)
+            found = found if isinstance(found, tuple) else (found,)
+            for own, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(own.compute(), other)
+            monkeypatch.setattr(Sweeping, "orders", orders)
     assert taken > 2

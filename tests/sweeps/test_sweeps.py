@@ -288,6 +288,31 @@ def test_too_little_memory_names_the_least(tmp_path: Path) -> None:
     same(oc.open(tmp_path / "v.zarr"), plain(relax, u.compute(), u.compute(), sweeps=2)[0])
 
 
+KILLED = """
+import numpy as np, outcrop as oc
+from outcrop import _native
+oc.config(memory="1MiB", threads=2)
+u = oc.open("u.zarr")
+v = oc.sweeps.gauss_seidel(u, np.zeros(u.shape), sweeps=5)
+assert oc.plan(v)
+_native.inject_faults("write:30:kill:once")
+v.save("u.zarr", overwrite=True)
+"""
+
+
+def test_killed_over_its_own_input(tmp_path: Path) -> None:
+    given = CHANCE.random((300, 300))
+    oc.asarray(given).save(tmp_path / "u.zarr", tile=50)
+    (tmp_path / "killed.py").write_text(KILLED)
+    ended = subprocess.run([sys.executable, "killed.py"], cwd=tmp_path, capture_output=True)
+    assert ended.returncode == -9, ended.stderr
+    u = oc.open(tmp_path / "u.zarr")
+    same(u, given)
+    oc.sweeps.gauss_seidel(u, np.zeros(u.shape), sweeps=5).save(tmp_path / "u.zarr", overwrite=True)
+    same(oc.open(tmp_path / "u.zarr"), plain(relax, given, 0 * given, sweeps=5)[0])
+    assert {path.name for path in tmp_path.iterdir()} == {"u.zarr", "killed.py"}
+
+
 def test_without_numba(tmp_path: Path) -> None:
     (tmp_path / "numba.py").write_text("raise ImportError('not here')")
     code = (

@@ -9,8 +9,10 @@
 //! below packs for itself, beside the workspace, is bounded by [`packing_bytes`].
 
 mod float;
+pub mod ldl;
 pub mod lu;
 pub mod structured;
+pub mod update;
 mod vector;
 mod whole;
 
@@ -188,6 +190,7 @@ macro_rules! with_float {
         }
     };
 }
+use with_float;
 
 /// `c = alpha * a * b`, or `c += alpha * a * b` with `accumulate`. Without, what was in `c` is not read.
 ///

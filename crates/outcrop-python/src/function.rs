@@ -4,6 +4,7 @@ use crate::convert::{canvas_of, dtype_of, tuple};
 use crate::errors::to_python;
 use crate::store::Store as OpenStore;
 use numpy::PyUntypedArray;
+use outcrop_engine::runtime::run_queue;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::{Canvas, Finding, Info, Mover, Staging, Store};
 use outcrop_store::{ArrayBox, DType, Error, Result, TileGrid};
@@ -96,7 +97,9 @@ impl Store for FunctionArray {
             let out = py
                 .import("numpy")?
                 .call_method1("empty", (tuple(py, &region.shape)?, self.info.dtype.name()))?;
+            let call = self.reads.then(run_queue::call);
             self.function.call1(py, (tuple(py, &region.start)?, &out))?;
+            drop(call);
             // SAFETY: the function has returned, and nobody else has the array but as it pleases.
             let given = unsafe { canvas_of(out.cast::<PyUntypedArray>()?, &region.start, self.info.dtype)? };
             let (start, strides) = given.address(region);

@@ -12,11 +12,12 @@ use numpy::PyReadonlyArray1;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
+use outcrop_engine::runtime::run_queue;
 use outcrop_ops::arrays::{self, New};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
-    self, Axes, Call, Conjugated, Factors, Form, Makers, Place, SomeColumns, Tiles, Transposition, Triangle,
-    Way,
+    self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Makers, Place, SomeColumns, Tiles,
+    Transposition, Triangle, Way,
 };
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
@@ -34,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 20] = [
+const OPERATIONS: [&str; 24] = [
     "matmul",
     "cholesky",
     "solve",
@@ -45,6 +46,10 @@ const OPERATIONS: [&str; 20] = [
     "lu_columns",
     "lu_in_order",
     "cholesky_columns",
+    "cholesky_update",
+    "cholesky_inverse",
+    "ldl",
+    "ldl_solve",
     "gemm",
     "symm",
     "hemm",
@@ -465,6 +470,69 @@ impl Draft {
         self.operation(py, matrices, way, |place, [x, l, p, b]| linalg::lu_solve(place, (x, l, p, b), what))
     }
 
+    /// Adds the inverse of `L L^H`, of `matrices` X and L; or of `U^H U`, of U.
+    fn cholesky_inverse(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        lower: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [x, l]| {
+            linalg::cholesky_inverse(place, (x, l), half(lower))
+        })
+    }
+
+    /// Adds the factor of `L L^H + V V^H`, or of the difference if it goes `down`, of `matrices` X, V and L; or U of the like,
+    /// not `lower`, of the conjugate of V. All of its tiles are written if it is used as a `whole`.
+    fn cholesky_update(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 3],
+        lower: bool,
+        down: bool,
+        whole: bool,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, 0, |place, [x, v, l]| {
+            linalg::cholesky_update(place, (x, v, l), (half(lower), down), whole)
+        })
+    }
+
+    /// Adds the factors of a symmetric matrix, or a `hermitian` one, of `matrices` L (or U, not `lower`) and A, with D and the
+    /// order of rows where these are wanted; all tiles of L are written if it is used as a `whole`.
+    #[pyo3(signature = (matrices, beside, lower, hermitian, whole, way))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+    fn ldl(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        beside: (Option<u16>, Option<u16>),
+        lower: bool,
+        hermitian: bool,
+        whole: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        let tiles = |array: Option<u16>| array.map(|array| Tiles::new(ArrayId(array), Axes::MATRIX));
+        let (d, rows) = (tiles(beside.0), tiles(beside.1));
+        self.operation(py, matrices, way, |place, [l, a]| {
+            linalg::ldl(place, LDL { l, d, rows }, a, Indefinite { half: half(lower), hermitian }, whole)
+        })
+    }
+
+    /// Adds the solution of `A X = B` with what `ldl` gives for A, of `matrices` X, L or U, D, rows and B.
+    fn ldl_solve(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 5],
+        lower: bool,
+        hermitian: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, way, |place, [x, l, d, rows, b]| {
+            linalg::ldl_solve(place, (x, l, d, rows, b), Indefinite { half: half(lower), hermitian })
+        })
+    }
+
     /// Adds X, which is B with rows exchanged as pivots say, or taken back, of `matrices` X, pivots and B.
     fn exchange_rows(&self, py: Python<'_>, matrices: [View; 3], backwards: bool) -> PyResult<Gone> {
         self.operation(py, matrices, 0, |place, [x, p, b]| linalg::exchange_rows(place, (x, p, b), backwards))
@@ -816,7 +884,9 @@ impl PythonCaller {
         let bytes = [workspace.len() as u64];
         // SAFETY: as above.
         let room = unsafe { array_at(py, workspace.as_mut_ptr(), &bytes, &bytes, DType::U8)? };
+        let call = run_queue::call();
         self.function.call1(py, (number, PyTuple::new(py, &arrays)?, &room))?;
+        drop(call);
         // Frames go to other tiles now.
         // SAFETY: they are alive.
         let kept = arrays.iter().chain([&room]).any(|array| unsafe { ffi::Py_REFCNT(array.as_ptr()) } > 1);

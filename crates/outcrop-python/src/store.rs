@@ -10,6 +10,7 @@ use crate::reader::BoxReader;
 use crate::watch::PyWatch;
 use numpy::{PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
+use outcrop_engine::runtime::run_queue;
 use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
@@ -537,6 +538,7 @@ pub fn fill(
             let mut produce = |region: &ArrayBox, frame: &Arc<outcrop_store::frame::Frame>| {
                 let called = Python::attach(|py| {
                     let out = array_over(py, Arc::clone(frame), &region.shape, dtype)?;
+                    let _call = run_queue::call();
                     function.call1(py, (tuple(py, &region.start)?, out)).map(drop)
                 });
                 called.map_err(|exception| {

@@ -36,6 +36,9 @@ __all__ = ["Array"]
 
 _T = TypeVar("_T")
 
+_BYTES_IN_A_LIST = 48
+"""Of each element, with its place in the list."""
+
 
 def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's, which comes back by ``__array_function__``, as a method."""
@@ -662,7 +665,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         """
         self._source.check_open()
         borrowed = self._source.borrow(self._view)
-        return (self.compute() if borrowed is None else borrowed).tolist()
+        with room(self.size * _BYTES_IN_A_LIST, "a list of the elements"):
+            return (self.compute() if borrowed is None else borrowed).tolist()
 
     # -- copies ------------------------------------------------------------------------------
 

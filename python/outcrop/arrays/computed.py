@@ -259,7 +259,7 @@ class ComputedSource(Source):
                 )
             source = array._source.base
             if isinstance(source, ComputedSource):
-                source._check_apart(path, advice)
+                source._check_apart(path, advice, replacing=replacing)
 
     def _timeline(self) -> str | None:
         path = timeline_path()

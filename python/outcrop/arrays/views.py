@@ -274,7 +274,15 @@ class View:
 
     def part(self, start: Sequence[int], shape: Sequence[int]) -> "View":
         """The box of the result with this start and shape, which must lie inside it."""
-        return self.index(tuple(slice(s, s + n) for s, n in zip(start, shape, strict=True)))
+        # As `index` does it, without looking at what is given: plans do this for each cell.
+        selectors, axes = list(self.selectors), list(self.axes)
+        for position, (first, n) in enumerate(zip(start, shape, strict=True)):
+            target = axes[position]
+            if isinstance(target, NewAxis):
+                axes[position] = NewAxis(n)
+            else:
+                selectors[target] = self.span(position).part(first, n)
+        return View(self.source_shape, tuple(selectors), tuple(axes))
 
     def transpose(self, axes: Iterable[Any] | None = None) -> "View":
         """Permute the axes; None reverses them.

@@ -23,9 +23,10 @@ _trans_a = click.option("--trans-a", is_flag=True, help="Transpose A (without co
 _trans_b = click.option("--trans-b", is_flag=True, help="Transpose B (without conjugating it).")
 _assume = click.option(
     "--assume",
-    type=click.Choice(["gen", "pos"]),
+    type=click.Choice(["gen", "pos", "sym", "her"]),
     default="gen",
-    help="What A is: gen, anything (the default); pos, Hermitian and positive definite.",
+    help="What A is: gen, anything (the default); pos, Hermitian and positive definite; sym, "
+    "symmetric; her, Hermitian. Of the last three, the lower half is read.",
 )
 _resume = click.option(
     "--resume",
@@ -46,8 +47,13 @@ def _cholesky(a: Place, upper: bool) -> Job:
     return Job(linalg.cholesky(a.open(), upper=upper), f"factored {a.path}")
 
 
-def _solve(a: Place, b: Place, assume: str) -> Job:
-    solution = linalg.solve(a.open(), b.open(), assume=assume)
+def _solve(a: Place, b: Place, assume: str, *, is_planned: bool = False) -> Job:
+    if is_planned and assume in ("sym", "her"):
+        # What refinement takes depends on the numbers.
+        factor = linalg.ldl_factor(a.open(), hermitian=assume == "her")
+        solution = linalg.ldl_solve(factor, b.open())
+    else:
+        solution = linalg.solve(a.open(), b.open(), assume=assume)
     return Job(solution, f"solved {a.path} with {b.path}")
 
 
@@ -160,9 +166,14 @@ def solve(session: Session, a: Place, b: Place, x: Place, assume: str, **wishes:
 
     B is one right-hand side, or a matrix of several. The suffix of X gives its format: .zarr (or
     none), .npy, and .raw, .bin or .dat for bare elements. Temporaries go to the scratch directory
-    (outcrop --scratch).
+    (outcrop --scratch). With --assume sym or her the solution is refined, of which --plan says
+    nothing, as it depends on the numbers.
     """
-    compute(session, lambda: _solve(a, b, assume), x, "X", **wishes)
+
+    def prepare() -> Job:
+        return _solve(a, b, assume, is_planned=wishes["only_plan"])
+
+    compute(session, prepare, x, "X", **wishes)
 
 
 @click.group()
@@ -209,5 +220,5 @@ def _plan_inv(a: Place, as_json: bool) -> None:
 @plan.command("solve")
 @together(array("a"), array("b"), _assume, _json)
 def _plan_solve(a: Place, b: Place, assume: str, as_json: bool) -> None:
-    """Plan the solution of a system of equations, A X = B."""
-    tell(planning(_solve(a, b, assume).result), as_json)
+    """Plan the solution of a system of equations, A X = B; not its refinement, with sym or her."""
+    tell(planning(_solve(a, b, assume, is_planned=True).result), as_json)

@@ -3,7 +3,7 @@
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -62,6 +62,9 @@ _FAR_MORE = 2
 
 _FEW_TILES = 16
 """How many stored tiles a budget holds, at most, that are copied to smaller ones."""
+
+_BESIDE = 2
+"""How many times all files of elements have to fit into the budget to be held by whole rows."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -301,7 +304,8 @@ def _plan_of(
     most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
-    for given, grouping, way in _candidates(roots, targets):
+    taken = _ways(roots, targets)
+    for given, grouping, way in _candidates(taken, targets):
         holds = grouping.tiling.holds
         # Once there is a plan, it is only looked whether to hold tiles pays.
         if held is not None and way is not held[1]:
@@ -323,7 +327,8 @@ def _plan_of(
                     if held[0].moved_anyway <= found.moved_anyway:
                         break
                     found = found if briefly else _best(given, grouping)
-                return _or_by_whole_tiles(found, way, targets)
+                found = _or_by_whole_tiles(found, way, targets)
+                return found if way is taken[-1] else _or_as_it_comes(found, taken[-1], targets)
             error = error or way.error
         except BudgetError as caught:
             forget_frames(caught)
@@ -362,21 +367,46 @@ def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> P
     return other if read * _LESS < now_read and moved <= now_moved else found
 
 
+def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
+    """The plan; or one that puts nothing in order beforehand, where that moves less.
+
+    Tiles that are taken from again may still be in memory.
+    """
+    if found.moved_anyway[0] <= _LESS * _stored_bytes(found.facts):
+        return found
+    most = max(_MANY_STEPS, _FAR_MORE * found.facts["steps"])
+    for given, grouping, _ in _candidates([way], targets):
+        if grouping.tiles() > most:
+            break
+        try:
+            other = _best(given, grouping, briefly=True)
+        except BudgetError as error:
+            forget_frames(error)
+            continue
+        less = other.moved_anyway[1] * _LESS < found.moved_anyway[1]
+        return _best(given, grouping) if less else found
+    return found
+
+
+def _ways(roots: Sequence[Node], targets: Sequence[Any]) -> list[Taking]:
+    """How rows are taken and shapes changed, the best first; the last one is as they come."""
+    roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
+    nodes = _with_siblings(ancestors(roots))
+    if not any(isinstance(node, Take | Points | Reshape) for node in nodes):
+        return [Taking(roots, [])]
+    shapes = [_tile(target) for target in targets]
+    tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *sizes(memory_budget())[0])
+    return ways(roots, tiling, memory_budget())
+
+
 def _candidates(
-    roots: Sequence[Node], targets: Sequence[Any]
+    taken: Sequence[Taking], targets: Sequence[Any]
 ) -> Iterator[tuple[list[Wanted], Grouping, Taking]]:
     """What may be computed together, the best first: the others take less memory."""
-    roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
     shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
-    nodes = _with_siblings(ancestors(roots))
-    found = [Taking(roots, [])]
-    if any(isinstance(node, Take | Points | Reshape) for node in nodes):
-        tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *limits[0])
-        found = ways(roots, tiling, memory_budget())
-    for way in found:
+    for way in taken:
         given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
-        if way.roots is not roots:
-            nodes = _with_siblings(ancestors(way.roots))
+        nodes = _with_siblings(ancestors(way.roots))
         tiles = list(zip(way.roots, shapes, strict=True))
         for holds in (True, False):
             is_held = False
@@ -492,6 +522,14 @@ def _tile(target: Any) -> tuple[int, ...] | None:
     return tuple(target.tile) if target.layout == "tiled" else None
 
 
+def _fit(nodes: Iterable[Node]) -> bool:
+    """Whether memory has room for all files of elements, beside what is made of them."""
+    leaves = (n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource))
+    files = {id(n.source): n.source for n in leaves if n.source.layout != "tiled"}
+    nbytes = sum(math.prod(s.shape) * s.dtype.itemsize for s in files.values())
+    return nbytes * _BESIDE <= memory_budget()
+
+
 def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
     """With all the numbers that make up results of reductions."""
     found: list[Node] = []
@@ -518,7 +556,7 @@ def _grouped(
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
         tiling = cut(nodes, tiles, *limit, way.short, way.whole, whole_tiles=whole_tiles)
-        tiling.holds = holds
+        tiling.holds, tiling.by_rows = holds, holds and _fit(nodes)
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

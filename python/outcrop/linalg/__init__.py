@@ -19,9 +19,17 @@ Examples
 True
 """
 
-from outcrop.linalg.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky
+from outcrop.linalg.cholesky import (
+    CholeskyFactor,
+    cho_factor,
+    cho_inv,
+    cho_solve,
+    cho_update,
+    cholesky,
+)
 from outcrop.linalg.condition import cond, gecon, pocon
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
+from outcrop.linalg.ldl import Inertia, LDLFactor, inertia, ldl_factor, ldl_solve
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.mixed_precision import MixedSolution, solve_mixed
@@ -42,12 +50,16 @@ __all__ = [
     "CholeskyFactor",
     "GerfsResult",
     "GesvxResult",
+    "Inertia",
+    "LDLFactor",
     "LUFactors",
     "MixedSolution",
     "PosvxResult",
     "SlogdetResult",
     "cho_factor",
+    "cho_inv",
     "cho_solve",
+    "cho_update",
     "cholesky",
     "cond",
     "det",
@@ -55,7 +67,10 @@ __all__ = [
     "gecon",
     "gerfs",
     "gesvx",
+    "inertia",
     "inv",
+    "ldl_factor",
+    "ldl_solve",
     "lu",
     "lu_factor",
     "lu_solve",

@@ -13,10 +13,11 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.materializing import materialize
 from outcrop.linalg.checks import square
 from outcrop.linalg.cholesky import cho_solve
+from outcrop.linalg.ldl import LDLFactor, ldl_solve
 from outcrop.linalg.lu import lu_solve
 from outcrop.linalg.residuals import is_there
 
-__all__ = ["ByCholesky", "ByLU", "Factored"]
+__all__ = ["ByCholesky", "ByLDL", "ByLU", "Factored"]
 
 
 class Factored(ABC):
@@ -86,3 +87,30 @@ class ByCholesky(Factored):
         if meant == "T" and self.dtype.kind == "c":
             return conj(self.solve(conj(b), "N"))
         return cho_solve((self.factors, self._lower), b)
+
+
+class ByLDL(Factored):
+    """A symmetric or Hermitian matrix by what `ldl_factor` gives."""
+
+    def __init__(self, factor: LDLFactor) -> None:
+        self._all = factor
+        self.factors, self.dtype, self.n = factor.factor, factor.factor.dtype, len(factor.factor)
+
+    def settle(self) -> None:
+        """Compute L, D and rows, by one plan."""
+        if not all(map(is_there, self._all[:3])):
+            self.settle_with()
+
+    def settle_with(self, *others: Array) -> tuple[Array, ...]:
+        """The same, with more results, which are returned."""
+        l, d, rows, *found = materialize(*self._all[:3], *others)  # noqa: E741
+        self._all, self.factors = self._all._replace(factor=l, d=d, rows=rows), l
+        return tuple(found)
+
+    def solve(self, b: Array, meant: str) -> Array:
+        """The solution of ``op(A) x = b``."""
+        # A symmetric matrix is its own transpose, a Hermitian one its own adjoint.
+        other = "C" if self._all.hermitian else "T"
+        if self.dtype.kind == "c" and meant not in ("N", other):
+            return conj(self.solve(conj(b), "N"))
+        return ldl_solve(self._all, b)

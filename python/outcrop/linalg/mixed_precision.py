@@ -25,13 +25,14 @@ from outcrop.errors import (
 from outcrop.expressions.build.materializing import materialize
 from outcrop.linalg.checks import converted, system
 from outcrop.linalg.cholesky import cholesky
-from outcrop.linalg.factored import ByCholesky, ByLU, Factored
+from outcrop.linalg.factored import ByCholesky, ByLDL, ByLU, Factored
+from outcrop.linalg.ldl import ldl_factor
 from outcrop.linalg.lu import lu_factor
 from outcrop.linalg.residuals import Operator, in_type, settled
-from outcrop.linalg.solve import is_definite, solve
+from outcrop.linalg.solve import kind_of, solve
 from outcrop.process.operation import operation
 
-__all__ = ["MixedSolution", "solve_mixed"]
+__all__ = ["MixedSolution", "Refinement", "solve_mixed"]
 
 OVERFLOW, NO_FACTORS, NO_CONVERGENCE = -2, -3, -31
 """Why a system was solved in double precision alone, as LAPACK's dsgesv says it."""
@@ -79,10 +80,10 @@ def solve_mixed(
     Parameters
     ----------
     A : array_like, shape (n, n)
-        The matrix, of double precision. With ``assume="pos"`` only its lower half is read.
+        The matrix, of double precision. Only its lower half is read, unless it may be any.
     b : array_like, shape (n,) or (n, m)
         One right-hand side, or several.
-    assume : {"gen", "pos"}
+    assume : {"gen", "pos", "sym", "her"}
         What is known of `A`, as in `solve`.
 
     Returns
@@ -118,7 +119,7 @@ def solve_mixed(
     (True, True)
     """
     a, given = asarray(A), asarray(b)
-    dtype, definite = system(a, given, "solve_mixed"), is_definite(assume)
+    dtype, kind = system(a, given, "solve_mixed"), kind_of(assume)
     if dtype not in _LOWER:
         raise InvalidArgumentError(
             f"solve_mixed: for {dtype} there is no type of lower precision to factor in"
@@ -129,7 +130,7 @@ def solve_mixed(
             return MixedSolution(right, 0)
         matrix = settled(in_type(a, dtype))
         columns = right[:, None] if right.ndim == 1 else right
-        x, iterations = _by_lower_precision(matrix, columns, definite)
+        x, iterations = _by_lower_precision(matrix, columns, kind)
         if x is None:
             (x,) = materialize(solve(matrix, columns, assume=assume))
     return MixedSolution(x[:, 0] if right.ndim == 1 else x, iterations)
@@ -150,22 +151,26 @@ def check_lower(dtype: np.dtype[Any], wanted: object) -> None:
         )
 
 
-def _by_lower_precision(a: Array, b: Any, definite: bool) -> tuple[Any, int]:
+def _by_lower_precision(a: Array, b: Any, kind: str) -> tuple[Any, int]:
     """The solution, if there is one, and LAPACK's number of iterations."""
-    operator = Operator(a, half="lower" if definite else None)
+    half = None if kind == "gen" else "lower"
+    operator = Operator(a, half=half, hermitian=kind != "sym")
     norm = greatest(operator.row_sums())
     low: Any = in_type(a, _LOWER[a.dtype])
     factored: Factored
     try:
-        if definite:
+        if kind == "pos":
             factor, size = materialize(cholesky(low), norm)
             factored = ByCholesky(factor, True, "solve_mixed")
-        else:
+        elif kind == "gen":
             factors = lu_factor(low)
             lu, piv, size = materialize(factors.lu, factors.piv, norm)
             factored = ByLU((lu, piv), "solve_mixed")
+        else:
+            factored = ByLDL(ldl_factor(low, hermitian=kind == "her"))
+            (size,) = factored.settle_with(norm)
         accepted = float(size.compute()) * np.sqrt(len(a)) * np.finfo(a.dtype).eps / 2
-        return _Refinement(operator, factored, b, accepted).solution()
+        return Refinement(operator, factored, b, accepted).solution()
     except (NotFiniteError, NotPositiveDefiniteError, SingularMatrixError) as error:
         forget_frames(error)
         (largest,) = materialize(operator.largest())
@@ -173,7 +178,7 @@ def _by_lower_precision(a: Array, b: Any, definite: bool) -> tuple[Any, int]:
         return None, OVERFLOW if is_too_large else NO_FACTORS
 
 
-class _Refinement:
+class Refinement:
     """A system that is solved by approximate factors.
 
     Parameters

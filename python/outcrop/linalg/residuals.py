@@ -28,7 +28,9 @@ class Operator:
         "N", or "T" or "C" where the matrix is meant transposed, or conjugated, too. Of a Hermitian
         one, "N".
     half : {"lower", "upper"}, optional
-        Which half of a Hermitian matrix is read.
+        Which half of a Hermitian matrix is read, or of a symmetric one.
+    hermitian : bool
+        Which of both it is.
 
     Notes
     -----
@@ -36,16 +38,18 @@ class Operator:
     view that is a transposed one, what it is a view of.
     """
 
-    def __init__(self, a: Array, meant: str = "N", half: str | None = None) -> None:
+    def __init__(
+        self, a: Array, meant: str = "N", half: str | None = None, *, hermitian: bool = True
+    ) -> None:
         self.n, self.dtype = a.shape[0], a.dtype
-        self._half = half
+        self.a, self.hermitian, self._half = a, hermitian, half
         upright, is_transposed = _upright(a)
         if half is None:
             self._transposed = is_transposed != (meant != "N")
             conjugate = meant == "C"
         else:
-            # The other half of the transposed matrix is the same one, conjugated.
-            self._transposed, conjugate = False, is_transposed
+            # The other half of the transposed matrix is the same one, conjugated if Hermitian.
+            self._transposed, conjugate = False, is_transposed and hermitian
             self._is_lower = (half == "lower") != is_transposed
         self._a: Any = upright
         self._conjugate = conjugate and a.dtype.kind == "c"
@@ -71,11 +75,19 @@ class Operator:
         a = self._a if self._half is None else self._halves(self._a)[0]
         return absolute(a).max()
 
+    def whole(self) -> Any:
+        """The matrix with both of its halves, of which one is read, lazy."""
+        a = np.conjugate(self._a) if self._conjugate else self._a
+        if self._half is None:
+            return a.T if self._transposed else a
+        whole, rest = self._halves(a)
+        return whole + (np.conjugate(rest) if self.hermitian else rest).T
+
     def _product(self, a: Any, x: Any) -> Any:
         if self._half is None:
             return (a.T if self._transposed else a) @ x
         whole, rest = self._halves(a)
-        return whole @ x + np.conjugate(rest).T @ x
+        return whole @ x + (np.conjugate(rest) if self.hermitian else rest).T @ x
 
     def _halves(self, a: Any) -> tuple[Any, Any]:
         """A half with its diagonal, and without."""

@@ -10,6 +10,7 @@ Examples
 """
 
 from outcrop.sweeps.cell import index, sweep_number
+from outcrop.sweeps.decorator import Sweep
 from outcrop.sweeps.ready_made import (
     adi,
     gauss_seidel,
@@ -20,7 +21,6 @@ from outcrop.sweeps.ready_made import (
     sor,
     wave_equation,
 )
-from outcrop.sweeps.sweep import Sweep
 
 __all__ = [
     "Sweep",

@@ -21,15 +21,31 @@ from outcrop.compiled.compiler import numba_module, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.sweeps.cell import Cell, Offset
 
-__all__ = ["OUTSIDE_HIGH", "OUTSIDE_LOW", "Kernel", "Port"]
+__all__ = [
+    "OUTSIDE_HIGH",
+    "OUTSIDE_LOW",
+    "Kernel",
+    "Port",
+    "axis_words",
+    "other_words",
+]
 
 _FEWEST_ROWS, _MOST_ROWS, _READS = 4, 8, 40
 """Rows that are computed at a time, where cells of a row wait for each other: so many that all of
 them read about so many elements."""
 
-_PER_AXIS = 5
-"""Arguments for each axis: where the box begins and ends, where what is computed does, and the
-extent of the tile before."""
+_LINE = 64
+"""Bytes of a line of the cache."""
+
+_CALL = 10
+"""Operations that calling a function takes as long as, about."""
+
+_PER_AXIS, _HALF = 3, 32
+"""Arguments for each axis: where the box begins and ends, where what is computed does, as halves of
+a word; and the extent of the tile before."""
+
+_PLACES, _PLACE = 4, 16
+"""How many of the places of ports are a word, and how many bits each has."""
 
 OUTSIDE_LOW, OUTSIDE_HIGH = 1, 2
 """Of each axis, whether cells that are read beyond the tile are those at its edge."""
@@ -114,7 +130,12 @@ class Kernel:
     @cached_property
     def arguments(self) -> int:
         """How many arguments a step has."""
-        return _PER_AXIS * self.cell.ndim + 2 + len(self.ports) + len(self.cell.scalars)
+        return self.scalars_at + len(self.cell.scalars)
+
+    @cached_property
+    def scalars_at(self) -> int:
+        """Where among them the scalars begin."""
+        return _PER_AXIS * self.cell.ndim + 1 + -(-len(self.ports) // _PLACES)
 
     @property
     def workspace(self) -> int:
@@ -124,9 +145,9 @@ class Kernel:
     @cached_property
     def work(self) -> int:
         """Operations for each cell, about."""
-        nodes = itertools.chain.from_iterable(map(ast.walk, self.cell.body))
-        kinds = (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)
-        return 1 + sum(isinstance(node, kinds) for node in nodes)
+        nodes = [node for statement in self.cell.body for node in ast.walk(statement)]
+        simple = sum(isinstance(node, ast.BinOp | ast.Compare | ast.UnaryOp) for node in nodes)
+        return 1 + simple + _CALL * sum(isinstance(node, ast.Call) for node in nodes)
 
     @cached_property
     def recurs(self) -> bool:
@@ -139,7 +160,7 @@ class Kernel:
     @property
     def rate(self) -> float:
         """Operations in a second, about."""
-        return 0.8e9 if self.recurs else 1.5e9
+        return 1e9 if self.recurs and self.cell.ndim == 1 else 4e9
 
     @property
     def function(self) -> Any:
@@ -177,14 +198,15 @@ class _Source:
 
     def _header(self) -> None:
         """What arguments say."""
+        mask, at = (1 << _HALF) - 1, _PER_AXIS * self.ndim
         for a in range(self.ndim):
-            names = (f"lo{a}", f"hi{a}", f"clo{a}", f"chi{a}", f"nl{a}")
-            for k, name in enumerate(names):
-                self.write(f"{name} = ar[{_PER_AXIS * a + k}]")
+            for k, (low, high) in enumerate(((f"lo{a}", f"hi{a}"), (f"clo{a}", f"chi{a}"))):
+                word = f"ar[{_PER_AXIS * a + k}]"
+                self.write(f"{low}, {high} = {word} & {mask}, {word} >> {_HALF}")
+            self.write(f"nl{a} = ar[{_PER_AXIS * a + 2}]")
             self.write(f"n{a}, g{a} = ws_n[{2 * a}], ws_n[{2 * a + 1}]")
-        self.write(f"flags = ar[{_PER_AXIS * self.ndim}]")
-        self.write(f"number = ar[{_PER_AXIS * self.ndim + 1}]")
-        first = _PER_AXIS * self.ndim + 2 + len(self.kernel.ports)
+        self.write(f"flags, number = ar[{at}] & {mask}, ar[{at}] >> {_HALF}")
+        first = self.kernel.scalars_at
         for k, (name, kind) in enumerate(
             zip(self.cell.scalars, self.kernel.scalars, strict=True), first
         ):
@@ -398,8 +420,10 @@ class _Source:
         self.write("")
 
     def _lag(self) -> int:
-        """By how many cells a row is behind the one before it, so that neither needs the other."""
-        lag = 1
+        """By how many cells a row is behind the one before it: at least so that neither waits."""
+        # Rows of a tile may be as far apart as pages are, and then the same place in each of them
+        # has to go to the same few lines of the cache: so they are not at the same place.
+        lag = _LINE // min(dtype.itemsize for dtype in self.kernel.dtypes.values())
         for p in self.cell.written:
             for o in self.kernel.reads[p]:
                 rows, step = o[-2], o[-1]
@@ -463,7 +487,9 @@ class _Source:
         self._header()
         self.write(f"for k in range({len(self.kernel.ports)}):")
         self.depth += 1
-        self.write(f"o = ar[{_PER_AXIS * ndim + 2} + k]", "base = st[o]")
+        places = f"ar[{_PER_AXIS * ndim + 1} + k // {_PLACES}]"
+        shift, mask = f"{_PLACE} * (k % {_PLACES})", (1 << _PLACE) - 1
+        self.write(f"o = ({places} >> ({shift})) & {mask}", "base = st[o]")
         for a in range(ndim):
             at = f"o * {3 * ndim} + {3 * a}"
             if self.kernel.directions[a] < 0:
@@ -510,7 +536,8 @@ class _Source:
     def _extents(self) -> str:
         found = ""
         for a, direction in enumerate(self.kernel.directions):
-            at = f"ar[{_PER_AXIS * self.ndim + 2}] * {3 * self.ndim} + {3 * a}"
+            # The first operand is what the first port is.
+            at = str(3 * a)
             first = f"ax[{at}]" if direction > 0 else f"ax[{at}] + ax[{at} + 1] - 1"
             found += f"ax[{at} + 1], {first}, "
         return found
@@ -648,4 +675,20 @@ class _Placed(ast.NodeTransformer):
 def _expression(text: str, context: ast.expr_context) -> ast.expr:
     found = ast.parse(text, mode="eval").body
     found.ctx = context  # type: ignore[attr-defined]
+    return found
+
+
+def axis_words(low: int, high: int, first: int, end: int, before: int) -> tuple[int, int, int]:
+    """The arguments for an axis."""
+    return low | high << _HALF, first | end << _HALF, before
+
+
+def other_words(flags: int, number: int, places: Sequence[int]) -> list[int]:
+    """Those that follow: which cells lie outside, which sweep it is, and where ports are."""
+    found = [flags | number << _HALF]
+    for k in range(0, len(places), _PLACES):
+        word = 0
+        for i, place in enumerate(places[k : k + _PLACES]):
+            word |= place << _PLACE * i
+        found.append(word)
     return found

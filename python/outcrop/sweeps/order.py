@@ -16,6 +16,9 @@ from outcrop.sweeps.cell import Offset
 
 __all__ = ["Axis", "Box", "Order", "Piece", "axes_that_may_be_cut"]
 
+_APART = 2
+"""By how many blocks a row is behind the one before it."""
+
 
 class Piece(NamedTuple):
     """The part that a box has of a tile along an axis, in indices of the tile, as cells come.
@@ -183,6 +186,9 @@ class Order:
         with every sweep.
     skews : tuple of int
         By how much blocks move back with every sweep.
+    abreast : int
+        How many rows of blocks go on at the same time, each behind the one before it by two
+        blocks, so that they have no tile in common that either writes.
     """
 
     axes: tuple[Axis, ...]
@@ -190,26 +196,47 @@ class Order:
     depth: int
     blocks: tuple[int, ...]
     skews: tuple[int, ...]
+    abreast: int = 1
 
     def boxes(self) -> Iterator[Box]:
         """The boxes in order."""
+        whole = [axis.pieces(0, axis.n) for axis in self.axes]
         for first in range(0, self.sweeps, self.depth):
             count = min(self.depth, self.sweeps - first)
-            numbers = [
-                range(-(-(axis.n + skew * (count - 1)) // block) if block else 1)
-                for axis, block, skew in zip(self.axes, self.blocks, self.skews, strict=True)
-            ]
-            whole = [axis.pieces(0, axis.n) for axis in self.axes]
-            for block in itertools.product(*numbers):
+            for together in self._blocks(count):
                 for k in range(count):
-                    found = [
-                        axis.pieces(b * size - k * skew, (b + 1) * size - k * skew) if size else own
-                        for axis, own, b, size, skew in zip(
-                            self.axes, whole, block, self.blocks, self.skews, strict=True
-                        )
-                    ]
-                    for pieces in itertools.product(*found):
-                        yield Box(first + k, pieces)
+                    for block in together:
+                        found = [
+                            axis.pieces(b * size - k * skew, (b + 1) * size - k * skew)
+                            if size
+                            else own
+                            for axis, own, b, size, skew in zip(
+                                self.axes, whole, block, self.blocks, self.skews, strict=True
+                            )
+                        ]
+                        for pieces in itertools.product(*found):
+                            yield Box(first + k, pieces)
+
+    def _blocks(self, count: int) -> Iterator[list[tuple[int, ...]]]:
+        """Blocks in order, by their numbers along each axis: those abreast are together."""
+        numbers = [
+            range(-(-(axis.n + skew * (count - 1)) // block) if block else 1)
+            for axis, block, skew in zip(self.axes, self.blocks, self.skews, strict=True)
+        ]
+        if self.abreast == 1:
+            yield from ([block] for block in itertools.product(*numbers))
+            return
+        rows = next(a for a, block in enumerate(self.blocks) if block)
+        others = list(itertools.product(*numbers[:rows], *numbers[rows + 1 :]))
+        for begin in range(0, len(numbers[rows]), self.abreast):
+            group = numbers[rows][begin : begin + self.abreast]
+            for t in range(len(others) + _APART * (len(group) - 1)):
+                places = [(row, t - _APART * q) for q, row in enumerate(group)]
+                yield [
+                    (*others[n][:rows], row, *others[n][rows:])
+                    for row, n in places
+                    if 0 <= n < len(others)
+                ]
 
     def steps(self) -> int:
         """How many boxes there are, about."""

@@ -10,7 +10,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError
 from outcrop.sweeps.cell import index, sweep_number
-from outcrop.sweeps.sweep import Sweep, as_float
+from outcrop.sweeps.decorator import Sweep, as_float
 
 __all__ = [
     "adi",
@@ -181,7 +181,9 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_of_one_colour)(u, f, as_float(omega, "omega"), sweeps=2 * sweeps, **options)
+    found: Array = _made(_of_one_colour)(
+        u, f, as_float(omega, "omega"), sweeps=2 * sweeps, **options
+    )
     return found
 
 

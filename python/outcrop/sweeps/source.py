@@ -2,6 +2,7 @@
 
 import math
 import struct
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,13 +17,29 @@ from outcrop.arrays.source import MemorySource, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
-from outcrop.sweeps.kernel import OUTSIDE_HIGH, OUTSIDE_LOW, Kernel, Port
+from outcrop.sweeps.cell import Offset
+from outcrop.sweeps.kernel import (
+    OUTSIDE_HIGH,
+    OUTSIDE_LOW,
+    Kernel,
+    Port,
+    axis_words,
+    other_words,
+)
 from outcrop.sweeps.order import Axis, Box, Order, Piece, axes_that_may_be_cut
 
 __all__ = ["Sweeping", "SweptSource"]
 
 _MOST_STEPS = 400_000
 """Steps of programs that are looked at: more would take long to plan."""
+
+_STEP, _PLANNING, _SHARE = 15e-6, 0.25, 0.1
+"""Seconds that planning a step takes, about; and for how long other orders are looked at: for so
+many seconds, or for such a share of those that it will take."""
+
+_SHAPES = ((4, 1), (1, 2), (8, 1), (2, 1), (1, 1))
+"""How many tiles wide blocks are that are moved along several axes, and how many rows of them go on
+at the same time."""
 
 _PARTS = (24, 96)
 """Of arrays without tiles, how many tiles of all of them the budget holds."""
@@ -132,9 +149,20 @@ class Sweeping:
             depth = self.sweeps
             while depth > 1:
                 for count in range(1, len(free) + 1):
-                    outer = free[:count]
-                    blocks = tuple(tile[a] if a in outer else 0 for a in range(len(axes)))
-                    yield Order(axes, self.sweeps, depth, blocks, self.skews)
+                    # Several threads take tiles of a block that lie beside each other, or blocks.
+                    for wide, abreast in _SHAPES if count > 1 else ((1, 1),):
+                        blocks = [0] * len(axes)
+                        for a in free[:count]:
+                            blocks[a] = tile[a]
+                        last = free[count - 1]
+                        blocks[last] *= wide
+                        if wide > 1 and blocks[last] >= axes[last].n:
+                            continue
+                        if len(free) == 1:
+                            # So far apart that sweeps have no tile in common that either writes.
+                            apart = tuple(2 * block for block in blocks)
+                            yield Order(axes, self.sweeps, depth, tuple(blocks), apart)
+                        yield Order(axes, self.sweeps, depth, tuple(blocks), self.skews, abreast)
                 depth = -(-depth // 2)
         yield Order(axes, self.sweeps, 1, none, none)
 
@@ -163,6 +191,40 @@ class _Part(NamedTuple):
     sides: tuple[tuple[int, ...], ...]
 
 
+class _Touched(NamedTuple):
+    """The ports whose tiles a step touches.
+
+    Attributes
+    ----------
+    directions : list of tuple of int
+        Where these tiles lie.
+    ports : list of tuple
+        Of each port its number, and in which of the directions it lies: first what is written.
+    table : list of int
+        Of all ports of the kernel, where they stand among these.
+    made : list of bool
+        Of each that is written, whether it is made from another array, and not updated.
+    """
+
+    directions: list[Offset]
+    ports: list[tuple[int, int]]
+    table: list[int]
+    made: list[bool]
+
+
+def _touched(kernel: Kernel, ports: Sequence[tuple[int, Port]]) -> _Touched:
+    directions = list(dict.fromkeys(port.direction for _, port in ports))
+    table = [0] * len(kernel.ports)
+    for place, (number, _) in enumerate(ports):
+        table[number] = place
+    return _Touched(
+        directions,
+        [(number, directions.index(port.direction)) for number, port in ports],
+        table,
+        [kernel.is_double(p) for p in kernel.cell.written],
+    )
+
+
 class _Program:
     """A program of sweeps as it is made."""
 
@@ -185,6 +247,7 @@ class _Program:
             self.draft.native(k.cell.name, k.rate, k.function.address, k.arguments, k.function)
             for k in job.kernels
         ]
+        self._check_size()
         self._add()
         self.draft.describe(self.remark, "sweep")
 
@@ -193,9 +256,9 @@ class _Program:
 
     def _input(self, p: str) -> tuple[int, int]:
         """A stored array, or one that is given box by box, once each."""
-        array = self.job.arrays[p]
-        source, view = array._source, array._view
-        key = id(source) if view.is_whole else id(array)
+        given = self.job.arrays[p]
+        source, view = given._source, given._view
+        key = id(source) if view.is_whole else id(given)
         if key in self._stored:
             return self._stored[key]
         no_overlap = (0,) * len(self.job.shape)
@@ -204,7 +267,7 @@ class _Program:
         else:
             reads = not isinstance(source, MemorySource)
             fill = filler(source, view)
-            dtype = storable(array.dtype)
+            dtype = storable(given.dtype)
             store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)
             start, shape = no_overlap, self.job.shape
         found = self.draft.input(p, store, start, shape, self.tile, no_overlap)
@@ -220,6 +283,16 @@ class _Program:
             self.output, first = self.draft.output(p, target, dtype, shape, tile, initial)
             return first
         return self.draft.temporary(p, dtype, shape, tile, initial)[1]
+
+    def _check_size(self) -> None:
+        """Raise where there is no memory for the steps, before they are made.
+
+        Of each tile there is a box in every sweep, at least.
+        """
+        steps = self.job.sweeps * math.prod(self.counts)
+        arrays = sorted({number for number, _ in self._given.values()})
+        arguments = self.job.kernel.arguments * steps
+        self.draft.check(steps, steps * len(arrays), arguments, [arrays])
 
     def _first(self, port: Port, sweep: int) -> int:
         """The number of the first tile of what a port is, in a sweep."""
@@ -239,13 +312,14 @@ class _Program:
         axes = [job.axes(self.tile, kernel) for kernel in job.kernels]
         words = [self._word(scalar) for scalar in job.scalars]
         written: set[int] = set()
-        kernels, counts, work = [], [], []
-        operands: list[int] = []
-        numbers: list[int] = []
+        # Not lists, which would take several times as much memory.
+        kernels, counts, work = array("H"), array("H"), array("d")
+        operands, numbers = array("I"), array("Q")
         boxes = self.order.boxes() if len(job.kernels) == 1 else self._in_turn(axes)
         parts: dict[tuple[int, int, Piece], _Part] = {}
-        touched: dict[tuple[Any, ...], list[tuple[int, Port]]] = {}
+        touched: dict[tuple[Any, ...], _Touched] = {}
         firsts: dict[int, list[int]] = {}
+        tails: dict[tuple[int, ...], list[int]] = {}
         for sweep, pieces in boxes:
             which = (job.first + sweep) % len(job.kernels)
             kernel = job.kernels[which]
@@ -263,43 +337,45 @@ class _Program:
             if not cells and not self._carries and first[0] + tile in written:
                 continue
             key = (which, *[part.sides for part in own])
-            ports = touched.get(key)
-            if ports is None:
-                ports = touched[key] = list(self._needed(kernel, [part.sides for part in own]))
-            # Of each tile, where it stands among the operands.
-            places: dict[int, int] = {}
-            codes: list[int] = []
-            table = [0] * len(kernel.ports)
-            for number, port in ports:
-                at = first[number]
-                for part, side in zip(own, port.direction, strict=True):
-                    at += part.beside[side]
-                place = places.get(at)
-                if place is None:
-                    place = places[at] = len(codes)
-                    codes.append(at * 4)
-                table[number] = place
-                if number < len(kernel.cell.written):
-                    is_made = kernel.is_double(port.array)
-                    codes[place] = at * 4 + (2 if not is_made or at in written else 1)
-                    written.add(at)
+            kind = touched.get(key)
+            if kind is None:
+                ports = list(self._needed(kernel, [part.sides for part in own]))
+                kind = touched[key] = _touched(kernel, ports)
+            ats = [
+                sum([part.beside[side] for part, side in zip(own, direction, strict=True)])
+                for direction in kind.directions
+            ]
+            tiles = [first[number] + ats[i] for number, i in kind.ports]
+            table = kind.table
+            if len(set(tiles)) < len(tiles):
+                # Around a periodic axis, or given twice: a tile is an operand once.
+                single = list(dict.fromkeys(tiles))
+                table = [single.index(tiles[i]) for i in table]
+                tiles = single
+            codes = [tile * 4 for tile in tiles]
+            for i, is_made in enumerate(kind.made):
+                codes[i] += 1 if is_made and tiles[i] not in written else 2
+                written.add(tiles[i])
             flags = 0
             for part in own:
-                numbers += part.words
+                numbers.extend(part.words)
                 flags |= part.flags
-            numbers += (flags, job.first + sweep)
-            numbers += table
-            numbers += words
+            tail_key = (flags, sweep, *table)
+            tail = tails.get(tail_key)
+            if tail is None:
+                tail = tails[tail_key] = other_words(flags, job.first + sweep, table)
+            numbers.extend(tail)
+            numbers.extend(words)
             kernels.append(self._numbers[which])
             counts.append(len(codes))
             work.append(float(cells * kernel.work))
-            operands += codes
+            operands.extend(codes)
         self.draft.steps(
-            np.array(kernels, np.uint16),
-            np.array(counts, np.uint16),
-            np.array(work, np.float64),
-            np.array(operands, np.uint32),
-            np.array(numbers, np.uint64),
+            np.frombuffer(kernels, np.uint16),
+            np.frombuffer(counts, np.uint16),
+            np.frombuffer(work, np.float64),
+            np.frombuffer(operands, np.uint32),
+            np.frombuffer(numbers, np.uint64),
             np.zeros(0, np.uint16),
             False,
         )
@@ -318,7 +394,7 @@ class _Program:
             flags |= (OUTSIDE_HIGH if 1 not in beside else 0) << 2 * a
         end = max(piece.end, piece.first)
         extent = 0 if before is None else axis.extent(before)
-        words = (piece.low, piece.high, piece.first, end, extent)
+        words = axis_words(piece.low, piece.high, piece.first, end, extent)
         steps = self._steps(kernel)[a]
         sides = tuple(axis.sides(piece, n) for n in steps)
         return _Part(end - piece.first, beside, words, flags, sides)
@@ -377,7 +453,8 @@ class _Program:
             along = "axis" if len(axes) == 1 else "axes"
             told = "one pass" if passes == 1 else f"{passes} passes"
             named = ", ".join(map(str, axes))
-            return f"{count}, {order.depth} in flight along {along} {named}, in {told}"
+            beside = f", {order.abreast} rows of blocks abreast" if order.abreast > 1 else ""
+            return f"{count}, {order.depth} in flight along {along} {named}{beside}, in {told}"
         why = f": {job.unchained}" if job.unchained and job.sweeps > 1 else ""
         return f"{count}, one after the other{why}" if job.sweeps > 1 else count
 
@@ -400,7 +477,7 @@ class SweptPlan:
             "sweeps": self.order.sweeps,
             "depth": self.order.depth,
             "unchained": self.unchained,
-            "others": self.others,
+            "others": list(dict.fromkeys(self.others)),
             # Tiles are loaded and stored once more with every pass.
             "reworks_results": self.order.depth < self.order.sweeps,
         }
@@ -413,9 +490,12 @@ class SweptPlan:
         """Compute it to a store and commit that."""
         self._plan.run(_no_step, _no_errors, 0, [(self._output, output)], True, progress, timeline)
 
-    def is_better_than(self, other: "SweptPlan") -> bool:
-        """Whether it is predicted to be faster."""
-        return self._plan.is_better_than(other._plan)
+    def or_rather(self, other: "SweptPlan") -> "SweptPlan":
+        """Another plan for the same, if that is better; remembers that there was one."""
+        is_better = other._plan.is_better_than(self._plan)
+        better, worse = (other, self) if is_better else (self, other)
+        better.others = [*self.others, *other.others, worse.told()]
+        return better
 
     @cached_property
     def moves_the_least(self) -> bool:
@@ -462,22 +542,21 @@ class SweptSource(ComputedSource):
         job = self._resolved()
         best: SweptPlan | None = None
         error: BudgetError | None = None
+        spent = 0.0
         for tile in self._tiles(job, target):
             for order in job.orders(tile):
-                if best is not None and (order.steps() > _MOST_STEPS or best.moves_the_least):
+                if best is not None and (best.moves_the_least or order.steps() > _MOST_STEPS):
                     continue
+                if best is not None and spent > max(_PLANNING, _SHARE * best.facts["seconds"]):
+                    break
+                spent += order.steps() * _STEP
                 try:
                     found = SweptPlan(_Program(job, order, tile, target))
                 except BudgetError as caught:
                     forget_frames(caught)
                     error = caught if error is None else min(caught, error, key=_needed)
                     continue
-                if best is None:
-                    best = found
-                    continue
-                better, worse = (found, best) if found.is_better_than(best) else (best, found)
-                better.others = [*better.others, *worse.others, worse.told()]
-                best = better
+                best = found if best is None else best.or_rather(found)
         if best is not None:
             return best
         assert error is not None
@@ -489,11 +568,11 @@ class SweptSource(ComputedSource):
     def _resolved(self) -> Sweeping:
         """With operands computed that are not there yet."""
         arrays = {}
-        for p, array in self.job.arrays.items():
-            source = array._source
+        for p, given in self.job.arrays.items():
+            source = given._source
             if isinstance(source, ComputedSource):
-                array = Array(source.as_operand(), array._view)
-            arrays[p] = array
+                given = Array(source.as_operand(), given._view)
+            arrays[p] = given
         return replace(self.job, arrays=arrays)
 
     def _tiles(self, job: Sweeping, target: Target) -> list[tuple[int, ...]]:
@@ -507,9 +586,9 @@ class SweptSource(ComputedSource):
             return [job.fitting(asked)]
         # A part of a stored tile costs all of it.
         found = [
-            job.fitting(array._source.tile)
-            for array in job.arrays.values()
-            if array._source.layout == "tiled" and array._view.is_whole
+            job.fitting(given._source.tile)
+            for given in job.arrays.values()
+            if given._source.layout == "tiled" and given._view.is_whole
         ]
         if not found:
             found = [job.fitting(self._small(part)) for part in _PARTS]

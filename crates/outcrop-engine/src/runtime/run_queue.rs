@@ -5,13 +5,49 @@ use outcrop_store::frame::Budget;
 use outcrop_store::thread::start_scoped;
 use outcrop_store::{Error, Result};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope, ThreadId};
 use std::time::Duration;
 
 /// How often a waiting thread looks around.
 const TICK: Duration = Duration::from_millis(50);
+
+/// How long a function of the user's may take while another thread waits to run something. It may be waiting for that
+/// thread, and then for ever.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
+
+const INSIDE: &str = "a function that is called while something is computed cannot compute another array itself: \
+                      compute what it needs beforehand";
+
+const VAIN: &str = "what another thread computes has called a function that has not returned for half a minute, and \
+                    may be waiting for this: a function that is called while something is computed cannot have another \
+                    thread compute an array for it, either: compute what it needs beforehand";
+
+/// Calls of functions of the user's that runs are inside of, by their numbers.
+static CALLS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// A call of a function of the user's by a run, until it is dropped.
+pub struct Call(u64);
+
+/// Says that a run calls a function of the user's.
+pub fn call() -> Call {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    calls().insert(number);
+    Call(number)
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        calls().remove(&self.0);
+    }
+}
+
+fn calls() -> MutexGuard<'static, BTreeSet<u64>> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 thread_local! {
     /// Whether this is a thread of a run, which waits for it: another run's turn would never come.
@@ -75,7 +111,8 @@ impl Turns {
     /// `used` gives the bytes of the budget in use, which are those of others.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] where the watch says so; [`Error::Invalid`] on a thread of a run.
+    /// [`Error::Interrupted`] where the watch says so; [`Error::Invalid`] on a thread of a run, and where a run is
+    /// inside of one call of a function of the user's so long that this waits for it.
     pub fn wait(
         self: &Arc<Self>,
         budget: &Arc<Budget>,
@@ -83,10 +120,7 @@ impl Turns {
         watch: &mut dyn Watch,
     ) -> Result<Turn> {
         if is_working() {
-            return Err(Error::invalid(
-                "a function that is called while something is computed cannot compute another array \
-                 itself: compute what it needs beforehand",
-            ));
+            return Err(Error::invalid(INSIDE));
         }
         let thread = thread::current().id();
         let mut state = self.lock();
@@ -97,10 +131,16 @@ impl Turns {
         let ticket = state.next;
         state.next += 1;
         state.waiting.push_back(ticket);
+        // Ticks are counted, not time: the process may have been stopped.
+        let (mut inside, mut ticks) = (None, 0);
         while state.holder.is_some() || state.waiting.front() != Some(&ticket) {
             state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
             drop(state);
-            let looked = watch.look();
+            let call = calls().first().copied();
+            ticks = if call == inside { ticks + 1 } else { 0 };
+            inside = call;
+            let is_vain = inside.is_some() && TICK * ticks >= PATIENCE;
+            let looked = if is_vain { Err(Error::invalid(VAIN)) } else { watch.look() };
             state = self.lock();
             if let Err(interrupted) = looked {
                 state.waiting.retain(|&t| t != ticket);
@@ -144,7 +184,7 @@ impl Drop for Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
     #[test]
@@ -177,6 +217,30 @@ mod tests {
         });
         assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(turns.before_another(&budget), None);
+    }
+
+    /// A function had another thread compute something, which waited for the run that had called the function.
+    #[test]
+    fn a_call_that_does_not_return_is_not_waited_for() {
+        let (turns, budget) = (Arc::new(Turns::default()), Budget::new(1 << 20));
+        let held = turns.wait(&budget, || 0, &mut |_, _| true).unwrap();
+        thread::scope(|scope| {
+            let first = call();
+            let waiting = scope.spawn(|| turns.wait(&budget, || 0, &mut |_, _| true).map(drop));
+            thread::sleep(PATIENCE / 2);
+            drop(first);
+            // Another one, which takes as long again.
+            let second = call();
+            thread::sleep(PATIENCE * 3 / 4);
+            assert!(!waiting.is_finished());
+            drop(second);
+            drop(held);
+            waiting.join().unwrap().unwrap();
+            let _held = turns.wait(&budget, || 0, &mut |_, _| true).unwrap();
+            let _call = call();
+            let waiting = scope.spawn(|| turns.wait(&budget, || 0, &mut |_, _| true).map(drop));
+            assert!(matches!(waiting.join().unwrap(), Err(Error::Invalid(_))));
+        });
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(super) trait Float:
     fn conjugate(self) -> Self;
     /// The larger of the parts' absolute values.
     fn magnitude(self) -> f64;
+    /// The absolute value.
+    fn modulus(self) -> f64;
     /// The square root of the real part, if that is positive and finite.
     fn root(self) -> Option<Self>;
     /// Divided by the real part of `by`.
@@ -88,6 +90,10 @@ macro_rules! float {
             }
             #[inline(always)]
             fn magnitude(self) -> f64 {
+                f64::from(self.abs())
+            }
+            #[inline(always)]
+            fn modulus(self) -> f64 {
                 f64::from(self.abs())
             }
             #[inline(always)]
@@ -136,6 +142,10 @@ macro_rules! float {
             fn magnitude(self) -> f64 {
                 // The sum is NaN if either part is.
                 f64::from(self.re.abs() + self.im.abs())
+            }
+            #[inline(always)]
+            fn modulus(self) -> f64 {
+                f64::from(self.re).hypot(f64::from(self.im))
             }
             #[inline(always)]
             fn root(self) -> Option<Self> {

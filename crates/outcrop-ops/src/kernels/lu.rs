@@ -361,7 +361,7 @@ unsafe fn subtract<T: Float>(block: &Block, from: usize, col: usize, scale: T) {
     }
 }
 
-fn subtract_scaled<T: Float>(y: &mut [T], x: &[T], scale: T) {
+pub(super) fn subtract_scaled<T: Float>(y: &mut [T], x: &[T], scale: T) {
     #[inline(always)]
     fn every<T: Float>(y: &mut [T], x: &[T], scale: T) {
         for (y, &x) in y.iter_mut().zip(x) {

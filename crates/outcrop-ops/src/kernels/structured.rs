@@ -30,6 +30,55 @@ macro_rules! with_float {
     };
 }
 
+/// A unit matrix.
+///
+/// # Panics
+/// Where the dtype is not [floating](super::is_floating).
+///
+/// # Safety
+/// As for [`super::gemm`], with `c` written.
+pub unsafe fn unit(dtype: DType, c: Block) {
+    with_float!(dtype, T => for (i, j) in (0..c.rows).flat_map(|i| (0..c.cols).map(move |j| (i, j))) {
+        let value = T::scalar(if i == j { Scalar::ONE } else { Scalar::ZERO });
+        // SAFETY: as the caller vouches.
+        unsafe { at::<T>(&c, i, j).write(value) };
+    });
+}
+
+/// What is above the diagonal becomes the adjoint of what is below, and the diagonal real.
+///
+/// # Panics
+/// Where the block is not square, or the dtype not [floating](super::is_floating).
+///
+/// # Safety
+/// As for [`super::gemm`], with `c` read and written.
+pub unsafe fn mirror_adjoint(dtype: DType, c: Block) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        super::mirror(c, dtype.size());
+        real_diagonal(dtype, c);
+        for row in 0..c.rows {
+            conjugate(dtype, c.part(row..row + 1, row + 1..c.cols, dtype.size()));
+        }
+    }
+}
+
+/// Conjugates every element.
+///
+/// # Panics
+/// Where the dtype is not [floating](super::is_floating).
+///
+/// # Safety
+/// As for [`super::gemm`], with `c` read and written.
+pub unsafe fn conjugate(dtype: DType, c: Block) {
+    with_float!(dtype, T => if T::IS_COMPLEX {
+        for (i, j) in (0..c.rows).flat_map(|i| (0..c.cols).map(move |j| (i, j))) {
+            // SAFETY: as the caller vouches.
+            unsafe { *at::<T>(&c, i, j) = at::<T>(&c, i, j).read().conjugate() };
+        }
+    });
+}
+
 /// `c = beta c`, or that of a half of it. Where `beta` is zero, `c` is not read.
 ///
 /// # Panics

@@ -809,3 +809,115 @@ fn pivots_that_are_remarkable() {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// `P^T A P = L D L^H`, or L D L^T, of the lower half alone; pivots are small multiples of what they eliminate.
+    #[test]
+    fn symmetric_factors(
+        dtype in floating(),
+        hermitian in any::<bool>(),
+        n in extent(),
+        lies in (lie(), lie()),
+        zeros in 0..3usize,
+        mut seed in any::<u64>(),
+    ) {
+        let mut given = Matrix::random(dtype, n, n, lies.0, &mut seed);
+        for i in 0..n {
+            let Z(re, im) = given.get(i, i);
+            // Diagonals that are zero need blocks of two.
+            let re = if zeros > 0 { 0.0 } else { re };
+            given.set(i, i, if hermitian { Z(re, 0.0) } else { Z(re, if zeros > 0 { 0.0 } else { im }) });
+        }
+        let (mut a, mut d) = (given.clone(), Matrix::new(dtype, n, 2, lies.1));
+        let (mut order, cancel) = (vec![0; n], Cancel::default());
+        let mut workspace = vec![0; ldl::workspace(dtype, n)];
+        // SAFETY: the matrices and the workspace are the test's.
+        let stop = unsafe {
+            ldl::factor(dtype, a.block(), hermitian, d.block(), &mut order, &mut workspace, &cancel).unwrap()
+        };
+        if let Some(stop) = stop {
+            prop_assert_eq!(stop, ldl::Stop::Zero(n - 1));
+            prop_assert!(zeros > 0);
+            return Ok(());
+        }
+        let of = |i: usize, j: usize| match (i >= j, hermitian) {
+            (true, _) => given.get(i, j),
+            (false, true) => given.get(j, i).conj(),
+            (false, false) => given.get(j, i),
+        };
+        let other = |value: Z| if hermitian { value.conj() } else { value };
+        let diagonal = |i: usize, j: usize| match (i, j) {
+            _ if i == j => d.get(i, 0),
+            _ if i == j + 1 => d.get(j, 1),
+            _ if j == i + 1 => other(d.get(i, 1)),
+            _ => Z(0.0, 0.0),
+        };
+        for i in 0..n {
+            prop_assert_eq!(a.get(i, i), Z(1.0, 0.0));
+            prop_assert!((i + 1..n).all(|j| a.get(i, j) == Z(0.0, 0.0)));
+        }
+        let rows: Vec<Vec<Z>> = (0..n)
+            .map(|i| (0..n).map(|j| inner(n, |k| a.get(i, k), |k| diagonal(k, j)).0).collect())
+            .collect();
+        for i in 0..n {
+            for j in 0..=i {
+                let (sum, size) = inner(n, |k| rows[i][k], |k| other(a.get(j, k)));
+                let error = sum.minus(of(order[i], order[j])).abs();
+                prop_assert!(error <= 8.0 * (n + 8) as f64 * eps(dtype) * (size + 1.0), "{i}, {j}: {error}");
+            }
+        }
+    }
+
+    /// `L L^H + V V^H`, and back again, with rows below the block on the diagonal.
+    #[test]
+    fn updates_of_factors(
+        dtype in floating(),
+        (n, m, k) in (1..70usize, 0..150usize, 1..6usize),
+        lies in (lie(), lie(), lie()),
+        mut seed in any::<u64>(),
+    ) {
+        let rows = n + m;
+        let mut l = Matrix::random(dtype, rows, n, lies.0, &mut seed);
+        (0..n).for_each(|i| l.set(i, i, Z(2.0 + random(&mut seed), 0.0)));
+        let mut v = Matrix::random(dtype, rows, k, lies.1, &mut seed);
+        let (first, given) = (l.clone(), v.clone());
+        let mut found = Matrix::new(dtype, n, 2 * k, lies.2);
+        let (size, cancel) = (dtype.size(), Cancel::default());
+        let mut workspace = vec![0; update::workspace(dtype, n, k)];
+        let product = |x: &Matrix, i: usize, j: usize| {
+            inner(n.min(j + 1), |p| if p <= i { x.get(i, p) } else { Z(0.0, 0.0) }, |p| x.get(j, p).conj())
+        };
+        for down in [false, true] {
+            if down {
+                v = given.clone();
+            }
+            let before = l.clone();
+            let (x, y) = (l.block(), v.block());
+            let rotations = found.block();
+            let top = (x.part(0..n, 0..n, size), y.part(0..n, 0..k, size), rotations);
+            let below = (x.part(n..rows, 0..n, size), y.part(n..rows, 0..k, size), rotations);
+            // SAFETY: the matrices and the workspace are the test's.
+            unsafe {
+                prop_assert_eq!(update::find(dtype, top, down, &mut workspace, &cancel).unwrap(), Ok(()));
+                update::apply(dtype, below, down, &mut workspace, &cancel).unwrap();
+            }
+            for i in 0..rows {
+                for j in 0..n.min(i + 1) {
+                    let (old, size) = product(&before, i, j);
+                    let (change, more) = inner(k, |p| given.get(i, p), |p| given.get(j, p).conj());
+                    let expected = if down { old.minus(change) } else { old.plus(change) };
+                    let error = product(&l, i, j).0.minus(expected).abs();
+                    prop_assert!(error <= 100.0 * (n + k) as f64 * eps(dtype) * (size + more + 1.0), "{i}, {j}: {error}");
+                }
+            }
+        }
+        for i in 0..rows {
+            for j in 0..n.min(i + 1) {
+                let error = l.get(i, j).minus(first.get(i, j)).abs();
+                prop_assert!(error < 1e6 * eps(dtype), "{i}, {j}: {error}");
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Linear algebra on arrays that do not fit in memory: the steps of each operation, added to a program.
 //!
 //! - [`matrix`]: matrices as arrays of a program.
-//! - [`matmul`], [`cholesky`], [`triangular`], [`solve`], [`lu`], [`blas3`]: the operations.
+//! - [`matmul`], [`cholesky`], [`cholesky_update`], [`cholesky_inverse`], [`triangular`], [`solve`], [`lu`], [`ldl`], [`blas3`]: the operations.
 //! - `steps`: the kernels they are made of.
 //!
 //! All operands are arrays of the program already, cut alike wherever their rows and columns run together. How an
@@ -11,7 +11,11 @@
 mod blas3;
 mod blas_steps;
 mod cholesky;
+mod cholesky_inverse;
+mod cholesky_update;
 mod half_blocks;
+mod ldl;
+mod ldl_steps;
 mod lu;
 mod matmul;
 pub mod matrix;
@@ -22,6 +26,9 @@ mod triangular;
 
 pub use blas3::{Call, Conjugated, Form, blas3};
 pub use cholesky::{cholesky, cholesky_columns, square_side};
+pub use cholesky_inverse::cholesky_inverse;
+pub use cholesky_update::cholesky_update;
+pub use ldl::{Indefinite, LDL, ldl, ldl_solve};
 pub use lu::{
     Factors, PIVOT, SomeColumns, Transposition, exchange_rows, lu, lu_columns, lu_in_order, lu_solve,
     solve_general,

@@ -20,6 +20,12 @@ pub(crate) enum Kind {
     Zero,
     /// `c = a`.
     Copy,
+    /// `c = a^H`.
+    Adjoint,
+    /// What is above the diagonal becomes the adjoint of what is below.
+    Mirror,
+    /// `c` becomes a unit matrix.
+    Unit,
     /// `c = alpha a b`, or `c += alpha a b`, of factors as they are or conjugated.
     Product { accumulate: bool, alpha: f64, conj: (bool, bool) },
     /// The lower half of `c -= a a^H`.
@@ -128,7 +134,9 @@ impl<'a> Builder<'a> {
         }
         let (name, part) = match kind {
             Kind::Zero => ("zero", 1.0),
-            Kind::Copy => ("copy", 1.0),
+            Kind::Copy | Kind::Adjoint => ("copy", 1.0),
+            Kind::Mirror => ("mirror", 1.0),
+            Kind::Unit => ("unit", 1.0),
             Kind::Product { .. } => ("gemm", 1.0),
             Kind::Square => ("herk", SQUARE_RATE),
             Kind::Factor => ("potrf", FACTOR_RATE),
@@ -155,6 +163,19 @@ impl<'a> Builder<'a> {
 
     pub(crate) fn zero(&mut self, c: MatrixTile) {
         self.step(Kind::Zero, smallvec![c.axes], &[Use::write(c.tile)], 0.0);
+    }
+
+    pub(crate) fn unit(&mut self, c: MatrixTile) {
+        self.step(Kind::Unit, smallvec![c.axes], &[Use::write(c.tile)], 0.0);
+    }
+
+    pub(crate) fn mirror(&mut self, c: MatrixTile) {
+        self.step(Kind::Mirror, smallvec![c.axes], &[Use::update(c.tile)], 0.0);
+    }
+
+    pub(crate) fn adjoint(&mut self, c: MatrixTile, a: MatrixTile) {
+        let operands = [Use::write(c.tile), Use::read(a.tile)];
+        self.step(Kind::Adjoint, smallvec![c.axes, a.axes], &operands, 0.0);
     }
 
     /// Makes a tile of an operand, if it has to be made, for the steps that follow.
@@ -293,8 +314,18 @@ impl Kernel for MatrixKernel {
                     );
                 }
             }
-            Kind::Copy => {
+            Kind::Unit => {
+                // SAFETY: as above.
+                unsafe { kernels::structured::unit(dtype, c) };
+            }
+            Kind::Mirror => {
+                // SAFETY: as above.
+                unsafe { kernels::structured::mirror_adjoint(dtype, c) };
+            }
+            Kind::Copy | Kind::Adjoint => {
+                let is_adjoint = self.kind == Kind::Adjoint;
                 let a = self.block(1, &tiles[1]);
+                let a = if is_adjoint { a.transposed() } else { a };
                 let strides = |b: &Block| [b.row_stride, b.col_stride].map(|s| s * dtype.size() as isize);
                 let shape = [c.rows as u64, c.cols as u64];
                 // SAFETY: as above.
@@ -307,6 +338,10 @@ impl Kernel for MatrixKernel {
                         &shape,
                         dtype.size(),
                     );
+                }
+                if is_adjoint {
+                    // SAFETY: as above.
+                    unsafe { kernels::structured::conjugate(dtype, c) };
                 }
             }
             Kind::Product { accumulate, alpha, conj } => {
@@ -535,7 +570,7 @@ pub(super) fn spans(extent: usize, work: usize, dtype: DType) -> impl Iterator<I
     (0..extent).step_by(span).map(move |start| start..(start + span).min(extent))
 }
 
-fn not_positive_definite(index: u64) -> Error {
+pub(super) fn not_positive_definite(index: u64) -> Error {
     let what = format!(
         "the matrix is not positive definite: its leading minor of order {index} is not positive, or \
          there is NaN or infinity in its first {index} rows"
@@ -545,6 +580,12 @@ fn not_positive_definite(index: u64) -> Error {
 
 fn not_finite(index: u64) -> Error {
     let what = format!("there is NaN or infinity in the first {index} columns of the matrix");
+    Error::Numerical { what, failure: Failure::NotFinite, index }
+}
+
+/// Where rows and columns have been mixed, what is found in one may come from any other.
+pub(super) fn not_finite_anywhere(index: u64) -> Error {
+    let what = format!("there is NaN or infinity in the matrix, or in what it becomes at pivot {index}");
     Error::Numerical { what, failure: Failure::NotFinite, index }
 }
 

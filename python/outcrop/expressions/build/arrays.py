@@ -21,7 +21,7 @@ from outcrop.errors import (
 )
 from outcrop.expressions.graph.functions import Apply, ApplyWhere, Cast, Function
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.matrices import Cholesky
+from outcrop.expressions.graph.matrices import LDL, Cholesky, CholeskyUpdate
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, ancestors
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of, viewed
@@ -73,7 +73,7 @@ class ExpressionSource(ComputedSource):
     def __init__(self, node: Node) -> None:
         super().__init__(node.shape, node.dtype)
         self.node, self.name = node, node.name
-        self.leaves_zeros = isinstance(node, Cholesky)
+        self.leaves_zeros = isinstance(node, Cholesky | CholeskyUpdate | LDL)
 
     @property
     def operands(self) -> tuple[Array, ...]:

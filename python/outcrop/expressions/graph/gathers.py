@@ -5,7 +5,7 @@ from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -108,8 +108,12 @@ class _Part(NamedTuple):
     place: tuple[int, int]
 
 
-def _by_tile(selector: int | Span, extent: int) -> list[_Part]:
-    """The parts of a selector that are in the tiles of an extent."""
+@lru_cache(maxsize=1 << 12)
+def _by_tile(selector: int | Span, extent: int) -> Sequence[_Part]:
+    """The parts of a selector that are in the tiles of an extent.
+
+    Cells beside one another have most of them in common.
+    """
     if not isinstance(selector, Span):
         return [_Part(selector // extent, (selector, selector + 1), selector, (0, 1))]
     found = []

@@ -13,12 +13,18 @@ from outcrop.expressions.graph.functions import Apply, Cast, Copy
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, only
 
 __all__ = [
+    "LDL",
     "LU",
     "BlockProduct",
     "Cholesky",
     "CholeskyColumns",
+    "CholeskyInverse",
+    "CholeskyUpdate",
     "Companion",
     "ExchangeRows",
+    "LDLDiagonal",
+    "LDLRows",
+    "LDLSolve",
     "LUSolve",
     "MatrixOperation",
     "Permutation",
@@ -328,6 +334,168 @@ class Permutation(Companion):
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Permutation.of(operands[0])
+
+
+class CholeskyInverse(MatrixOperation):
+    """The inverse of a matrix from its Cholesky factor."""
+
+    __slots__ = ("upper",)
+
+    upper: bool
+
+    @classmethod
+    def of(cls, factor: Node, *, upper: bool) -> "CholeskyInverse":
+        """The node of the inverse."""
+        node = cls()
+        node.operands, node.upper = (taken(factor),), upper
+        node.shape, node.dtype = factor.shape, factor.dtype
+        return only((cls, id(node.operands[0]), upper), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return CholeskyInverse.of(operands[0], upper=self.upper)
+
+    @property
+    def name(self) -> str:
+        return "cholesky_inverse"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (False,)
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (a,) = self.operands
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+
+
+class CholeskyUpdate(MatrixOperation):
+    """The Cholesky factor of a matrix to which ``V V^H`` is added, or from which it is taken."""
+
+    __slots__ = ("down", "upper")
+
+    upper: bool
+    down: bool
+
+    @classmethod
+    def of(cls, change: Node, factor: Node, *, upper: bool, down: bool) -> "CholeskyUpdate":
+        """The node of the factor; both operands, V and what it was, have its type."""
+        node = cls()
+        node.operands = taken(change), taken(factor)
+        node.upper, node.down = upper, down
+        node.shape, node.dtype = factor.shape, factor.dtype
+        return only((cls, *map(id, node.operands), upper, down), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return CholeskyUpdate.of(operands[0], operands[1], upper=self.upper, down=self.down)
+
+    @property
+    def name(self) -> str:
+        return "cholesky_update"
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        change, factor = self.operands
+        own: list[tuple[Axis, Axis]] = [((factor, axis), (self, axis)) for axis in (0, 1)]
+        return [*own, ((self, 0), (self, 1)), ((change, 0), (self, 0))]
+
+
+class LDL(MatrixOperation):
+    """L of a symmetric or Hermitian matrix, or U, with D and its rows as its companions."""
+
+    __slots__ = ("hermitian", "upper")
+
+    upper: bool
+    hermitian: bool
+
+    @classmethod
+    def of(cls, operand: Node, *, upper: bool, hermitian: bool) -> "LDL":
+        """The node of a factor; of a real matrix, `hermitian` says nothing."""
+        node = cls()
+        node.operands = (taken(operand),)
+        node.upper, node.hermitian = upper, hermitian and operand.dtype.kind == "c"
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, id(node.operands[0]), upper, node.hermitian), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDL.of(operands[0], upper=self.upper, hermitian=self.hermitian)
+
+    @property
+    def name(self) -> str:
+        return "ldl"
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (a,) = self.operands
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+
+
+class LDLDiagonal(Companion):
+    """D of a factorization: its diagonal, and what is below it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, factor: Node) -> "LDLDiagonal":
+        """The node of D."""
+        node = cls()
+        node.operands = (factor,)
+        node.shape, node.dtype = (factor.shape[0], 2), factor.dtype
+        return only((cls, id(factor)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDLDiagonal.of(operands[0])
+
+
+class LDLRows(Companion):
+    """The rows that those of L are, and the two with which each row of the matrix is rotated."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, factor: Node) -> "LDLRows":
+        """The node of the rows of a factor."""
+        node = cls()
+        node.operands = (factor,)
+        node.shape, node.dtype = (factor.shape[0], 3), np.dtype(np.int32)
+        return only((cls, id(factor)), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDLRows.of(operands[0])
+
+
+class LDLSolve(MatrixOperation):
+    """The solution of a system with what a symmetric or Hermitian matrix was factored into."""
+
+    __slots__ = ("hermitian", "upper")
+
+    upper: bool
+    hermitian: bool
+
+    @classmethod
+    def of(
+        cls, factors: Sequence[Node], given: Node, *, upper: bool, hermitian: bool
+    ) -> "LDLSolve":
+        """The node of a solution; `factors` are L or U and D, which have its type, and rows."""
+        node = cls()
+        node.operands = (*map(taken, factors), taken(given))
+        node.upper, node.hermitian = upper, hermitian and given.dtype.kind == "c"
+        node.shape, node.dtype = given.shape, given.dtype
+        return only((cls, *map(id, node.operands), upper, node.hermitian), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDLSolve.of(operands[:-1], operands[-1], upper=self.upper, hermitian=self.hermitian)
+
+    @property
+    def name(self) -> str:
+        return "ldl_solve"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, False, False, True
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        factor, d, order, given = self.operands
+        own: list[tuple[Axis, Axis]] = [((given, axis), (self, axis)) for axis in range(self.ndim)]
+        rows: Axis = (self, 0)
+        matrices = [((factor, 0), rows), ((factor, 1), rows)]
+        return [*own, *matrices, ((d, 0), rows), ((order, 0), rows)]
 
 
 class SomeColumns(MatrixOperation):

@@ -37,6 +37,7 @@ class Gathering:
 
     def __init__(self, node: Gather, tiling: Tiling, storage: Storage) -> None:
         self._node, self._storage = node, storage
+        self._budget = memory_budget()
         extents = tiling.axes.extents
         self._lines = [(line, (0, extents[line])) for line in tiling.axes.of(node)]
         # Operands may be thousands, and cells as well, each of which takes from few of them.
@@ -58,7 +59,7 @@ class Gathering:
         node, storage, tiles = self._node, self._storage, self._tiles
         box = tuple([ranges.get(line, whole) for line, whole in self._lines])
         together: set[int] = set()
-        nbytes, budget = 0, memory_budget()
+        nbytes = 0
         for share in node.shares(box, tiles):
             source = node.operands[share.operand]
             if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
@@ -68,7 +69,7 @@ class Gathering:
                 if number not in together:
                     together.add(number)
                     nbytes += self._nbytes[share.operand]
-                    if nbytes > budget:
+                    if nbytes > self._budget:
                         raise self._too_much(box)
                 # There may be very many: what is not told apart before is worked out when it is
                 # copied.

@@ -6,12 +6,18 @@ from typing import TypeAlias
 from outcrop import _native
 from outcrop.expressions.graph.blas import Blas
 from outcrop.expressions.graph.matrices import (
+    LDL,
     LU,
     BlockProduct,
     Cholesky,
     CholeskyColumns,
+    CholeskyInverse,
+    CholeskyUpdate,
     Companion,
     ExchangeRows,
+    LDLDiagonal,
+    LDLRows,
+    LDLSolve,
     LUColumns,
     LUInOrder,
     LUSolve,
@@ -104,6 +110,16 @@ class MatrixPass:
                 return draft.solve(views, node.positive_definite, way)
             case LU():
                 return draft.lu(views, self._number(Pivots), self._number(Permutation), way)
+            case CholeskyInverse():
+                return draft.cholesky_inverse(views, not node.upper, way)
+            case CholeskyUpdate():
+                return draft.cholesky_update(views, not node.upper, node.down, self._is_used)
+            case LDL():
+                beside = self._number(LDLDiagonal), self._number(LDLRows)
+                kind = not node.upper, node.hermitian
+                return draft.ldl(views, beside, *kind, self._is_used, way)
+            case LDLSolve():
+                return draft.ldl_solve(views, not node.upper, node.hermitian, way)
             case LUColumns():
                 own, *done, a = views
                 pivots = self._number(Pivots)

@@ -14,6 +14,7 @@ from outcrop.arrays.views import NewAxis, Span
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import (
     BlockProduct,
+    CholeskyInverse,
     LUInOrder,
     MatrixOperation,
     straight,
@@ -331,8 +332,9 @@ class Storage:
 
     def _initial(self, node: Node) -> int | None:
         """The array whose tiles those of a node begin as, which lies as it does."""
-        # What no step changes has to be written as well, and so is copied.
-        if not isinstance(node, MatrixOperation) or isinstance(node, BlockProduct | LUInOrder):
+        # What no step changes has to be written as well, and so is copied; the inverse is all new.
+        others = BlockProduct | CholeskyInverse | LUInOrder
+        if not isinstance(node, MatrixOperation) or isinstance(node, others):
             return None
         if (found := self._matrices.get(id(node.operands[-1]))) is None:
             return None

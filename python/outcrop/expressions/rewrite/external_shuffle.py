@@ -93,7 +93,10 @@ class Taking:
 
 
 def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
-    """How rows are taken and shapes changed, the best way first: others take less memory."""
+    """How rows are taken and shapes changed, the best way first: others take less memory.
+
+    As they come, the last way, is missing where that takes very many tiles one after the other.
+    """
     found = _ways(roots, tiling, budget, holds=True)
     holding = any(isinstance(node, Refolded | Moved) for node in ancestors(found[0].roots))
     if holding or found[0].whole:
@@ -159,6 +162,8 @@ def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) ->
                     holds=holds,
                 )
                 short += shorter
+                if made[id(node)].operands != now.operands:
+                    count += tiles_taken(node, tiling)
             except BudgetError as caught:
                 forget_frames(caught)
                 error = caught

@@ -225,12 +225,15 @@ class Tiling:
     holds : bool
         Whether what is stored in larger tiles is loaded by whole ones, which stay in memory while
         it is the turn of their parts.
+    by_rows : bool
+        Whether what is held of files of elements is whole rows: memory has room for all of them.
     """
 
     axes: Axes
     cuts: dict[int, int] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
     holds: bool = False
+    by_rows: bool = False
 
     def extent(self, line: int) -> int:
         """Of a tile along a line."""
@@ -269,6 +272,8 @@ class Tiling:
         if leaf.source.layout != "tiled":
             is_row = leaf.source.layout == "row-major"
             is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
+            if is_fastest and self.by_rows:
+                return self.count(line)
             return max(RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
         tile = leaf.source.tile[source]
         if own > 0 and span.low // tile == (span.low + span.extent - 1) // tile:

@@ -12,8 +12,10 @@ from outcrop.expressions.graph.matrices import (
     LU,
     Axis,
     BlockProduct,
+    CholeskyUpdate,
     Companion,
     ExchangeRows,
+    LDLSolve,
     LUColumns,
     LUInOrder,
     LUSolve,
@@ -67,7 +69,7 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
         return _of_product(node, node.transposed, (0, 1), tiles, best)
     if isinstance(node, Blas):
         return _of_blas(node, tiles, best)
-    last = isinstance(node, ExchangeRows | LUInOrder | SomeColumns)
+    last = isinstance(node, ExchangeRows | LUInOrder | SomeColumns | CholeskyUpdate)
     matrix = tiles[-1] if last else tiles[0]
     side = _native.square_side(itemsize, matrix)
     if is_pivoted(node):
@@ -83,10 +85,13 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     if isinstance(node, SomeColumns):
         # One of the axes may be as short as a tile.
         found.append(((node, 1), side))
+    elif isinstance(node, CholeskyUpdate):
+        # All columns of V at once, as far as these are not many.
+        found.append(((node.operands[0], 1), side))
     elif len(tiles) > 1 and node.ndim == 2 and not isinstance(node, LUInOrder):
         wide, own = _for_others(side, best), tiles[-1]
         wide = min(wide if own is None else own[1], 2 * wide)
-        if is_pivoted(node) or isinstance(node, LUSolve | ExchangeRows):
+        if is_pivoted(node) or isinstance(node, LUSolve | LDLSolve | ExchangeRows):
             wide = _part(wide, side_for_pivots(node))
         found.append(((node, 1), wide))
     return found

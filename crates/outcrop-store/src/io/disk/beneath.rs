@@ -48,6 +48,7 @@ impl Disk {
         match found {
             Ok(found) => Ok(Some(found)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) if is_link(&e) => Err(Error::corrupt(&dir.path().join(name), LINK)),
             Err(e) => Err(classify(&dir.path().join(name), "inspect the file", e)),
         }
     }

@@ -14,6 +14,7 @@ from outcrop.arrays.creation import asarray
 from outcrop.arrays.views import View
 from outcrop.compiled.compiler import check_types
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.process.operation import operation
 from outcrop.sweeps.cell import Cell, check_directions, read_cell
 from outcrop.sweeps.kernel import Kernel
 from outcrop.sweeps.source import Sweeping, SweptSource
@@ -111,22 +112,32 @@ class Sweep:
         else:
             limit = _scalar(until, "until=")
             every = _count(1 if check_every is None else check_every, "check_every=")
-            results = self._settled(arrays, scalars, count, limit, max(every, 1))
+            with operation():
+                results = self._settled(arrays, scalars, count, limit, max(every, 1))
         return results[0] if len(results) == 1 else tuple(results)
 
     def _swept(
         self, arrays: dict[str, Array], scalars: tuple[float, ...], first: int, count: int
     ) -> list[Array]:
         """What becomes of the arrays that are updated, by sweeps of these numbers."""
-        results = []
-        for p in self.cell.written:
-            if not count or not arrays[p].size:
-                results.append(arrays[p])
-                continue
-            kernels = self._kernels_for(arrays, scalars)
-            job = Sweeping(kernels, arrays, scalars, first, count, self.boundary, p)
-            results.append(Array(SweptSource(job), View.whole(job.shape)))
-        return results
+        return [
+            Array(SweptSource(job), View.whole(job.shape))
+            if count and arrays[p].size
+            else arrays[p]
+            for p, job in zip(
+                self.cell.written, self._jobs(arrays, scalars, first, count), strict=True
+            )
+        ]
+
+    def _jobs(
+        self, arrays: dict[str, Array], scalars: tuple[float, ...], first: int, count: int
+    ) -> list[Sweeping]:
+        """What is to be done for each array that is updated."""
+        kernels = self._kernels_for(arrays, scalars)
+        return [
+            Sweeping(kernels, arrays, scalars, first, count, self.boundary, p)
+            for p in self.cell.written
+        ]
 
     def _settled(
         self,
@@ -138,12 +149,11 @@ class Sweep:
     ) -> list[Array]:
         """The same, until they change no more than a little."""
         results = [arrays[p] for p in self.cell.written]
-        done = 0
-        while done < count and results[0].size:
-            own = min(every, count - done)
-            swept = self._swept(arrays, scalars, done, own)
-            made = [hooks.materialized(array) for array in swept]
-            done += own
+        if not results[0].size:
+            return results
+        for done in range(0, count, every):
+            jobs = self._jobs(arrays, scalars, done, min(every, count - done))
+            made = [Array(SweptSource(job).made(None)) for job in jobs]
             changes = [
                 float(abs(new - old).max().compute())
                 for new, old in zip(made, results, strict=True)
