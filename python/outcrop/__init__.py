@@ -96,6 +96,8 @@ from outcrop.linalg import matmul
 from outcrop.linalg import numpy_products as _numpy_products  # noqa: F401
 from outcrop.linalg import products as _products
 from outcrop.linalg.products import *  # noqa: F403
+from outcrop.loops.loops import loops
+from outcrop.loops.plan import LoopsPlan
 from outcrop.planning import plan
 from outcrop.process import allocator as _allocator  # noqa: F401
 from outcrop.process.config import Config, config
@@ -128,6 +130,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "LoopsPlan",
     "MovementPlan",
     "NotFiniteError",
     "NotPositiveDefiniteError",
@@ -151,6 +154,7 @@ __all__ = [
     "fromfunction",
     "last_run",
     "linalg",
+    "loops",
     "matmul",
     "open",
     "permute_dims",

@@ -117,6 +117,7 @@ FUNCTIONS = """
 
 # Each of them is compiled by Numba.
 SWEEPS = """
+    loops(weighed)(A, B, D)
     sweep(oc.sweeps.gauss_seidel.__globals__['_relaxed'])(A, B, sweeps=3)
     sweeps.adi(A, 0.5)  sweeps.gauss_seidel(A, B, sweeps=9)  sweeps.index(0)
     sweeps.heat(oc.reshape(A, (150, 150, 150)), 0.1, sweeps=4)
@@ -343,6 +344,16 @@ A, B = names["A"], names["B"]
 P, M = oc.plan((A @ B.T[:, :9]).sum(axis=0)), oc.plan(A.T, "new" + suffix)
 names |= {"v": oc.reshape(A, -1), "w": oc.reshape(B, -1), "G": G, "S": S, "P": P, "M": M}
 names |= {"F": oc.linalg.lu_factor(names["Q"]), "H": oc.linalg.ldl_factor(names["Q"])}
+# A loop nest has its source in a file.
+with open("nest.py", "w") as file:
+    file.write(
+        "def weighed(a, b, d):\\n"
+        "    for i in range(a.shape[0]):\\n"
+        "        for j in range(a.shape[1]):\\n"
+        "            d[i, j] = a[i, j] + 2 * b[i, j]\\n"
+    )
+sys.path.insert(0, os.getcwd())
+names["weighed"] = __import__("nest").weighed
 names |= {"oc": oc, "np": np, "copy": copy, "pickle": pickle, "suffix": suffix}
 np.seterr(all="ignore")
 def done(call):
@@ -487,12 +498,12 @@ def test_every_member_is_in_the_table() -> None:
     assert not operators - about - OTHERWISE.keys()
     assert not _public(oc.Array) - _called("AD") - OTHERWISE.keys()
     assert not _public(oc.Config) - _called("S")
-    for kind in (oc.Plan, oc.ExpressionPlan, oc.MovementPlan, oc.SweepPlan):
+    for kind in (oc.Plan, oc.ExpressionPlan, oc.MovementPlan, oc.SweepPlan, oc.LoopsPlan):
         assert not _public(kind) - _called("PM")
     # Other classes are what is raised, or facts.
     classes = {name for name in oc.__all__ if inspect.isclass(getattr(oc, name))}
     others = {name for name in classes if not issubclass(getattr(oc, name), Exception)}
-    plans = {"ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"}
+    plans = {"ExpressionPlan", "LoopsPlan", "MovementPlan", "Plan", "SweepPlan"}
     assert others == {"Array", "Config", "Run", *plans}
 
 

@@ -1,25 +1,19 @@
 """The update of a cell, read from a Python function: what it reads, what it writes, and where."""
 
 import ast
-import builtins
-import inspect
-import math
-import numbers
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from outcrop.compiled.function import FunctionText
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = ["Cell", "Offset", "check_directions", "index", "read_cell", "sweep_number"]
 
 Offset: TypeAlias = tuple[int, ...]
 """From a cell to one of its neighbours, along each axis."""
-
-_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "pow", "round")
 
 _MOST_AXES = 3
 
@@ -122,13 +116,9 @@ class Cell:
 class _Reader(ast.NodeTransformer):
     """Reads the statements of a function, and says where what cannot be understood stands."""
 
-    def __init__(self, function: Callable[..., Any], source: str, first: int) -> None:
-        self._function, self._first = function, first
-        self._lines = source.splitlines()
-        self._file = inspect.getsourcefile(function) or "?"
-        self.parameters = self._named_parameters()
-        closure = inspect.getclosurevars(function)
-        self._outside = {**closure.globals, **closure.nonlocals}
+    def __init__(self, text: FunctionText) -> None:
+        self._text, self.refuse = text, text.refuse
+        self.parameters, self._outside = text.parameters, text.outside
         self.reads: dict[str, set[Offset]] = {}
         self.written: set[str] = set()
         self.scalars: set[str] = set()
@@ -136,21 +126,6 @@ class _Reader(ast.NodeTransformer):
         self.ndim: int | None = None
         self.axes: list[tuple[int, ast.AST]] = []
         self._known: set[str] = set()
-
-    def _named_parameters(self) -> tuple[str, ...]:
-        found = inspect.signature(self._function).parameters.values()
-        for one in found:
-            if one.kind not in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
-                raise UnsupportedError(
-                    f"{self._function.__name__}: a sweep's parameters are arrays and numbers, one "
-                    f"by one; {one} is not"
-                )
-        return tuple(one.name for one in found)
-
-    def refuse(self, node: ast.AST, why: str) -> NoReturn:
-        line = getattr(node, "lineno", 1)
-        text = self._lines[line - 1].strip() if line <= len(self._lines) else ""
-        raise UnsupportedError(f"{self._file}:{self._first + line - 1}: {why}: {text}")
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -263,33 +238,8 @@ class _Reader(ast.NodeTransformer):
         if name in self.parameters:
             self.scalars.add(name)
         elif name not in self._known:
-            self._from_outside(node)
+            self.names[name] = self._text.meaning(node)
         return node
-
-    def _from_outside(self, node: ast.Name) -> None:
-        name = node.id
-        if name in self._outside:
-            value = self._outside[name]
-        elif name in _BUILTINS:
-            value = getattr(builtins, name)
-        else:
-            self.refuse(node, f"{name} is not known here, on every way")
-        is_module = value is math or value is np
-        is_number = isinstance(value, numbers.Number | np.generic)
-        # Of math, NumPy, or compiled by Numba.
-        is_function = callable(value) and (
-            getattr(value, "__module__", None) in ("math", "numpy")
-            or isinstance(value, np.ufunc)
-            or hasattr(value, "py_func")
-            or name in _BUILTINS
-        )
-        if not (is_module or is_number or is_function):
-            self.refuse(
-                node,
-                f"{name} is neither a number nor a function of math, NumPy or Numba; arrays are "
-                "parameters",
-            )
-        self.names[name] = value
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         allowed = (
@@ -328,22 +278,8 @@ def read_cell(function: Callable[..., Any]) -> Cell:
     UnsupportedError
         It is not such a function; names the line.
     """
-    if not inspect.isfunction(function):
-        raise InvalidTypeError(f"a sweep is made of a function, not of {type(function).__name__}")
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError):
-        raise UnsupportedError(
-            f"{function.__name__}: the source of the function is not to be had; write it to a file"
-        ) from None
-    source = textwrap.dedent("".join(lines))
-    try:
-        tree = ast.parse(source).body[0]
-    except SyntaxError:
-        tree = ast.Pass()
-    if not isinstance(tree, ast.FunctionDef):
-        raise UnsupportedError(f"{function.__name__}: a sweep is made of a function with a name")
-    reader = _Reader(function, source, first)
+    text = FunctionText(function, "a sweep is")
+    reader, tree = _Reader(text), text.tree
     body = reader.block(tree.body)
     if not reader.written:
         reader.refuse(tree, "nothing is updated; assign a cell, as in u[0, 0] = ...")

@@ -12,10 +12,11 @@ from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.views import View
+from outcrop.compiled.compiler import check_types
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.process.operation import operation
 from outcrop.sweeps.cell import Cell, check_directions, read_cell
-from outcrop.sweeps.kernel import Kernel, check_types
+from outcrop.sweeps.kernel import Kernel
 from outcrop.sweeps.source import Sweeping, SweptSource
 
 __all__ = ["Sweep", "as_float", "sweep"]

@@ -9,17 +9,16 @@ its own last result, and not all of them for one.
 
 import ast
 import copy
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from outcrop.errors import InvalidTypeError, UnsupportedError
+from outcrop.compiled.compiler import numba_module, pointer_to
+from outcrop.errors import InvalidTypeError
 from outcrop.sweeps.cell import Cell, Offset
 
 __all__ = [
@@ -28,8 +27,6 @@ __all__ = [
     "Kernel",
     "Port",
     "axis_words",
-    "check_types",
-    "numba_module",
     "other_words",
 ]
 
@@ -71,42 +68,6 @@ class Port:
     array: str
     direction: Offset
     new: bool = False
-
-
-def numba_module() -> ModuleType:
-    """Numba.
-
-    Raises
-    ------
-    UnsupportedError
-        It is not installed.
-    """
-    try:
-        import numba
-    except ImportError as error:
-        raise UnsupportedError(
-            f"sweeps are compiled by Numba, which cannot be imported ({error}); "
-            "pip install 'outcrop[sweeps]' installs it"
-        ) from None
-    return numba
-
-
-@functools.cache
-def _pointer_to(numba_type: Any) -> Any:
-    """What makes a pointer of an address."""
-    numba_module()
-    from numba.core import types
-    from numba.extending import intrinsic
-
-    pointers = types.CPointer(numba_type)  # type: ignore[no-untyped-call]
-
-    def pointer(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return builder.inttoptr(values[0], context.get_value_type(pointers))
-
-        return pointers(types.int64), generate
-
-    return intrinsic(pointer)
 
 
 @dataclass
@@ -611,15 +572,15 @@ class _Source:
         types = {p: numba.from_dtype(dtype) for p, dtype in self.kernel.dtypes.items()}
         self.names = {
             **{f"given_{name}": value for name, value in self.cell.names.items()},
-            "at_int": _pointer_to(numba.int64),
-            "at_float": _pointer_to(numba.float64),
-            "at_byte": _pointer_to(numba.uint8),
+            "at_int": pointer_to(numba.int64),
+            "at_float": pointer_to(numba.float64),
+            "at_byte": pointer_to(numba.uint8),
         }
         for p, dtype in self.kernel.dtypes.items():
             is_bool = dtype.kind == "b"
             own = numba.uint8 if is_bool else types[p]
             i = self.index[p]
-            self.names |= {f"at_{i}": _pointer_to(own), f"as_{i}": own}
+            self.names |= {f"at_{i}": pointer_to(own), f"as_{i}": own}
         self._span()
         if self._by_several:
             self._several_rows()
@@ -731,10 +692,3 @@ def other_words(flags: int, number: int, places: Sequence[int]) -> list[int]:
             word |= place << _PLACE * i
         found.append(word)
     return found
-
-
-def check_types(dtypes: Mapping[str, np.dtype[Any]]) -> None:
-    """Raise where elements of a type are none that sweeps compute with."""
-    for p, dtype in dtypes.items():
-        if dtype.kind not in "biufc" or dtype.name in ("float16", "longdouble", "clongdouble"):
-            raise UnsupportedError(f"{p}: sweeps do not compute with elements of type {dtype}")

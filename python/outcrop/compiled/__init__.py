@@ -1,0 +1,1 @@
+"""What front ends share that compile functions of the user's: reading them, and Numba."""

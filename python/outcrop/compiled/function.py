@@ -1,0 +1,103 @@
+"""A function of the user's as text: its tree, its lines, and what its names mean."""
+
+import ast
+import builtins
+import inspect
+import math
+import numbers
+import textwrap
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from outcrop.errors import InvalidTypeError, UnsupportedError
+
+__all__ = ["FunctionText"]
+
+_BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "pow", "round")
+
+
+class FunctionText:
+    """The text of a function.
+
+    Attributes
+    ----------
+    function : callable
+        The function.
+    tree : ast.FunctionDef
+        Its definition.
+    parameters : tuple of str
+        Their names.
+    outside : dict
+        What names from outside mean.
+    """
+
+    def __init__(self, function: Callable[..., Any], what: str) -> None:
+        if not inspect.isfunction(function):
+            raise InvalidTypeError(f"{what} made of a function, not of {type(function).__name__}")
+        name = function.__name__
+        try:
+            lines, self._first = inspect.getsourcelines(function)
+        except (OSError, TypeError):
+            raise UnsupportedError(
+                f"{name}: the source of the function is not to be had; write it to a file"
+            ) from None
+        source = textwrap.dedent("".join(lines))
+        try:
+            tree: ast.stmt = ast.parse(source).body[0]
+        except SyntaxError:
+            tree = ast.Pass()
+        if not isinstance(tree, ast.FunctionDef):
+            raise UnsupportedError(f"{name}: {what} made of a function with a name")
+        self.function, self.tree = function, tree
+        self._lines = source.splitlines()
+        self._file = inspect.getsourcefile(function) or "?"
+        found = inspect.signature(function).parameters.values()
+        for one in found:
+            if one.kind not in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD):
+                raise UnsupportedError(
+                    f"{name}: parameters are arrays and numbers, one by one; {one} is not"
+                )
+        self.parameters = tuple(one.name for one in found)
+        closure = inspect.getclosurevars(function)
+        self.outside: dict[str, Any] = {**closure.globals, **closure.nonlocals}
+
+    def where(self, node: ast.AST) -> str:
+        """The file and the line where something stands."""
+        return f"{self._file}:{self._first + getattr(node, 'lineno', 1) - 1}"
+
+    def line(self, node: ast.AST) -> str:
+        """The text of the line where something stands."""
+        number = getattr(node, "lineno", 1)
+        return self._lines[number - 1].strip() if number <= len(self._lines) else ""
+
+    def refuse(self, node: ast.AST, why: str) -> NoReturn:
+        """Say where what cannot be understood stands."""
+        raise UnsupportedError(f"{self.where(node)}: {why}: {self.line(node)}")
+
+    def meaning(self, node: ast.Name) -> Any:
+        """What a name from outside means: a number, or a function that Numba compiles."""
+        name = node.id
+        if name in self.outside:
+            value = self.outside[name]
+        elif name in _BUILTINS:
+            value = getattr(builtins, name)
+        else:
+            self.refuse(node, f"{name} is not known here, on every way")
+        is_module = value is math or value is np
+        is_number = isinstance(value, numbers.Number | np.generic)
+        # Of math, NumPy, or compiled by Numba.
+        is_function = callable(value) and (
+            getattr(value, "__module__", None) in ("math", "numpy")
+            or isinstance(value, np.ufunc)
+            or hasattr(value, "py_func")
+            or name in _BUILTINS
+        )
+        if not (is_module or is_number or is_function):
+            self.refuse(
+                node,
+                f"{name} is neither a number nor a function of math, NumPy or Numba; arrays are "
+                "parameters",
+            )
+        return value

@@ -1,0 +1,527 @@
+"""The code of one tile, compiled: isl's loops, with elements found in stored tiles.
+
+A step is given the tiles that it touches, and of each array a table of them. An innermost loop is
+cut where an element that it touches leaves its stored tile, so that inside there is nothing between
+the loop and the elements but a pointer and a constant step.
+"""
+
+import ast
+import copy
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from outcrop.compiled.compiler import numba_module, pointer_to
+from outcrop.errors import InvalidTypeError
+from outcrop.loops.generated import Number, last_of, number_of
+from outcrop.loops.nest import Access, Nest, Statement
+from outcrop.loops.polyhedra import Polyhedra, Unit
+from outcrop.loops.tiles import inner_order
+
+__all__ = ["Code", "code_of", "compiled", "types_of_kept"]
+
+_INDEX = re.compile(r"\bv(\d+)\b")
+
+
+@dataclass(frozen=True)
+class Code:
+    """The source of a kernel.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    finders : tuple of str
+        Of each array, the source of a function ``find``: where an element is.
+    source : str
+        Of a function ``kernel``.
+    arrays : tuple of str
+        The arrays that it touches, in the order of its tables.
+    n_fixed : int
+        How many of its arguments do not belong to tables: the tile, numbers, and of each array the
+        first tile and the number of tiles along each axis, and where its table is.
+    work : int
+        Operations for each point, about.
+    """
+
+    name: str
+    finders: tuple[str, ...]
+    source: str
+    arrays: tuple[str, ...]
+    n_fixed: int
+    work: int
+
+
+@dataclass
+class _Pointer:
+    """Where an element is, as a loop comes by: elements lie so far from each other."""
+
+    name: str
+    array: str
+    stride: int
+
+
+def _up(end: int, index: int, x: int, tile: int, stride: int) -> int:
+    """The last index of a loop for which a growing subscript is in the same tile."""
+    return min(end, index + (tile - 1 - x) // stride)
+
+
+def _down(end: int, index: int, x: int, tile: int, stride: int) -> int:
+    """The same of one that falls."""
+    return min(end, index + x // stride)
+
+
+class _Source:
+    """The source of a kernel, as it is made."""
+
+    def __init__(
+        self,
+        polyhedra: Polyhedra,
+        unit: Unit,
+        tiles: Mapping[str, tuple[int, ...]],
+        kinds: Sequence[str],
+    ) -> None:
+        self.polyhedra, self.unit, self.tiles, self.kinds = polyhedra, unit, tiles, kinds
+        self.isl, self.nest = polyhedra.isl, polyhedra.nest
+        self.statements = {s.name: s for s in self.nest.statements}
+        own = {
+            a.array for s in self.nest.statements if s.name in unit.statements for a in s.accesses
+        }
+        self.arrays = tuple(p for p in polyhedra.number if p in own)
+        self.lines: list[str] = []
+        self.depth = 0
+        self.count = 0
+
+    def write(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    # -- the whole ---------------------------------------------------------------------------------
+
+    def made(self) -> Code:
+        unit = self.unit
+        self.write("def kernel(starts, axes, arguments, workspace, room, stop):")
+        self.depth = 1
+        self.write("st, ar = at_int(starts), at_int(arguments)")
+        self.write("fr, sp = at_float(arguments), at_byte(stop)")
+        n = 0
+        for k in range(unit.n_outer + unit.n_band):
+            self.write(f"P{k} = ar[{n}]")
+            n += 1
+        for k in range(unit.n_band):
+            self.write(f"E{k} = ar[{n}]")
+            n += 1
+        for name, kind in zip(self.nest.scalars, self.kinds, strict=True):
+            self.write(f"scalar_{name} = {'fr' if kind == 'float' else 'ar'}[{n}]")
+            n += 1
+        finders = []
+        for i, array in enumerate(self.arrays):
+            finders.append(self._finder(i, array, n))
+            n += 2 * len(self.tiles[array]) + 1
+        self._node(self._ast())
+        self.write("return 0")
+        statements = [self.statements[s] for s in unit.statements]
+        where = ", ".join(dict.fromkeys(s.where.rsplit(":", 1)[1] for s in statements))
+        name = f"{self.nest.text.function.__name__}, line {where}"
+        work = sum(self._work(s) for s in statements)
+        return Code(name, tuple(finders), "\n".join(self.lines), self.arrays, n, work)
+
+    @staticmethod
+    def _work(s: Statement) -> int:
+        kinds = (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)
+        return 1 + sum(isinstance(node, kinds) for one in s.body for node in ast.walk(one))
+
+    def _ast(self) -> Any:
+        polyhedra, unit = self.polyhedra, self.unit
+        outer = [f"o{k}" for k in range(unit.n_outer)]
+        band = [f"b{k}" for k in range(unit.n_band)]
+        first = [f"P{k}" for k in range(unit.n_outer + unit.n_band)]
+        ends = [f"E{k}" for k in range(unit.n_band)]
+        inside = [f"{o} = {p}" for o, p in zip(outer, first, strict=False)]
+        begin = first[unit.n_outer :]
+        inside += [f"{p} <= {b} < {e}" for p, b, e in zip(begin, band, ends, strict=True)]
+        parameters = f"[{', '.join([*first, *ends])}] -> "
+        where = f" : {' and '.join(inside)}" if inside else ""
+        tile = polyhedra.set(f"{parameters}{{ [{', '.join([*outer, *band])}]{where} }}")
+        both = unit.outer.flat_range_product(unit.band)
+        domain = both.intersect_range(tile.to_union_set()).domain()
+        order = [band[d] for d in inner_order(polyhedra, unit)]
+        turned = polyhedra.map(f"{{ [{', '.join(band)}] -> [{', '.join(order)}] }}").to_union_map()
+        schedule = unit.band.apply_range(turned).flat_range_product(unit.inner)
+        schedule = schedule.intersect_domain(domain)
+        known = [f"{p} < {e}" for p, e in zip(begin, ends, strict=True)]
+        where = f" : {' and '.join(known)}" if known else ""
+        context = polyhedra.set(f"{parameters}{{ {where or ':'} }}")
+        build = self.isl.AstBuild.from_context(context)
+        return build.node_from_schedule_map(schedule)
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def _node(self, node: Any) -> None:
+        types = self.isl.ast_node_type
+        kind = node.get_type()
+        if kind == types.for_:
+            self._loop(node)
+        elif kind == types.if_:
+            self.write(f"if {number_of(self.isl, node.if_get_cond()).python}:")
+            self.depth += 1
+            self._node(node.if_get_then_node())
+            self.depth -= 1
+            if node.if_has_else_node():
+                self.write("else:")
+                self.depth += 1
+                self._node(node.if_get_else_node())
+                self.depth -= 1
+        elif kind == types.block:
+            children = node.block_get_children()
+            for k in range(children.n_ast_node()):
+                self._node(children.get_at(k))
+        elif kind == types.user:
+            self._user(node, None, {})
+        else:
+            self._node(node.mark_get_node())
+
+    def _loop(self, node: Any) -> None:
+        isl = self.isl
+        name = node.for_get_iterator().get_id().get_name()
+        first = number_of(isl, node.for_get_init()).python
+        if node.for_is_degenerate():
+            self.write(f"{name} = {first}")
+            self._node(node.for_get_body())
+            return
+        last, step = last_of(isl, node), number_of(isl, node.for_get_inc()).python
+        body = node.for_get_body()
+        if any(one.get_type() == isl.ast_node_type.for_ for one in _below(isl, body)):
+            self.write(f"for {name} in range({first}, {last} + 1, {step}):")
+            self.depth += 1
+            self._node(body)
+            self.depth -= 1
+            return
+        self._innermost(name, first, last, step, body)
+
+    def _innermost(self, name: str, first: str, last: str, step: str, body: Any) -> None:
+        """A loop that is cut where an element leaves its stored tile."""
+        user = self.isl.ast_node_type.user
+        calls = [one for one in _below(self.isl, body) if one.get_type() == user]
+        begin = f"{name}_begin"
+        self.write("if sp[0]:", "    return -1")
+        self.write(f"{begin}, {name}_last = {first}, {last}")
+        self.write(f"while {begin} <= {name}_last:")
+        self.depth += 1
+        self.write(f"{name} = {begin}", f"{name}_end = {name}_last")
+        pointers: dict[Any, _Pointer] = {}
+        for call in calls:
+            s, indices = self._called(call)
+            for access in s.accesses:
+                key = self._key(access, indices)
+                if key not in pointers:
+                    strides = self._strides(access, indices, name)
+                    if strides is not None:
+                        pointers[key] = self._pointer(access, indices, name, strides)
+        self.write(f"for {name} in range({begin}, {name}_end + 1, {step}):")
+        self.depth += 1
+        self._inner(body, name, pointers)
+        self.depth -= 1
+        further = "" if step == "1" else f" // {step} * {step}"
+        self.write(f"{begin} += ({name}_end - {begin}){further} + {step}")
+        self.depth -= 1
+
+    def _inner(self, node: Any, name: str, pointers: dict[Any, _Pointer]) -> None:
+        types = self.isl.ast_node_type
+        kind = node.get_type()
+        if kind == types.if_:
+            self.write(f"if {number_of(self.isl, node.if_get_cond()).python}:")
+            self.depth += 1
+            self._inner(node.if_get_then_node(), name, pointers)
+            self.depth -= 1
+            if node.if_has_else_node():
+                self.write("else:")
+                self.depth += 1
+                self._inner(node.if_get_else_node(), name, pointers)
+                self.depth -= 1
+        elif kind == types.block:
+            children = node.block_get_children()
+            for k in range(children.n_ast_node()):
+                self._inner(children.get_at(k), name, pointers)
+        elif kind == types.user:
+            self._user(node, name, pointers)
+        else:
+            self._inner(node.mark_get_node(), name, pointers)
+
+    # -- elements ----------------------------------------------------------------------------------
+
+    def _called(self, node: Any) -> tuple[Statement, list[Number]]:
+        expr = node.user_get_expr()
+        s = self.statements[expr.get_op_arg(0).get_id().get_name()]
+        arguments = range(1, expr.get_op_n_arg())
+        return s, [number_of(self.isl, expr.get_op_arg(k)) for k in arguments]
+
+    @staticmethod
+    def _key(access: Access, indices: Sequence[Number]) -> Any:
+        return access.element, tuple(one.python for one in indices)
+
+    @staticmethod
+    def _subscript(text: str, indices: Sequence[Number]) -> str:
+        return _INDEX.sub(lambda m: indices[int(m.group(1))].python, text)
+
+    @staticmethod
+    def _strides(access: Access, indices: Sequence[Number], name: str) -> list[int] | None:
+        """By how much each subscript grows with the index of a loop; None: in no such way."""
+        found = []
+        for subscript in access.subscripts:
+            if subscript.terms is None:
+                return None
+            factor = 0
+            for index, times in subscript.terms.items():
+                terms = indices[int(index[1:])].terms
+                if terms is None:
+                    return None
+                factor += times * terms.get(name, 0)
+            found.append(factor)
+        return found
+
+    def _pointer(
+        self, access: Access, indices: Sequence[Number], name: str | None, strides: Sequence[int]
+    ) -> _Pointer:
+        """Write where an element is; and where its tile ends along the loop."""
+        array, k = access.array, self.count
+        self.count += 1
+        i = self.arrays.index(array)
+        shape, tile = self.nest.arrays[array][0], self.tiles[array]
+        found = []
+        for a, subscript in enumerate(access.subscripts):
+            x = self._subscript(subscript.python, indices)
+            if strides[a] and tile[a] < shape[a]:
+                self.write(f"x{k}_{a} = {x}")
+                x = f"x{k}_{a}"
+                way = f"{name}, {x} % {tile[a]}, {tile[a]}, {abs(strides[a])}"
+                reach = "up" if strides[a] > 0 else "down"
+                self.write(f"{name}_end = {reach}({name}_end, {way})")
+            found.append(x)
+        self.write(f"q{k} = at_{i}(find_{i}(st, ar, {', '.join(found)}))")
+        apart = _apart(tile)
+        stride = sum(s * b for s, b in zip(strides, apart, strict=True))
+        return _Pointer(f"q{k}", array, stride)
+
+    def _finder(self, i: int, array: str, first: int) -> str:
+        """The source of a function that says where an element of an array is.
+
+        What is not touched after all may lie anywhere.
+        """
+        shape, dtype = self.nest.arrays[array]
+        tile = self.tiles[array]
+        xs = [f"x{a}" for a in range(len(tile))]
+        lines = [f"def find_{i}(st, ar, {', '.join(xs)}):"]
+        place, offset = "0", ""
+        for a, (x, apart) in enumerate(zip(xs, _apart(tile), strict=True)):
+            low, count = f"ar[{first + 2 * a}]", f"ar[{first + 2 * a + 1}]"
+            if tile[a] < shape[a]:
+                lines.append(f"    t{a} = {x} // {tile[a]}")
+                inside = f"min(max(t{a} - {low}, 0), {count} - 1)"
+                place = inside if place == "0" else f"({place}) * {count} + {inside}"
+                offset += f" + ({x} - t{a} * {tile[a]}) * {apart * dtype.itemsize}"
+            else:
+                offset += f" + {x} * {apart * dtype.itemsize}"
+        lines.append(f"    k = ar[{first + 2 * len(tile)}] + {place}")
+        lines.append(f"    return st[ar[k]]{offset}")
+        return "\n".join(lines)
+
+    def _user(self, node: Any, name: str | None, pointers: Mapping[Any, _Pointer]) -> None:
+        s, indices = self._called(node)
+        elements = []
+        for access in s.accesses:
+            pointer = pointers.get(self._key(access, indices))
+            if pointer is None:
+                pointer = self._pointer(access, indices, None, [0] * len(access.subscripts))
+                elements.append(f"{pointer.name}[0]")
+            elif pointer.stride:
+                times = "" if pointer.stride == 1 else f"{pointer.stride} * "
+                elements.append(f"{pointer.name}[{times}({name} - {name}_begin)]")
+            else:
+                elements.append(f"{pointer.name}[0]")
+        for statement in s.body:
+            made = _Placed(self, s, indices, elements).visit(copy.deepcopy(statement))
+            self.write(*ast.unparse(ast.fix_missing_locations(made)).splitlines())
+
+    def index(self, array: str) -> int:
+        """Where an array stands among those that are touched."""
+        return self.arrays.index(array)
+
+
+def _apart(tile: Sequence[int]) -> list[int]:
+    """How many elements lie between one and the next along each axis of a tile."""
+    return [math.prod(tile[a + 1 :]) for a in range(len(tile))]
+
+
+def _below(isl: Any, node: Any) -> Iterator[Any]:
+    """A node, and all below it."""
+    types = isl.ast_node_type
+    yield node
+    kind = node.get_type()
+    if kind == types.for_:
+        yield from _below(isl, node.for_get_body())
+    elif kind == types.if_:
+        yield from _below(isl, node.if_get_then_node())
+        if node.if_has_else_node():
+            yield from _below(isl, node.if_get_else_node())
+    elif kind == types.block:
+        children = node.block_get_children()
+        for k in range(children.n_ast_node()):
+            yield from _below(isl, children.get_at(k))
+    elif kind == types.mark:
+        yield from _below(isl, node.mark_get_node())
+
+
+class _Placed(ast.NodeTransformer):
+    """Puts elements and indices in the place of names."""
+
+    def __init__(
+        self, source: _Source, s: Statement, indices: Sequence[Number], elements: Sequence[str]
+    ) -> None:
+        self._source, self._s, self._indices, self._elements = source, s, indices, elements
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id.startswith("."):
+            number = int(node.id[1:])
+            text = self._elements[number]
+            array = self._s.accesses[number].array
+            is_bool = self._source.nest.arrays[array][1].kind == "b"
+            if is_bool and isinstance(node.ctx, ast.Load):
+                text = f"({text} != 0)"
+            return _expression(text, node.ctx)
+        if getattr(node, "is_index", False):
+            return _expression(self._indices[int(node.id[1:])].python, node.ctx)
+        if node.id.startswith("own_"):
+            return ast.Name(f"{node.id}_{self._s.name}", node.ctx)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        node.value = self.visit(node.value)
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and target.id.startswith("."):
+            array = self._s.accesses[int(target.id[1:])].array
+            value: ast.expr = node.value
+            if self._source.nest.arrays[array][1].kind == "b":
+                value = ast.Call(ast.Name("bool", ast.Load()), [value], [])
+            # What is assigned is rounded as an element is.
+            kind = ast.Name(f"as_{self._source.index(array)}", ast.Load())
+            node.value = ast.Call(kind, [value], [])
+        node.targets = [self.visit(target)]
+        return node
+
+
+def _expression(text: str, context: ast.expr_context) -> ast.expr:
+    found = ast.parse(text, mode="eval").body
+    found.ctx = context  # type: ignore[attr-defined]
+    return found
+
+
+def code_of(
+    polyhedra: Polyhedra, unit: Unit, tiles: Mapping[str, tuple[int, ...]], kinds: Sequence[str]
+) -> Code:
+    """The code of a tile of a unit; `kinds` are those of the numbers, ``"float"`` or ``"int"``."""
+    return _Source(polyhedra, unit, tiles, kinds).made()
+
+
+_KEPT = 64
+"""Compiled kernels that are kept, at most."""
+
+_compiled: dict[Any, Any] = {}
+
+
+def compiled(code: Code, nest: Nest) -> Any:
+    """The function that Numba makes of a code, as the engine calls it.
+
+    Raises
+    ------
+    InvalidTypeError
+        There is no such computation with elements of these types.
+    """
+    kinds = tuple(nest.arrays[p][1] for p in code.arrays)
+    names = tuple(sorted((name, id(value)) for name, value in nest.names.items()))
+    key = (code.finders, code.source, kinds, names)
+    if key not in _compiled:
+        while len(_compiled) >= _KEPT:
+            del _compiled[next(iter(_compiled))]
+        # What names mean is kept, so that nothing else gets its number.
+        _compiled[key] = _function(code, nest), dict(nest.names)
+    return _compiled[key][0]
+
+
+def _function(code: Code, nest: Nest) -> Any:
+    numba = numba_module("loops")
+    names: dict[str, Any] = {
+        **{f"given_{name}": value for name, value in nest.names.items()},
+        "at_int": pointer_to(numba.int64),
+        "at_float": pointer_to(numba.float64),
+        "at_byte": pointer_to(numba.uint8),
+        "up": numba.njit(_up),
+        "down": numba.njit(_down),
+    }
+    options = {"error_model": "numpy", "nogil": True}
+    try:
+        for i, array in enumerate(code.arrays):
+            dtype = nest.arrays[array][1]
+            own = numba.uint8 if dtype.kind == "b" else numba.from_dtype(dtype)
+            names |= {f"at_{i}": pointer_to(own), f"as_{i}": own}
+            exec(compile(code.finders[i], f"<loops {code.name}>", "exec"), names)
+            names[f"find_{i}"] = numba.njit(**options)(names[f"find_{i}"])
+        exec(compile(code.source, f"<loops {code.name}>", "exec"), names)
+        address = numba.int64
+        signature = numba.int32(*[address] * 4, numba.uint64, address)
+        return numba.cfunc(signature, error_model="numpy")(names["kernel"])
+    except numba.core.errors.NumbaError as error:
+        told = ", ".join(f"{p}: {nest.arrays[p][1]}" for p in code.arrays)
+        raise InvalidTypeError(
+            f"{nest.text.function.__name__}: Numba does not compile it for elements of these types "
+            f"({told}): {error}"
+        ) from None
+
+
+def types_of_kept(nest: Nest, scalars: Mapping[str, float]) -> dict[str, np.dtype[Any]]:
+    """The types that names have which live longer than a statement, as Numba infers them.
+
+    Raises
+    ------
+    InvalidTypeError
+        A name has no type that an array can have.
+    """
+    numba = numba_module("loops")
+    from numba.core import compiler, typed_passes
+    from numba.core.registry import cpu_target
+
+    function = nest.text.function
+    arguments = []
+    for p in nest.text.parameters:
+        if p in nest.arrays:
+            shape, dtype = nest.arrays[p]
+            arguments.append(numba.types.Array(numba.from_dtype(dtype), len(shape), "C"))
+        elif isinstance(scalars[p], float):
+            arguments.append(numba.float64)
+        else:
+            arguments.append(numba.int64)
+    try:
+        context, target = cpu_target.typing_context, cpu_target.target_context
+        context.refresh()
+        target.refresh()
+        inner = compiler.run_frontend(function)  # type: ignore[no-untyped-call]
+        infer = typed_passes.type_inference_stage
+        typed = infer(context, target, inner, arguments, None)[0]  # type: ignore[no-untyped-call]
+    except numba.core.errors.NumbaError as error:
+        raise InvalidTypeError(f"{function.__name__}: Numba does not compile it: {error}") from None
+    found = {}
+    for name in nest.kept:
+        if name not in typed:
+            # A condition on elements.
+            found[name] = np.dtype(np.bool_)
+            continue
+        try:
+            found[name] = np.dtype(numba.np.numpy_support.as_dtype(typed[name]))
+        except (NotImplementedError, AttributeError):
+            raise InvalidTypeError(
+                f"{function.__name__}: {name} is a {typed[name]}, which is no number"
+            ) from None
+    return found

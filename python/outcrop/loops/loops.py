@@ -1,0 +1,541 @@
+"""Loop nests over arrays: functions that are called, planned, and shown."""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from outcrop import _native
+from outcrop.arrays import hooks
+from outcrop.arrays.array import Array
+from outcrop.arrays.computed import ComputedSource
+from outcrop.arrays.creation import asarray, create
+from outcrop.arrays.route import told, with_the_least
+from outcrop.arrays.source import MemorySource, storable
+from outcrop.arrays.stored import StoreSource
+from outcrop.compiled.compiler import check_types, numba_module
+from outcrop.compiled.function import FunctionText
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.loops.kernel import types_of_kept
+from outcrop.loops.nest import Nest, read_nest
+from outcrop.loops.plan import LoopsPlan
+from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
+from outcrop.loops.program import Chosen, Job, chosen, small_tile
+from outcrop.loops.syntax import check_text
+from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
+from outcrop.process.operation import operation
+
+__all__ = ["Loops", "loops"]
+
+_ORDERS = ("strict", "relaxed")
+
+_KEPT = 16
+"""Programs that a nest remembers, at most."""
+
+_LONG = 1 << 20
+"""Planning takes long, as if a program had so many steps: a budget that is named is a rough one."""
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A nest with its arguments.
+
+    Attributes
+    ----------
+    given, scalars : mapping
+        The arrays as they were given, and the numbers, by their parameters.
+    nest : Nest
+        What it does with them.
+    """
+
+    given: Mapping[str, Array]
+    scalars: Mapping[str, float]
+    nest: Nest
+
+
+class Loops:
+    """A loop nest, made by `loops`. Called with arrays and numbers, it runs.
+
+    Attributes
+    ----------
+    order : str
+        Whether the result is that of the loops as they are written, bit for bit (``"strict"``), or
+        sums and products may be in another order (``"relaxed"``).
+    """
+
+    def __init__(self, function: Callable[..., Any], *, order: str = "strict") -> None:
+        _check_order(order)
+        self._text = FunctionText(function, "a loop nest is")
+        check_text(self._text)
+        functools.update_wrapper(self, function)
+        self._signature = inspect.signature(function)
+        self.order = order
+        self._known: dict[Any, Chosen] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Run the nest.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            What the function's parameters are: arrays, and numbers. What the nest writes to has
+            to be writable: an array that was opened with ``"r+"`` or made by `create`, or a NumPy
+            array. It changes all at once, when everything is computed.
+
+        Raises
+        ------
+        BudgetError
+            The memory budget is too small; says which would do.
+        InvalidArgumentError
+            An element outside of an array is touched; an array that is written is read-only, or
+            is another argument, too.
+        InvalidTypeError
+            Something is neither an array nor a number where it has to be.
+        UnsupportedError
+            With these arguments, something is not affine; names the line. Or Numba or islpy is
+            not installed.
+        """
+        bound = self._bound(args, kwargs)
+        with operation():
+            run = _Run(self._text, bound, self.order, self._known)
+            if run.chosen is not None:
+                run.run()
+
+    def plan(self, *args: Any, **kwargs: Any) -> LoopsPlan:
+        """Plan what a call with these arguments would run.
+
+        Returns
+        -------
+        LoopsPlan
+            What it will cost. Nothing is changed.
+
+        Raises
+        ------
+        UnsupportedError
+            There is nothing to compute, or as for a call.
+        """
+        bound = self._bound(args, kwargs)
+        with operation():
+            return _Run(self._text, bound, self.order, self._known).told()
+
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """The code that a call with these arguments runs for each tile, as Python source.
+
+        Returns
+        -------
+        str
+            A function for each kind of tile. Numba compiles it.
+
+        Raises
+        ------
+        UnsupportedError
+            As for `plan`.
+        """
+        bound = self._bound(args, kwargs)
+        with operation():
+            found = _Run(self._text, bound, self.order, self._known).chosen
+        codes = [] if found is None else found.codes
+        texts = ["\n\n".join((*code.finders, code.source)) for code in codes]
+        return "\n\n\n".join(f"# {c.name}\n{text}" for c, text in zip(codes, texts, strict=True))
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:
+        name = self._text.function.__name__
+        isl_module()
+        numba_module("loops")
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidTypeError(f"{name}: {error}") from None
+        bound.apply_defaults()
+        arrays: dict[str, Array] = {}
+        scalars: dict[str, float] = {}
+        for p, value in bound.arguments.items():
+            if isinstance(value, Array):
+                arrays[p] = value
+            elif isinstance(value, np.ndarray) and value.ndim:
+                arrays[p] = asarray(value, copy=False)
+            else:
+                scalars[p] = _scalar(value, f"{name}: {p}")
+        for p, array in arrays.items():
+            if not array.ndim:
+                raise InvalidArgumentError(f"{name}: {p} has no axes")
+            array._source.check_open()
+        dtypes = {p: array.dtype for p, array in arrays.items()}
+        check_types(dtypes, "loops")
+        shapes = {p: array.shape for p, array in arrays.items()}
+        nest = read_nest(self._text, shapes, dtypes, scalars)
+        for p in nest.written:
+            try:
+                arrays[p]._source.check_writable()
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{name}: {p} is written: {error}") from None
+            for other in nest.used:
+                if other != p and _are_same(arrays[p], arrays[other]):
+                    raise InvalidArgumentError(
+                        f"{name}: {p} is written, and {other} is the same array, or a part of it"
+                    )
+        kept = types_of_kept(nest, scalars) if nest.kept else {}
+        nest.arrays |= {p: ((), dtype) for p, dtype in kept.items()}
+        return _Bound(arrays, scalars, nest)
+
+    def __repr__(self) -> str:
+        return f"<outcrop.Loops {self._text.function.__name__}{self._signature}>"
+
+
+def _check_order(order: str) -> None:
+    if order not in _ORDERS:
+        raise InvalidArgumentError(f"order= is {' or '.join(map(repr, _ORDERS))}, got {order!r}")
+
+
+def _are_same(a: Array, b: Array) -> bool:
+    """Whether two arrays may have elements in common."""
+    one, other = a._source.base, b._source.base
+    if isinstance(one, MemorySource) and isinstance(other, MemorySource):
+        return bool(np.may_share_memory(one.array, other.array))
+    return one is other or a._source.same_elements(b._source)
+
+
+def _scalar(value: Any, name: str) -> float:
+    """A number, as Numba takes it."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if isinstance(value, int | np.integer | np.bool_):
+        number = int(value)
+        if not -(1 << 63) <= number < 1 << 63:
+            raise InvalidArgumentError(f"{name}: {number} is no 64-bit integer")
+        return number
+    if isinstance(value, float | np.floating):
+        return float(value)
+    raise InvalidTypeError(f"{name} is an array or a real number, got {value!r}")
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+class _Run:
+    """One call of a nest."""
+
+    def __init__(
+        self, text: FunctionText, bound: _Bound, order: str, known: dict[Any, Chosen]
+    ) -> None:
+        self._bound, self._name = bound, text.function.__name__
+        nest = bound.nest
+        self._arrays = {p: self._resolved(p) for p in nest.used}
+        straight = {
+            p: is_new for p in nest.written if (is_new := _is_new(bound.given[p])) is not None
+        }
+        # All at once is what is visible before; what is not waits until that has changed.
+        self._commits = not all(straight.values())
+        self._straight = {p for p, is_new in straight.items() if is_new != self._commits}
+        tiles = self._tiles(self._arrays)
+        for p in nest.written:
+            source = bound.given[p]._source
+            if isinstance(source, StoreSource):
+                source.store.settle()
+        targets = {p: self._planned_target(p, tiles[p]) for p in nest.written}
+        self.chosen = self._known(known, targets, tiles, order == "relaxed")
+
+    def _known(
+        self,
+        known: dict[Any, Chosen],
+        targets: Mapping[str, Any],
+        tiles: dict[str, tuple[int, ...]],
+        relaxed: bool,
+    ) -> Chosen | None:
+        """The best program: what was the best one before, for such arguments and such a budget."""
+        bound, settings = self._bound, config()
+        nest = bound.nest
+        key = (
+            tuple((p, nest.arrays[p], tiles[p], p in self._straight) for p in nest.used),
+            tuple((p, s if isinstance(s, int) else "float") for p, s in bound.scalars.items()),
+            (settings.memory, settings.threads, relaxed),
+        )
+        found = known.get(key)
+        if found is None:
+            with LOCK:
+                found = self._chosen(targets, tiles, relaxed)
+            if found is None:
+                return None
+            while len(known) >= _KEPT:
+                del known[next(iter(known))]
+            known[key] = replace(found, job=replace(found.job, arrays={}, targets={}))
+            return found
+        job = replace(
+            found.job,
+            nest=replace(found.job.nest, names=nest.names),
+            arrays=self._arrays,
+            targets=targets,
+            scalars=bound.scalars,
+        )
+        return replace(found, job=job)
+
+    def _resolved(self, p: str) -> Array:
+        """An array as it is now, computed if it was not."""
+        given = self._bound.given[p]
+        if p in self._bound.nest.written:
+            return given
+        array = hooks.now(given)
+        source = array._source
+        if isinstance(source, ComputedSource):
+            array = Array(source.as_operand(), array._view)
+        return array
+
+    def _tiles(self, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
+        found = {}
+        for p, array in arrays.items():
+            source = array._source
+            tile = small_tile(array.shape, array.dtype, len(arrays))
+            if (
+                isinstance(source, StoreSource)
+                and source.layout == "tiled"
+                and array._view.is_box
+                and len(array._view.axes) == len(source.shape)
+            ):
+                tile = source.tile
+            found[p] = tuple(min(t, n) for t, n in zip(tile, array.shape, strict=True))
+        return found
+
+    def _planned_target(self, p: str, tile: tuple[int, ...]) -> Any:
+        """What a program writes to, as far as it is only planned."""
+        given = self._bound.given[p]
+        if p in self._straight:
+            return _place(given)
+        if self._is_small(given):
+            return _native.sketch_in_memory(given.shape, storable(given.dtype))
+        return tile, "{}"
+
+    @staticmethod
+    def _is_small(array: Array) -> bool:
+        return array.nbytes <= piece_limit()
+
+    def _chosen(
+        self, targets: Mapping[str, Any], tiles: dict[str, tuple[int, ...]], relaxed: bool
+    ) -> Chosen | None:
+        bound = self._bound
+        try:
+            polyhedra = Polyhedra(bound.nest)
+            if not bound.nest.statements:
+                return None
+            polyhedra.check_bounds()
+        except TooHardError:
+            raise UnsupportedError(
+                f"{self._name}: it takes too long to say which elements are touched"
+            ) from None
+        nest = bound.nest
+        for p in nest.kept:
+            shape, dtype = nest.arrays[p]
+            tile = small_tile(shape, dtype, len(nest.arrays))
+            tiles[p] = tuple(min(t, n) for t, n in zip(tile, shape, strict=True))
+        job = Job(nest, self._arrays, targets, tiles, bound.scalars, relaxed)
+        return with_the_least(lambda: chosen(polyhedra, job), lambda _: _LONG)
+
+    # -- plans -------------------------------------------------------------------------------------
+
+    def told(self) -> LoopsPlan:
+        """What there is to say of it."""
+        if self.chosen is None:
+            raise UnsupportedError(f"{self._name}: there is nothing to compute: no loop has points")
+        program = self.chosen.program(runs=False)
+        plan = _native.plan_program(program.draft)
+        targets = self.chosen.job.targets
+        facts = told(
+            plan.facts,
+            {
+                program.outputs[p]: targets[p]
+                for p in program.outputs
+                if p in self._straight and not isinstance(targets[p], tuple)
+            },
+        )
+        for p in self._bound.nest.written:
+            given = self._bound.given[p]
+            if p in self._straight or isinstance(given._source.base, MemorySource):
+                continue
+            # What was computed is written to its place, and read before where it is in scratch.
+            facts["exact"] = False
+            facts["bytes_written"] += _writing(given)
+            facts["bytes_read"] += _writing(given) + (0 if self._is_small(given) else given.nbytes)
+        return LoopsPlan(facts, self.chosen, self._name)
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Compute everything, then change what is written."""
+        assert self.chosen is not None
+        nest, given = self._bound.nest, self._bound.given
+        stored = [given[p]._source for p in nest.written]
+        for source in stored:
+            if isinstance(source, StoreSource) and source._committed:
+                # What has been assigned before is another change.
+                source.flush()
+                _native.commit([source.store])
+        results: dict[str, Any] = {}
+        targets = dict(self.chosen.job.targets)
+        with ExitStack() as stack:
+            for p in nest.written:
+                if p not in self._straight:
+                    targets[p], results[p] = self._aside(p, stack)
+            job = replace(self.chosen.job, targets=targets)
+            program = replace(self.chosen, job=job).program(runs=True)
+            plan = _native.plan_program(program.draft)
+            outputs = []
+            for p in nest.written:
+                source = given[p]._source
+                target = targets[p]
+                if p in self._straight:
+                    assert isinstance(source, StoreSource)
+                    stack.enter_context(_changing(source))
+                    target = source.store
+                outputs.append((program.outputs[p], target))
+            self._compute(plan, outputs)
+            for p, result in results.items():
+                self._write(given[p], result())
+
+    def _compute(self, plan: Any, outputs: list[tuple[int, Any]]) -> None:
+        sources = [
+            array._source for p, array in self._arrays.items() if p not in self._bound.nest.written
+        ]
+
+        def tell(done: int, total: int) -> None:
+            if done == total:
+                for source in sources:
+                    source.check_current()
+
+        path = timeline_path()
+        timeline = None if path is None else str(path)
+        plan.run(_no_step, _no_errors, 0, outputs, self._commits, tell, timeline)
+
+    def _aside(self, p: str, stack: ExitStack) -> tuple[Any, Callable[[], Any]]:
+        """Where something is computed that is not written straight, and what it is then."""
+        given = self._bound.given[p]
+        assert self.chosen is not None
+        if self._is_small(given):
+            output = _native.Output(given.shape, storable(given.dtype), False)
+            return output.store(), lambda: output.array().view(given.dtype)
+        directory = _native.ScratchDirectory(str(scratch_directory()))
+        stack.callback(directory.remove)
+        tile = self.chosen.job.tiles[p]
+        made = create(Path(directory.path) / "result.zarr", given.shape, given.dtype, tile=tile)
+        stack.callback(made.close)
+        source = made._source
+        assert isinstance(source, StoreSource)
+        return source.store, lambda: made
+
+    @staticmethod
+    def _write(given: Array, result: Any) -> None:
+        source = given._source
+        with source.changing(whole=False):
+            given[...] = result
+        if isinstance(source, StoreSource) and source._committed:
+            _native.commit([source.store])
+
+
+@contextmanager
+def _changing(source: StoreSource) -> Iterator[None]:
+    """While a run writes to an array."""
+    with source.changing(whole=False), source._counted():
+        if not source._committed:
+            # What fails leaves a part of it behind, and then it is not to become visible.
+            source._writes += 1
+        yield
+    source._writes += 1
+
+
+def _is_new(array: Array) -> bool | None:
+    """Of what is changed in its store, whether that is not visible yet; None for anything else.
+
+    It is one of ours, or a part of one of whole tiles.
+    """
+    source, view = array._source, array._view
+    if not isinstance(source, StoreSource) or source.format != "zarr":
+        return None
+    if not view.is_box or len(view.axes) != len(source.shape):
+        return None
+    start, shape = view.box
+    each = zip(start, shape, source.tile, source.shape, strict=True)
+    if any(s % t or ((s + n) % t and s + n != whole) for s, n, t, whole in each):
+        return None
+    return not source._committed
+
+
+def _place(array: Array) -> Any:
+    """What a program writes to."""
+    source = array._source
+    assert isinstance(source, StoreSource)
+    start, shape = array._view.box
+    return source.store if tuple(shape) == source.shape else (source.store, start)
+
+
+def _writing(array: Array) -> int:
+    """Bytes that are written where an array is that is not written tile by tile, at most."""
+    block = 4096
+    return 2 * (array.nbytes + math.prod(array.shape[:-1]) * 2 * block) + (1 << 16)
+
+
+def _no_step(*_: Any) -> None:
+    raise AssertionError("no step is Python's")
+
+
+def _no_errors(*_: Any) -> None:
+    raise AssertionError("no step reports floating-point errors")
+
+
+@overload
+def loops(function: Callable[..., Any], /) -> Loops: ...
+@overload
+def loops(*, order: str = "strict") -> Callable[[Callable[..., Any]], Loops]: ...
+def loops(function: Callable[..., Any] | None = None, /, *, order: str = "strict") -> Any:
+    """Make a loop nest over arrays of a function that is written for memory.
+
+    The function consists of ``for`` over ``range(...)``, ``if`` and assignments. Bounds,
+    subscripts and steps are *affine*: sums of indices times constants, where the sizes of arrays
+    and integer arguments are constants, too, and so are powers of two of an index (``2 ** p``).
+    Conditions may also look at elements; names may be assigned. It may call functions of `math`
+    and `numpy`.
+
+    What depends on what is found out exactly, and the nest is done in tiles that memory holds, in
+    an order that respects that. It is compiled by Numba, and computes what Numba makes of the
+    loops as they are written, bit for bit.
+
+    Parameters
+    ----------
+    function : callable
+        The nest. Parameters are arrays and numbers; it returns nothing.
+    order : {"strict", "relaxed"}
+        With ``"relaxed"``, what is only added up (``+=``) or multiplied (``*=``) may be so in
+        another order, with other rounding errors.
+
+    Returns
+    -------
+    Loops
+        Called with arrays and numbers, it runs; `Loops.plan` says what that costs, `Loops.source`
+        shows the code.
+
+    Raises
+    ------
+    UnsupportedError
+        The function does something else; names the line.
+
+    Examples
+    --------
+    >>> @oc.loops
+    ... def product(A, B, C):
+    ...     for i in range(C.shape[0]):
+    ...         for j in range(C.shape[1]):
+    ...             for k in range(A.shape[1]):
+    ...                 C[i, j] += A[i, k] * B[k, j]
+    >>> A, B = np.arange(12.0).reshape(3, 4), np.ones((4, 5))
+    >>> C = oc.create("C.zarr", (3, 5), "float64")
+    >>> product(A, B, C)
+    >>> C[:, 0].compute()
+    array([ 6., 22., 38.])
+    """
+    _check_order(order)
+    if function is None:
+        return lambda function: Loops(function, order=order)
+    return Loops(function, order=order)
