@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: help demo learn terrain tour test test-rust test-python bench lint docs build clean
+.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs build clean
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -21,6 +21,7 @@ help:
 	@echo 'make demo    solves a system of 2 GiB in 256 MiB, on real data, in two minutes once it is built'
 	@echo 'make learn   learns from 330,000 flights, a table of 3.6 GiB, in 512 MiB, in two minutes'
 	@echo 'make terrain tells mountains from 20,000 elevations: 3 GiB in 256 MiB, three ways, in six minutes'
+	@echo 'make coast   lets water flow around a real coast, 250 MiB in 64 MiB, and draws it, in a few minutes'
 	@echo 'make tour    makes, moves and checks a matrix sixteen times the size of the budget'
 	@echo 'make test    all tests'
 	@echo 'make lint    formatting, lints, types and layers'
@@ -37,6 +38,9 @@ learn: build $(VENV)/.demo
 
 terrain: build
 	@$(BIN)/python examples/terrain.py $(ARGS)
+
+coast: build
+	@$(BIN)/python examples/coast.py --picture coast.png $(ARGS)
 
 tour: build
 	@$(BIN)/python examples/tour.py $(ARGS)
