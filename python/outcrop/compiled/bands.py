@@ -15,7 +15,7 @@ from outcrop.compiled.compiler import numba_module, pointer_to
 from outcrop.expressions.tiling.parts import RUN
 from outcrop.process.config import memory_budget
 
-__all__ = ["Bands", "band_of"]
+__all__ = ["Bands", "band_of", "spreading"]
 
 _PART = 3
 """What part of the budget a band may have, with the tiles that it is copied to."""
@@ -51,8 +51,6 @@ class Bands:
         The number of what copies them.
     elements : int
         Of a band.
-    is_needed : bool
-        Whether tiles are needed that no step takes: those of a result.
 
     Parameters
     ----------
@@ -81,25 +79,17 @@ class Bands:
     ) -> None:
         self._first, self._target = first, target
         self.elements = math.prod(band)
-        self.is_needed = False
         self._counts = [-(-n // t) for n, t in zip(shape, tile, strict=True)]
         self._bands = [-(-n // t) for n, t in zip(shape, band, strict=True)]
         pairs = enumerate(zip(band, tile, strict=True))
         self._across = next(axis for axis, (b, t) in pairs if b > t)
         self._beside = -(-band[self._across] // tile[self._across])
-        function = _spreading(len(shape)) if runs else None
-        address = 1 if function is None else function.address
-        self.kernel = draft.native("spread", _RATE, address, 1, function)
+        self.kernel = spreading(draft, len(shape), runs=runs)
         self._missing = set(range(target, target + math.prod(self._counts)))
 
     def is_made(self, tile: int) -> None:
         """Say that a step makes a tile, all of it."""
         self._missing.discard(tile)
-
-    @property
-    def missing(self) -> int | None:
-        """A tile that is still to be made."""
-        return min(self._missing, default=None)
 
     def making(self, tile: int) -> list[int]:
         """The operands of a step that makes a tile and those beside it; none if it is there."""
@@ -131,6 +121,16 @@ def _number(at: Sequence[int], counts: Sequence[int]) -> int:
     for i, n in zip(at, counts, strict=True):
         found = found * n + i
     return found
+
+
+def spreading(draft: _native.Draft, ndim: int, *, runs: bool = True) -> int:
+    """The number of a kernel that copies a step's first tile to all others.
+
+    Its argument is how many these are.
+    """
+    function = _spreading(ndim) if runs else None
+    address = 1 if function is None else function.address
+    return draft.native("spread", _RATE, address, 1, function)
 
 
 @functools.cache

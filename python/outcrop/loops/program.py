@@ -13,7 +13,7 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.source import MemorySource, default_tile, filler, storable
 from outcrop.arrays.stored import StoreSource
-from outcrop.compiled.bands import Bands, band_of
+from outcrop.compiled.bands import Bands, band_of, spreading
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.loops.kernel import Code, code_of, compiled
 from outcrop.loops.nest import Nest
@@ -57,6 +57,8 @@ class Job:
     targets : mapping
         Of those that are written, the store that they are written to, with where in it; or what
         will be made, as a `Draft` takes it.
+    made_anew : frozenset of str
+        Of those that are written, the ones that are written to a new place: all of their tiles.
     tiles : mapping
         Into which tiles each array is cut, those of kept names among them.
     scalars : mapping
@@ -68,6 +70,7 @@ class Job:
     nest: Nest
     arrays: Mapping[str, Array]
     targets: Mapping[str, Any]
+    made_anew: frozenset[str]
     tiles: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, float]
     relaxed: bool
@@ -133,9 +136,7 @@ class Program:
             return first
         if band is not None:
             runs = self._runs
-            bands = Bands(self.draft, first, made, shape, tile, band, runs=runs)
-            bands.is_needed = target is not None
-            self._bands.append(bands)
+            self._bands.append(Bands(self.draft, first, made, shape, tile, band, runs=runs))
         return made
 
     def _input(self, p: str) -> tuple[int, int, tuple[int, ...] | None]:
@@ -210,6 +211,7 @@ class Program:
                 work.append(float(bands.elements))
                 operands.extend(made)
                 arguments.append(len(made) - 1)
+                written.update(one >> 2 for one in made[1:])
 
         for step, own in zip(steps, boxes, strict=True):
             code = codes[step.unit]
@@ -254,10 +256,18 @@ class Program:
             counts.append(len(codes_of))
             work.append(points[step.unit] * code.work / per_unit[step.unit])
             operands += codes_of
-        for bands in self._bands:
-            # What nothing is done with stays as it was.
-            while bands.is_needed and (left := bands.missing) is not None:
-                spread(bands, left)
+        for p in job.made_anew:
+            # What nothing is done with is as it was.
+            kernel = spreading(self.draft, len(job.tiles[p]), runs=self._runs)
+            for left in range(self._first[p], self._first[p] + math.prod(counts_of[p])):
+                for bands in self._bands:
+                    spread(bands, left)
+                if left not in written:
+                    kernels.append(kernel)
+                    counts.append(1)
+                    work.append(0.0)
+                    operands.append(left << 2 | 2)
+                    arguments.append(0)
         if max(counts, default=0) >= 1 << 16:
             raise TooHardError
         self.draft.steps(

@@ -39,6 +39,9 @@ _STEP, _PLANNING, _SHARE = 15e-6, 0.25, 0.1
 """Seconds that planning a step takes, about; and for how long other orders are looked at: for so
 many seconds, or for such a share of those that it will take."""
 
+_VAIN = 1.0
+"""Seconds for which orders are looked at that memory has no room for."""
+
 _SHAPES = ((4, 1), (1, 2), (8, 1), (2, 1), (1, 1))
 """How many tiles wide blocks are that are moved along several axes, and how many rows of them go on
 at the same time."""
@@ -580,6 +583,9 @@ class SweptSource(ComputedSource):
                     continue
                 if best is not None and spent > max(_PLANNING, _SHARE * best.facts["seconds"]):
                     break
+                if best is None and spent > _VAIN and order.depth > 1:
+                    # One sweep after the other takes the least memory.
+                    continue
                 spent += order.steps() * _STEP
                 try:
                     found = SweptPlan(_Program(job, order, tile, target))
