@@ -39,7 +39,7 @@ def searched(function: Any, given: dict[str, Any], tile: int) -> Any:
     tiles = {p: tuple(min(tile, n) for n in shape) for p, shape in shapes.items()}
     held = {p: oc.asarray(v) for p, v in arrays.items()}
     targets = {p: (tiles[p], "{}") for p in nest.written}
-    job = program.Job(nest, held, targets, tiles, numbers, False)
+    job = program.Job(nest, held, targets, frozenset(), tiles, numbers, False)
     search = program._Search(polyhedra, job)
     search.run()
     return polyhedra, search

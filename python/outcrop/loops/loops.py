@@ -332,7 +332,8 @@ class _Run:
             shape, dtype = nest.arrays[p]
             tile = small_tile(shape, dtype, len(nest.arrays))
             tiles[p] = tuple(min(t, n) for t, n in zip(tile, shape, strict=True))
-        job = Job(nest, self._arrays, targets, tiles, bound.scalars, relaxed)
+        made_anew = frozenset(nest.written) - self._straight
+        job = Job(nest, self._arrays, targets, made_anew, tiles, bound.scalars, relaxed)
         return with_the_least(lambda: chosen(polyhedra, job), lambda _: _LONG)
 
     # -- plans -------------------------------------------------------------------------------------

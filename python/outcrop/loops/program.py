@@ -13,6 +13,7 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.source import MemorySource, default_tile, filler, storable
 from outcrop.arrays.stored import StoreSource
+from outcrop.compiled.bands import Bands, band_of, spreading
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.loops.kernel import Code, code_of, compiled
 from outcrop.loops.nest import Nest
@@ -56,6 +57,8 @@ class Job:
     targets : mapping
         Of those that are written, the store that they are written to, with where in it; or what
         will be made, as a `Draft` takes it.
+    made_anew : frozenset of str
+        Of those that are written, the ones that are written to a new place: all of their tiles.
     tiles : mapping
         Into which tiles each array is cut, those of kept names among them.
     scalars : mapping
@@ -67,6 +70,7 @@ class Job:
     nest: Nest
     arrays: Mapping[str, Array]
     targets: Mapping[str, Any]
+    made_anew: frozenset[str]
     tiles: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, float]
     relaxed: bool
@@ -107,6 +111,8 @@ class Program:
         self.outputs: dict[str, int] = {}
         self._first: dict[str, int] = {}
         self._inputs: dict[int, tuple[int, int]] = {}
+        self._bands: list[Bands] = []
+        self._runs = functions is not None
         touched = {p for code in codes for p in code.arrays}
         for p in job.nest.arrays:
             if p in touched:
@@ -119,22 +125,33 @@ class Program:
         tile = job.tiles[p]
         if p in job.nest.kept:
             return self.draft.temporary(p, storable(dtype), shape, tile)[1]
-        number, first = self._input(p)
-        if p not in job.targets:
+        number, first, band = self._input(p)
+        target, form = job.targets.get(p), (storable(dtype), shape, tile)
+        if target is not None:
+            initial = number if band is None else None
+            self.outputs[p], made = self.draft.output(p, target, *form, initial)
+        elif band is not None:
+            made = self.draft.temporary(f"{p} in tiles", *form)[1]
+        else:
             return first
-        target = job.targets[p]
-        self.outputs[p], first = self.draft.output(p, target, storable(dtype), shape, tile, number)
-        return first
+        if band is not None:
+            runs = self._runs
+            self._bands.append(Bands(self.draft, first, made, shape, tile, band, runs=runs))
+        return made
 
-    def _input(self, p: str) -> tuple[int, int]:
+    def _input(self, p: str) -> tuple[int, int, tuple[int, ...] | None]:
+        """A stored array, or one that is given tile by tile; and the bands that it is read by."""
         array = self.job.arrays[p]
         source, view, tile = array._source, array._view, self.job.tiles[p]
         key = id(source) if view.is_whole else id(array)
         if key in self._inputs:
-            return self._inputs[key]
+            return *self._inputs[key], None
         no_overlap = (0,) * len(tile)
         if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
             store, (start, shape) = source.store, view.box
+            band = band_of(store, shape, tile, array.dtype.itemsize)
+            if band is not None:
+                return *self.draft.input(p, store, start, shape, band, no_overlap), band
         else:
             reads = not isinstance(source, MemorySource)
             fill = filler(source, view)
@@ -142,7 +159,7 @@ class Program:
             start, shape = no_overlap, array.shape
         found = self.draft.input(p, store, start, shape, tile, no_overlap)
         self._inputs[key] = found
-        return found
+        return *found, None
 
     def _add(
         self,
@@ -186,6 +203,16 @@ class Program:
         kernels, counts, work = [], [], []
         operands: list[int] = []
         arguments: list[int] = []
+
+        def spread(bands: Bands, tile: int) -> None:
+            if made := bands.making(tile):
+                kernels.append(bands.kernel)
+                counts.append(len(made))
+                work.append(float(bands.elements))
+                operands.extend(made)
+                arguments.append(len(made) - 1)
+                written.update(one >> 2 for one in made[1:])
+
         for step, own in zip(steps, boxes, strict=True):
             code = codes[step.unit]
             row: list[int] = [*step.first, *step.end, *words]
@@ -218,11 +245,29 @@ class Program:
                 tables += table
             row += tables
             row += [0] * (lengths[step.unit] - len(row))
+            for bands in self._bands:
+                for one in codes_of:
+                    if one & 3 == 1:
+                        bands.is_made(one >> 2)
+                for one in codes_of:
+                    spread(bands, one >> 2)
             arguments += row
             kernels.append(numbers[step.unit])
             counts.append(len(codes_of))
             work.append(points[step.unit] * code.work / per_unit[step.unit])
             operands += codes_of
+        for p in job.made_anew:
+            # What nothing is done with is as it was.
+            kernel = spreading(self.draft, len(job.tiles[p]), runs=self._runs)
+            for left in range(self._first[p], self._first[p] + math.prod(counts_of[p])):
+                for bands in self._bands:
+                    spread(bands, left)
+                if left not in written:
+                    kernels.append(kernel)
+                    counts.append(1)
+                    work.append(0.0)
+                    operands.append(left << 2 | 2)
+                    arguments.append(0)
         if max(counts, default=0) >= 1 << 16:
             raise TooHardError
         self.draft.steps(

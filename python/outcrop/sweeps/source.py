@@ -1,5 +1,6 @@
 """Arrays that sweeps make: what they are made of, and the programs that compute them."""
 
+import itertools
 import math
 import struct
 from array import array
@@ -15,6 +16,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource, Progress, Target
 from outcrop.arrays.source import filler, storable
 from outcrop.arrays.stored import StoreSource
+from outcrop.compiled.bands import Bands, band_of
 from outcrop.errors import BudgetError, forget_frames
 from outcrop.process.config import memory_budget
 from outcrop.sweeps.cell import Offset
@@ -36,6 +38,9 @@ _MOST_STEPS = 400_000
 _STEP, _PLANNING, _SHARE = 15e-6, 0.25, 0.1
 """Seconds that planning a step takes, about; and for how long other orders are looked at: for so
 many seconds, or for such a share of those that it will take."""
+
+_VAIN = 1.0
+"""Seconds for which orders are looked at that memory has no room for."""
 
 _SHAPES = ((4, 1), (1, 2), (8, 1), (2, 1), (1, 1))
 """How many tiles wide blocks are that are moved along several axes, and how many rows of them go on
@@ -234,6 +239,9 @@ class _Program:
         workspace = max(k.workspace for k in job.kernels)
         self.draft = _native.Draft(workspace, 0, False)
         self._stored: dict[int, tuple[int, int]] = {}
+        self._bands: list[Bands] = []
+        # Of arrays that are updated in place, the first of the bands that they begin as.
+        self._begins: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._given = {p: self._input(p) for p in kernel.cell.arrays}
         # The arrays that updates go to and fro between; of those in place, one.
         self._places: dict[str, list[int]] = {}
@@ -262,27 +270,46 @@ class _Program:
         if key in self._stored:
             return self._stored[key]
         no_overlap = (0,) * len(self.job.shape)
+        band = None
         if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
             store, (start, shape) = source.store, view.box
+            band = band_of(store, shape, self.tile, given.dtype.itemsize)
         else:
             reads = source.calls_back or isinstance(source, StoreSource)
             fill = filler(source, view)
             dtype = storable(given.dtype)
             store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)
             start, shape = no_overlap, self.job.shape
-        found = self.draft.input(p, store, start, shape, self.tile, no_overlap)
+        found = self.draft.input(p, store, start, shape, band or self.tile, no_overlap)
+        if band is not None:
+            cell = self.job.kernel.cell
+            if p in cell.written and not self.job.kernel.is_double(p):
+                self._begins[p] = found[1], band
+                return found
+            first = found[1]
+            found = self.draft.temporary(f"{p} in tiles", *self._form(p))
+            self._spread_to(found[1], first, band)
         self._stored[key] = found
         return found
+
+    def _spread_to(self, target: int, first: int, band: tuple[int, ...]) -> None:
+        """Have tiles made of bands."""
+        bands = Bands(self.draft, first, target, self.job.shape, self.tile, band)
+        self._bands.append(bands)
 
     def _updated(self, p: str, target: Target) -> int:
         job, kernel = self.job, self.job.kernel
         # From one place to another, the first sweep reads what is given where it is.
-        initial = None if kernel.is_double(p) else self._given[p][0]
+        is_other = kernel.is_double(p) or p in self._begins
+        initial = None if is_other else self._given[p][0]
         dtype, shape, tile = self._form(p)
         if p == job.result:
             self.output, first = self.draft.output(p, target, dtype, shape, tile, initial)
-            return first
-        return self.draft.temporary(p, dtype, shape, tile, initial)[1]
+        else:
+            first = self.draft.temporary(p, dtype, shape, tile, initial)[1]
+        if p in self._begins:
+            self._spread_to(first, *self._begins[p])
+        return first
 
     def _check_size(self) -> None:
         """Raise where there is no memory for the steps, before they are made.
@@ -356,6 +383,13 @@ class _Program:
             for i, is_made in enumerate(kind.made):
                 codes[i] += 1 if is_made and tiles[i] not in written else 2
                 written.add(tiles[i])
+            for bands, tile in itertools.product(self._bands, tiles):
+                if spread := bands.making(tile):
+                    kernels.append(bands.kernel)
+                    counts.append(len(spread))
+                    work.append(float(bands.elements))
+                    operands.extend(spread)
+                    numbers.append(len(spread) - 1)
             flags = 0
             for part in own:
                 numbers.extend(part.words)
@@ -549,6 +583,9 @@ class SweptSource(ComputedSource):
                     continue
                 if best is not None and spent > max(_PLANNING, _SHARE * best.facts["seconds"]):
                     break
+                if best is None and spent > _VAIN and order.depth > 1:
+                    # One sweep after the other takes the least memory.
+                    continue
                 spent += order.steps() * _STEP
                 try:
                     found = SweptPlan(_Program(job, order, tile, target))
