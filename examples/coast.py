@@ -6,7 +6,8 @@ The sea and the land around Vancouver Island, from the data that matplotlib brin
 of 54 m. Between the Pacific and the north of the Strait of Georgia there is a difference of
 potential, and what flows into a cell flows out of it: div(depth grad u) = 0, solved by
 over-relaxation, with many sweeps in flight. Coarse grids come first, and tell the finer ones where
-to begin. That the same amount of water passes through every strait is not put in, and comes out.
+to begin. That the same amount of water passes through every strait is not put in, and comes out,
+to within a few per cent after so many sweeps.
 Needs 1 GiB of free disk, and removes what it makes.
 """
 
