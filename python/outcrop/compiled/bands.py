@@ -12,8 +12,8 @@ from typing import Any
 
 from outcrop import _native
 from outcrop.compiled.compiler import numba_module, pointer_to
-from outcrop.expressions.tiling.parts import RUN
 from outcrop.process.config import memory_budget
+from outcrop.process.sizes import RUN
 
 __all__ = ["Bands", "band_of", "spreading"]
 

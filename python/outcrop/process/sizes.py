@@ -7,7 +7,11 @@ from collections.abc import Iterable
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["format_bytes", "format_shape", "parse_bytes"]
+__all__ = ["RUN", "format_bytes", "format_shape", "parse_bytes"]
+
+RUN = 16 << 10
+"""Bytes in one piece of a file of which the blocks at its ends are a small part, so that it is read
+at much of its speed."""
 
 _UNITS = ("", "k", "m", "g", "t", "p", "e")
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmgtpe]?)(i?b?)\s*", re.IGNORECASE)

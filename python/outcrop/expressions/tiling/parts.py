@@ -1,10 +1,8 @@
 """Parts of what is stored: of tiles, and of files."""
 
-__all__ = ["RUN", "equal_part"]
+from outcrop.process.sizes import RUN
 
-RUN = 16 << 10
-"""Bytes in one piece of a file of which the blocks at its ends are a small part, so that it is read
-at much of its speed."""
+__all__ = ["RUN", "equal_part"]
 
 _EQUAL = 4
 """By how much parts are shorter, at most, so that they are equal."""
