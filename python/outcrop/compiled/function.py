@@ -11,11 +11,41 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from outcrop.errors import InvalidTypeError, UnsupportedError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
-__all__ = ["FunctionText"]
+__all__ = ["EXPRESSIONS", "FunctionText", "number_of"]
 
 _BUILTINS = ("abs", "bool", "complex", "float", "int", "max", "min", "pow", "round")
+
+
+EXPRESSIONS = (
+    ast.Attribute,
+    ast.BinOp,
+    ast.BoolOp,
+    ast.Call,
+    ast.Compare,
+    ast.Constant,
+    ast.IfExp,
+    ast.UnaryOp,
+    ast.operator,
+    ast.boolop,
+    ast.cmpop,
+    ast.unaryop,
+    ast.expr_context,
+)
+"""What expressions consist of, besides names and subscripts."""
+
+
+def number_of(value: Any, name: str, expected: str) -> float:
+    """A number, as Numba takes it."""
+    if isinstance(value, int | np.integer | np.bool_):
+        number = int(value)
+        if not -(1 << 63) <= number < 1 << 63:
+            raise InvalidArgumentError(f"{name}: {number} is no 64-bit integer")
+        return number
+    if isinstance(value, float | np.floating):
+        return float(value)
+    raise InvalidTypeError(f"{name} is {expected}, got {value!r}")
 
 
 class FunctionText:

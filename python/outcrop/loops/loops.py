@@ -20,7 +20,7 @@ from outcrop.arrays.route import told, with_the_least
 from outcrop.arrays.source import MemorySource, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.compiled.compiler import check_types, numba_module
-from outcrop.compiled.function import FunctionText
+from outcrop.compiled.function import FunctionText, number_of
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.loops.kernel import types_of_kept
 from outcrop.loops.nest import Nest, read_nest
@@ -205,14 +205,7 @@ def _scalar(value: Any, name: str) -> float:
     """A number, as Numba takes it."""
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value[()]
-    if isinstance(value, int | np.integer | np.bool_):
-        number = int(value)
-        if not -(1 << 63) <= number < 1 << 63:
-            raise InvalidArgumentError(f"{name}: {number} is no 64-bit integer")
-        return number
-    if isinstance(value, float | np.floating):
-        return float(value)
-    raise InvalidTypeError(f"{name} is an array or a real number, got {value!r}")
+    return number_of(value, name, "an array or a real number")
 
 
 # -- running ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.compiled.function import FunctionText
+from outcrop.compiled.function import EXPRESSIONS, FunctionText
 from outcrop.loops.affine import Affine, index_name
 from outcrop.loops.kept import assigned_surely, kept_depth, local_names, mentions, runs
 from outcrop.loops.reading import Condition, Index, Item, Loop, Reader, Run, Scope
@@ -256,23 +256,7 @@ class _Body(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        allowed = (
-            ast.Attribute,
-            ast.BinOp,
-            ast.BoolOp,
-            ast.Call,
-            ast.Compare,
-            ast.Constant,
-            ast.IfExp,
-            ast.UnaryOp,
-            ast.operator,
-            ast.boolop,
-            ast.cmpop,
-            ast.unaryop,
-            ast.expr_context,
-            ast.Pass,
-        )
-        if not isinstance(node, allowed):
+        if not isinstance(node, (*EXPRESSIONS, ast.Pass)):
             self._maker.text.refuse(node, f"{type(node).__name__} is not part of a loop nest")
         return super().generic_visit(node)
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from outcrop.compiled.function import FunctionText
+from outcrop.compiled.function import EXPRESSIONS, FunctionText
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = ["Cell", "Offset", "check_directions", "index", "read_cell", "sweep_number"]
@@ -242,22 +242,7 @@ class _Reader(ast.NodeTransformer):
         return node
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        allowed = (
-            ast.Attribute,
-            ast.BinOp,
-            ast.BoolOp,
-            ast.Call,
-            ast.Compare,
-            ast.Constant,
-            ast.IfExp,
-            ast.UnaryOp,
-            ast.operator,
-            ast.boolop,
-            ast.cmpop,
-            ast.unaryop,
-            ast.expr_context,
-        )
-        if not isinstance(node, allowed):
+        if not isinstance(node, EXPRESSIONS):
             self.refuse(node, f"{type(node).__name__} is not part of a cell's update")
         return super().generic_visit(node)
 

@@ -13,6 +13,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.views import View
 from outcrop.compiled.compiler import check_types
+from outcrop.compiled.function import number_of
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.process.operation import operation
 from outcrop.sweeps.cell import Cell, check_directions, read_cell
@@ -319,14 +320,7 @@ def _scalar(value: Any, name: str) -> float:
     """A number, as Numba takes it."""
     if isinstance(value, Array) and value.ndim == 0:
         value = value.compute()[()]
-    if isinstance(value, int | np.integer | np.bool_):
-        number = int(value)
-        if not -(1 << 63) <= number < 1 << 63:
-            raise InvalidArgumentError(f"{name}: {number} is no 64-bit integer")
-        return number
-    if isinstance(value, float | np.floating):
-        return float(value)
-    raise InvalidTypeError(f"{name} is a real number, got {value!r}")
+    return number_of(value, name, "a real number")
 
 
 def as_float(value: Any, name: str) -> float:
