@@ -100,6 +100,8 @@ fn inside(half: Option<Half>, row: usize, cols: usize) -> std::ops::Range<usize>
     }
 }
 
+/// # Safety
+/// As [`scale`].
 unsafe fn scale_of<T: Float>(half: Option<Half>, c: Block, beta: Scalar) {
     let (half, c) = along_rows(half, c);
     for row in 0..c.rows {
@@ -155,6 +157,8 @@ pub unsafe fn mirrored(dtype: DType, to: Block, from: Block, half: Half, hermiti
 /// Rows and columns of what is mirrored in one go: it stays in the cache.
 const SIDE: usize = 32;
 
+/// # Safety
+/// As [`mirrored`].
 unsafe fn mirrored_of<T: Float>(to: Block, from: Block, half: Half, hermitian: bool) {
     // The upper half is the lower one of the transposed matrix.
     let (to, from) = if half == Half::Upper { (to.transposed(), from.transposed()) } else { (to, from) };
@@ -190,6 +194,8 @@ pub unsafe fn triangle(dtype: DType, to: Block, from: Block, half: Half, diagona
     with_float!(dtype, T => unsafe { triangle_of::<T>(to, from, half, diagonal) })
 }
 
+/// # Safety
+/// As [`triangle`].
 unsafe fn triangle_of<T: Float>(to: Block, from: Block, half: Half, diagonal: Diagonal) {
     for row in 0..to.rows {
         let read = inside(Some(half), row, to.cols);
