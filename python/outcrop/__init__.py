@@ -22,9 +22,8 @@ except KeyboardInterrupt:
     raise
 
 # isort: split
-from importlib import metadata as _metadata
-
 from outcrop import blas, linalg, random, sweeps
+from outcrop._native import __version__
 from outcrop.array_api import (
     creation_functions as _creation_functions,
 )
@@ -106,11 +105,6 @@ from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.program.report import Run, last_run
 from outcrop.reorganize.turning import flip, permute_dims, rotate, transpose
 from outcrop.sweeps.decorator import sweep
-
-try:
-    __version__ = _metadata.version("outcrop")
-except _metadata.PackageNotFoundError:  # a source tree that is not installed
-    __version__ = "0+unknown"
 
 __all__ = [
     "Array",

@@ -6,6 +6,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+__version__: str
+
 Progress = Callable[[int, int], None]
 """Called from the calling thread, at most ten times a second, with bytes done and bytes in all."""
 

@@ -62,6 +62,6 @@ mod _native {
         // What this thread has to itself is there before memory is short: without any, the C library would end the
         // process.
         let _ = std::thread::current();
-        Ok(())
+        pyo3::types::PyModuleMethods::add(module, "__version__", env!("CARGO_PKG_VERSION"))
     }
 }
