@@ -12,10 +12,12 @@ use outcrop_store::store::{Cuts, Extents, Store, WAITING_BLOCKS, WAITING_BYTES};
 use outcrop_store::{ArrayBox, Dims, Error, Result};
 use std::sync::Arc;
 
-/// Extents of a group that are tried along one axis, at most: of an array of up to two axes, of three, and of more.
-const TRIED: [u64; 3] = [64, 16, 7];
-/// Long axes of an array whose groups may have any extents along each; of one with more, there are too many of them.
-const MANY_AXES: usize = 6;
+/// Extents of a group that are tried along one axis, at most: of an array of up to two long axes, of three, and so on; a
+/// few thousands in all.
+const TRIED: [u64; 5] = [64, 16, 7, 5, 4];
+/// How many times the room for a group is halved, where there are more: staging and frames take a part that depends on
+/// the group.
+const HALVED: u32 = 8;
 /// Bytes of frames that keep all threads busy, where groups are small.
 const AHEAD: usize = 64 << 20;
 /// How many times as long as alone all threads take to put elements in order while they serve a device: those that are
@@ -76,7 +78,7 @@ impl Task<'_> {
     /// The best pass in which groups consist of whole boxes of the shape `unit`.
     ///
     /// # Errors
-    /// [`Error::Budget`] where not even one such box fits.
+    /// [`Error::Budget`] where no group fits.
     pub(super) fn best(&self, unit: &[u64]) -> Result<Expected> {
         let shape = self.target.info().shape.clone();
         let ndim = shape.len();
@@ -85,30 +87,39 @@ impl Task<'_> {
             (0..ndim).map(|a| unit[a].saturating_mul(multiples[a]).min(shape[a].max(1))).collect()
         };
         let smallest = group_of(&Dims::from_elem(1, ndim));
-        let Some((least, score)) = self.expect(&smallest)? else {
-            return Err(self.too_little(&smallest));
-        };
         let bytes = self.target.info().box_bytes(&smallest);
-        let mut found = Vec::new();
-        if whole.iter().filter(|&&n| n > 1).count() <= MANY_AXES {
-            let tried = TRIED[ndim.clamp(2, 4) - 2];
+        // Not always the one that takes least: many small groups may leave more blocks that wait to be whole.
+        let mut found = vec![Dims::from_elem(1, ndim)];
+        let long = whole.iter().filter(|&&n| n > 1).count();
+        if let Some(&tried) = TRIED.get(long.max(2) - 2) {
             candidates(&whole, 0, tried, &mut Dims::new(), bytes, self.limit as u64, &mut found);
-        } else {
+        }
+        // Of many axes, few extents of each are among these.
+        if long > 4 {
             let orders = [self.source.file_axes(), self.target.file_axes()];
             let natural = || (0..ndim).collect::<Vec<_>>();
             let [from, to] = orders.map(|axes| axes.map_or_else(natural, |axes| axes.to_vec()));
-            along_orders(&whole, &from, &to, self.limit as u64 / bytes.max(1), &mut found);
+            let room = self.limit as u64 / bytes.max(1);
+            (0..=HALVED).for_each(|n| along_orders(&whole, &from, &to, room >> n, &mut found));
+            found.sort_unstable();
+            found.dedup();
         }
-        let mut chosen = (smallest, score, least);
+        let mut chosen: Option<(Dims, f64, usize)> = None;
         for multiples in found {
             let group = group_of(&multiples);
             let Some((memory, score)) = self.expect(&group)? else { continue };
             // Less memory for nearly the same time leaves more for others.
-            if score < chosen.1 * 0.99 || (score <= chosen.1 * 1.001 && memory < chosen.2) {
-                chosen = (group, score, memory);
+            let is_better = chosen.as_ref().is_none_or(|(_, best, least)| {
+                score < best * 0.99 || (score <= best * 1.001 && memory < *least)
+            });
+            if is_better {
+                chosen = Some((group, score, memory));
             }
         }
-        self.pass(&chosen.0)
+        match chosen {
+            Some((group, ..)) => self.pass(&group),
+            None => Err(self.too_little(&smallest)),
+        }
     }
 
     /// What it takes by itself is more than it may have.
