@@ -58,7 +58,7 @@ test-rust: $(VENV)/.ready
 	cargo test --release $(CHECKED) --workspace --locked
 
 test-python: build $(VENV)/.demo
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -q -n $$(( $$(nproc) + 1 )) --maxprocesses 4 --dist worksteal $(ARGS)
 
 bench: build
 	@for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \

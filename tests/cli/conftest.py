@@ -1,14 +1,11 @@
 """The command line in a process of its own, as a shell starts it."""
 
-import json
 import os
-import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -50,66 +47,17 @@ def start(tmp_path: Path) -> Start:
     return start
 
 
-# Loads the command once, and forks for every line that it reads: loading takes longer than what
-# most commands do here. It has not used the core before, so its children have nothing to inherit.
-LOADED = """
-import json, os, sys
-import outcrop.cli.app
-from outcrop.cli import main
-for line in sys.stdin:
-    job = json.loads(line)
-    pid = os.fork()
-    if pid == 0:
-        os.chdir(job["directory"])
-        os.environ.clear()
-        os.environ.update(job["environment"])
-        for number, name in enumerate((os.devnull, *job["streams"])):
-            os.dup2(os.open(name, os.O_RDWR), number)
-        sys.exit(main(job["arguments"]))
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
-
-
-@pytest.fixture(scope="session")
-def loaded() -> Iterator[subprocess.Popen[str]]:
-    """A process that has loaded the command."""
-    with subprocess.Popen(
-        [sys.executable, "-c", LOADED],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        preexec_fn=_interruptible,
-        text=True,
-        bufsize=1,
-    ) as process:
-        yield process
-
-
 @pytest.fixture
-def outcrop(loaded: subprocess.Popen[str], tmp_path: Path) -> Run:
+def outcrop(loaded: Any, tmp_path: Path) -> Run:
     """Run to the end; `status` is what the exit status has to be."""
-    assert loaded.stdin is not None
-    assert loaded.stdout is not None
-    commands, statuses = loaded.stdin, loaded.stdout
+    script = "import sys\nfrom outcrop.cli import main\nsys.exit(main(sys.argv[1:]))"
 
     def run(
         *arguments: Any, status: int = 0, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        words = [*map(str, arguments)]
-        with (
-            NamedTemporaryFile("r", errors="surrogateescape") as said,
-            NamedTemporaryFile("r", errors="surrogateescape") as errors,
-        ):
-            job = {
-                "directory": str(tmp_path),
-                "environment": environment(**(env or {})),
-                "streams": [said.name, errors.name],
-                "arguments": words,
-            }
-            commands.write(json.dumps(job) + "\n")
-            assert select.select([statuses], [], [], 120)[0], words
-            found = int(statuses.readline())
-            done = subprocess.CompletedProcess(words, found, said.read(), errors.read())
-        assert found == status, done
+        ran = loaded.run(script, *arguments, cwd=tmp_path, env=environment(**(env or {})))
+        done: subprocess.CompletedProcess[str] = ran
+        assert done.returncode == status, done
         return done
 
     return run

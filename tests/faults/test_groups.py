@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,7 +160,9 @@ def test_faults(
 
 @each_version
 @pytest.mark.parametrize("inner", ["", "sub"])
-def test_killed(tmp_path: Path, version: int, inner: str, leftovers: Leftovers) -> None:
+def test_killed(
+    tmp_path: Path, version: int, inner: str, leftovers: Leftovers, loaded: Any
+) -> None:
     """A kill before any operation on files: metadata that describes what is there, or none."""
     script = (
         "import numpy as np, outcrop as oc, sys\nfrom outcrop import _native\n"
@@ -171,8 +174,7 @@ def test_killed(tmp_path: Path, version: int, inner: str, leftovers: Leftovers) 
         for n in range(1, 9):
             root = tmp_path / f"{operation}{n}"
             array = build(root, version, inner)
-            command = [sys.executable, "-W", "ignore", "-c", script, str(array)]
-            done = subprocess.run([*command, f"{operation}:{n}:kill:once"], capture_output=True)
+            done = loaded.run(script, array, f"{operation}:{n}:kill:once", cwd=tmp_path)
             assert done.returncode in (0, -9), done.stderr
             found = check(root, array, [OLD, NEW])
             seen.add((done.returncode, found.shape == NEW.shape, is_consolidated(root, version)))
