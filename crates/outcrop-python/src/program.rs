@@ -11,13 +11,14 @@ use crate::tape::TapeDraft;
 use numpy::PyReadonlyArray1;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::{self, Plan};
-use outcrop_engine::program::{Access, ArrayId, Caller, Kernel, Operand, Program, Running, Tile, TileId};
+use outcrop_engine::program::{ArrayId, Caller, Kernel, Program, Running, Tile};
 use outcrop_engine::runtime::run_queue;
 use outcrop_ops::arrays::{self, New};
+use outcrop_ops::builder::{Arguments, Builder, Steps};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
-    self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Makers, Place, SomeColumns, Tiles,
-    Transposition, Triangle, Way,
+    self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Place, SomeColumns, Tiles, Transposition,
+    Triangle, Way,
 };
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
@@ -27,102 +28,22 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The name of programs that are more than one operation of linear algebra.
-const NAME: &str = "expression";
-
-/// Those of programs that are nothing else.
-const OPERATIONS: [&str; 24] = [
-    "matmul",
-    "cholesky",
-    "solve",
-    "solve_triangular",
-    "lu",
-    "lu_solve",
-    "exchange_rows",
-    "lu_columns",
-    "lu_in_order",
-    "cholesky_columns",
-    "cholesky_update",
-    "cholesky_inverse",
-    "ldl",
-    "ldl_solve",
-    "gemm",
-    "symm",
-    "hemm",
-    "syrk",
-    "herk",
-    "syr2k",
-    "her2k",
-    "trmm",
-    "trsm",
-    "sweep",
-];
 
 /// What part of the budget a load may have to bring elements in order.
 const STAGING_PART: usize = 64;
 
-/// The most kernels of a program.
-const MOST_KERNELS: usize = 1 << 16;
-
-struct Building {
-    program: Program,
-    stores: Vec<Option<Arc<dyn store::Store>>>,
-    raised: Vec<Raised>,
-    /// What does the steps of each kernel.
-    doers: Vec<Doer>,
-    /// How many steps Python does.
-    actions: u64,
-    /// The steps that make tiles of operands of linear algebra whenever these are needed.
-    makers: Recorded,
-    /// Bytes that any schedule of the last operation of linear algebra reads, and who says so.
-    lower_bound: Option<(f64, &'static str)>,
-}
-
-/// Steps that are not in the program yet, by the tiles that they make.
-#[derive(Default)]
-struct Recorded {
-    steps: HashMap<TileId, Record>,
-    /// The arrays of these tiles.
-    arrays: HashSet<ArrayId>,
-}
-
-struct Record {
-    kernel: u16,
-    operands: Vec<Operand>,
-    arguments: Vec<u64>,
-    work: f64,
-}
-
-impl Makers for Recorded {
-    fn make_tiles_of(&self, array: ArrayId) -> bool {
-        self.arrays.contains(&array)
-    }
-
-    fn make(&self, program: &mut Program, tile: TileId) {
-        let made = &self.steps[&tile];
-        program.step(made.kernel, &made.operands, &made.arguments, made.work);
-    }
-}
-
-/// What does the steps of a kernel.
-enum Doer {
-    /// Python, which is told the number of the step among all that it does.
-    Python,
-    Tape(Arc<Taped>),
-    /// A compiled function, of so many arguments.
-    Native(usize),
-    /// Linear algebra, which adds its steps itself.
-    Matrices,
-}
-
-/// A tape, and what has to live as long.
+/// A tape that Python made, and what has to live as long.
 struct Taped {
-    tape: Tape,
+    tape: Arc<Tape>,
     _kept: Vec<Py<PyAny>>,
+}
+
+/// A program being made, and what the functions of its inputs raise.
+struct Building {
+    builder: Builder,
+    raised: Vec<Raised>,
 }
 
 /// A program being made.
@@ -148,28 +69,9 @@ impl Draft {
         make: impl FnOnce(&mut Program) -> outcrop_store::Result<ArrayId>,
     ) -> PyResult<Declared> {
         self.with(py, |building| {
-            let id = make(&mut building.program).map_err(|e| to_python(py, e))?;
-            building.stores.push(store);
+            let (array, tile) = building.builder.declare(store, make)?;
             building.raised.extend(raised);
-            let ndim = building.program.array_at(id).grid.shape.len();
-            Ok((id.0, building.program.tile(id, &vec![0; ndim]).0))
-        })
-    }
-
-    fn kernel_of(
-        &self,
-        py: Python<'_>,
-        (name, rate): (&str, f64),
-        doer: Doer,
-        kernel: Arc<dyn Kernel>,
-    ) -> PyResult<u16> {
-        self.with(py, |building| {
-            if building.doers.len() == MOST_KERNELS {
-                let what = format!("more than {MOST_KERNELS} kinds of steps in one program");
-                return Err(to_python(py, Error::invalid(what)));
-            }
-            building.doers.push(doer);
-            Ok(building.program.kernel(name, rate, kernel))
+            Ok((array.0, tile.0))
         })
     }
 
@@ -183,27 +85,19 @@ impl Draft {
     ) -> PyResult<Gone> {
         let runtime = runtime(py)?;
         self.with(py, |building| {
-            let tiles = matrices.map(tiles_of);
-            let (path, bytes) = most_of(&building.program, &building.stores);
-            let speeds = runtime.speeds(&path, bytes);
-            let Building { program, makers, .. } = &mut *building;
-            let place = Place { runtime: &runtime, program, speeds, way, makers };
-            let Way { remark, count, frugal, lower_bound } =
-                add(place, tiles).map_err(|e| to_python(py, e))?;
-            building.lower_bound = Some(lower_bound);
-            // What was made in place of the result is the result from now on.
-            building.makers.arrays.remove(&ArrayId(matrices[0].0));
-            // It has declared kernels, and perhaps arrays, of its own.
-            building.doers.resize_with(building.program.kernels().len(), || Doer::Matrices);
-            building.stores.resize(building.program.arrays().len(), None);
-            Ok((remark, count, frugal))
+            let found = building.builder.operation(&runtime, matrices.map(tiles_of), way, add)?;
+            Ok((found.remark, found.count, found.frugal))
         })
     }
 
-    fn with<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Building) -> PyResult<T>) -> PyResult<T> {
+    fn with<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Building) -> outcrop_store::Result<T>,
+    ) -> PyResult<T> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = || to_python(py, Error::invalid("the program has been planned"));
-        work(held.as_mut().ok_or_else(gone)?)
+        let building = held.as_mut().ok_or_else(gone);
+        building.and_then(work).map_err(|error| to_python(py, error))
     }
 }
 
@@ -213,28 +107,14 @@ impl Draft {
     /// steps call functions of the user's.
     #[new]
     fn new(workspace: usize, beside: usize, calls_back: bool) -> Draft {
-        let mut program = Program::new(NAME);
-        (program.workspace, program.beside) = (workspace, beside);
-        program.calls_back = calls_back;
-        Draft(Mutex::new(Some(Building {
-            program,
-            stores: Vec::new(),
-            raised: Vec::new(),
-            doers: Vec::new(),
-            actions: 0,
-            makers: Recorded::default(),
-            lower_bound: None,
-        })))
+        let builder = Builder::new(workspace, beside, calls_back);
+        Draft(Mutex::new(Some(Building { builder, raised: Vec::new() })))
     }
 
     /// Says what the program is: for people, and which operation, if it is nothing else.
     fn describe(&self, py: Python<'_>, remark: String, operation: Option<&str>) -> PyResult<()> {
         self.with(py, |building| {
-            building.program.remark = remark;
-            if let Some(name) = OPERATIONS.into_iter().find(|&name| Some(name) == operation) {
-                building.program.name = name;
-                building.program.lower_bound = building.lower_bound;
-            }
+            building.builder.describe(remark, operation);
             Ok(())
         })
     }
@@ -330,7 +210,8 @@ impl Draft {
 
     /// A kernel whose steps Python does, and how many seconds' work they do in a second.
     fn kernel(&self, py: Python<'_>, name: &str, rate: f64) -> PyResult<u16> {
-        self.kernel_of(py, (name, rate), Doer::Python, Arc::new(PythonKernel))
+        let kernel = Arc::new(PythonKernel);
+        self.with(py, |building| building.builder.kernel(name, rate, Arguments::Number, kernel))
     }
 
     /// A kernel whose steps a tape does, and what products have of the workspace.
@@ -343,8 +224,9 @@ impl Draft {
         room: (usize, usize),
     ) -> PyResult<u16> {
         let made = tape.made(py, room)?;
-        let taped = Arc::new(Taped { tape: made.tape, _kept: made.kept });
-        self.kernel_of(py, (name, rate), Doer::Tape(Arc::clone(&taped)), taped)
+        let tape = Arc::new(made.tape);
+        let kernel = Arc::new(Taped { tape: Arc::clone(&tape), _kept: made.kept });
+        self.with(py, |building| building.builder.kernel(name, rate, Arguments::Tape(tape), kernel))
     }
 
     /// A kernel whose steps a compiled function does, with so many arguments each; `kept` keeps it alive.
@@ -365,8 +247,8 @@ impl Draft {
         // SAFETY: the address is that of such a function, as the maker vouches.
         let function = unsafe { std::mem::transmute::<usize, Function>(address) };
         // SAFETY: as the maker vouches.
-        let kernel = unsafe { NativeKernel::new(name, function, Box::new(kept)) };
-        self.kernel_of(py, (name, rate), Doer::Native(arguments), Arc::new(kernel))
+        let kernel = Arc::new(unsafe { NativeKernel::new(name, function, Box::new(kept)) });
+        self.with(py, |building| building.builder.kernel(name, rate, Arguments::Given(arguments), kernel))
     }
 
     /// Adds the product `C = A B`, of `matrices` C, A and B of one type, with the conjugates of those that `conj` says. All operations
@@ -612,13 +494,9 @@ impl Draft {
         kinds: Vec<Vec<u16>>,
     ) -> PyResult<()> {
         let runtime = runtime(py)?;
-        self.with(py, |building| {
-            let program = &building.program;
-            let frames = |arrays: &Vec<u16>| arrays.iter().map(|&a| program.array_at(ArrayId(a)).frame).sum();
-            let least = kinds.iter().map(frames).max().unwrap_or(0);
-            plan::check_steps(&runtime, program, (steps, operands, arguments), least)
-                .map_err(|e| to_python(py, e))
-        })
+        let kinds: Vec<Vec<ArrayId>> =
+            kinds.into_iter().map(|arrays| arrays.into_iter().map(ArrayId).collect()).collect();
+        self.with(py, |building| building.builder.check(&runtime, (steps, operands, arguments), &kinds))
     }
 
     /// Adds steps: of each, its kernel, how many operands it has, and its work; all operands in a row, a tile's number
@@ -640,16 +518,20 @@ impl Draft {
         places: PyReadonlyArray1<'_, u16>,
         made: bool,
     ) -> PyResult<()> {
-        let (kernels, counts, work) = (kernels.as_slice()?, counts.as_slice()?, work.as_slice()?);
-        let columns = Columns {
+        let steps = Steps {
+            kernels: kernels.as_slice()?,
+            counts: counts.as_slice()?,
+            work: work.as_slice()?,
             operands: operands.as_slice()?,
             numbers: numbers.as_slice()?,
             places: places.as_slice()?,
         };
-        self.with(py, |building| {
-            building.append(kernels, counts, work, columns, made).map_err(|error| to_python(py, error))
-        })
+        self.with(py, |building| building.builder.append(steps, made))
     }
+}
+
+fn gone() -> Error {
+    Error::invalid("the program has been planned")
 }
 
 /// A matrix as the core has it.
@@ -668,89 +550,6 @@ pub fn square_side(py: Python<'_>, itemsize: u64, tile: Option<(u64, u64)>) -> P
     Ok(linalg::square_side(&*runtime(py)?, itemsize, tile))
 }
 
-/// What of steps stands in rows, that of the next step first.
-struct Columns<'a> {
-    operands: &'a [u32],
-    numbers: &'a [u64],
-    places: &'a [u16],
-}
-
-/// The first of a row, which goes on with the others.
-fn taken<'a, T>(row: &mut &'a [T], count: usize) -> outcrop_store::Result<&'a [T]> {
-    let unfit = || Error::invalid("steps that do not fit together");
-    let (own, rest) = row.split_at_checked(count).ok_or_else(unfit)?;
-    *row = rest;
-    Ok(own)
-}
-
-impl Building {
-    fn append(
-        &mut self,
-        kernels: &[u16],
-        counts: &[u16],
-        work: &[f64],
-        mut columns: Columns<'_>,
-        made: bool,
-    ) -> outcrop_store::Result<()> {
-        if [counts.len(), work.len()] != [kernels.len(); 2] {
-            return Err(Error::invalid("steps that do not fit together"));
-        }
-        let Building { program, doers, actions, makers, .. } = self;
-        let arguments = kernels.iter().map(|&kernel| match doers.get(usize::from(kernel)) {
-            Some(Doer::Tape(taped)) => taped.tape.arguments(),
-            Some(Doer::Native(count)) => *count,
-            _ => 1,
-        });
-        if !made {
-            program.reserve(kernels.len(), columns.operands.len(), arguments.sum());
-        }
-        let (mut operands, mut arguments) = (Vec::new(), Vec::new());
-        for ((&kernel, &count), &work) in kernels.iter().zip(counts).zip(work) {
-            operands.clear();
-            arguments.clear();
-            for &code in taken(&mut columns.operands, usize::from(count))? {
-                if (code >> 2) as usize >= program.tiles() || code & 3 == 3 {
-                    return Err(Error::invalid("a step on a tile that is not declared"));
-                }
-                operands.push(Operand::from_code(code));
-            }
-            match doers.get(usize::from(kernel)) {
-                None | Some(Doer::Matrices) => {
-                    return Err(Error::invalid("a step of a kind that is not declared"));
-                }
-                Some(Doer::Python) => {
-                    arguments.push(*actions);
-                    *actions += 1;
-                }
-                Some(Doer::Tape(taped)) => {
-                    let (cut, tiles) = taped.tape.counts();
-                    let parts = taken(&mut columns.numbers, cut)?;
-                    let places = taken(&mut columns.places, tiles)?;
-                    taped.tape.push_arguments(&mut arguments, parts, places, &operands)?;
-                }
-                Some(Doer::Native(count)) => {
-                    arguments.extend_from_slice(taken(&mut columns.numbers, *count)?);
-                }
-            }
-            if !made {
-                program.step(kernel, &operands, &arguments, work);
-                continue;
-            }
-            let Some(first) = operands.first().filter(|o| o.access() == Access::Write) else {
-                return Err(Error::invalid("a step that makes no tile"));
-            };
-            makers.arrays.insert(program.array_of(first.tile()));
-            let (operands, arguments) = (operands.clone(), arguments.clone());
-            makers.steps.insert(operands[0].tile(), Record { kernel, operands, arguments, work });
-        }
-        if columns.operands.is_empty() && columns.numbers.is_empty() && columns.places.is_empty() {
-            Ok(())
-        } else {
-            Err(Error::invalid("steps that do not fit together"))
-        }
-    }
-}
-
 /// A program with its schedule.
 #[pyclass(frozen)]
 pub struct ProgramPlan {
@@ -765,25 +564,9 @@ pub struct ProgramPlan {
 pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
     let runtime = runtime(py)?;
     let taken = draft.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let gone = || to_python(py, Error::invalid("the program has been planned"));
-    let Building { program, stores, raised, .. } = taken.ok_or_else(gone)?;
-    let (path, bytes) = most_of(&program, &stores);
-    let plan = run(py, &runtime, None, |watch| {
-        let speeds = runtime.speeds(&path, bytes);
-        plan::plan(&runtime, program, &stores, speeds, watch)
-    })?;
+    let Building { builder, raised } = taken.ok_or_else(|| to_python(py, gone()))?;
+    let (plan, stores) = run(py, &runtime, None, |watch| builder.plan(&runtime, watch))?;
     Ok(ProgramPlan { plan, runtime, stores, raised })
-}
-
-/// Where most of what a program reads is, and bytes of all of it.
-fn most_of(program: &Program, stores: &[Option<Arc<dyn store::Store>>]) -> (PathBuf, u64) {
-    let sizes = stores.iter().zip(program.arrays()).filter_map(|(store, array)| {
-        let info = store.as_ref()?.info();
-        info.path.is_absolute().then(|| (info.box_bytes(&array.shape()), info.path.clone()))
-    });
-    let sizes: Vec<_> = sizes.collect();
-    let path = sizes.iter().max_by_key(|s| s.0).map(|s| s.1.clone()).unwrap_or_default();
-    (path, sizes.iter().map(|s| s.0).sum())
 }
 
 #[pymethods]
