@@ -1,4 +1,4 @@
-"""What careless use must not cost: the regressions of an attack by a sceptical user."""
+"""What misuse must not cost: the regressions of an attack by a sceptical user."""
 
 import os
 import threading
