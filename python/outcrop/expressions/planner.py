@@ -27,6 +27,7 @@ from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_acc
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
+from outcrop.expressions.rewrite.reshape_by_slabs import tiles_taken
 from outcrop.expressions.rewrite.rules import rewritten
 from outcrop.expressions.rewrite.small_tiles import on_small_tiles
 from outcrop.expressions.rewrite.square_tiles import alternatives
@@ -378,6 +379,9 @@ def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Plan
     for given, grouping, _ in _candidates([way], targets):
         if grouping.tiles() > most:
             break
+        shapes = (node for node in grouping.nodes if isinstance(node, Reshape))
+        if sum(tiles_taken(node, grouping.tiling) for node in shapes) > most:
+            continue
         try:
             other = _best(given, grouping, briefly=True)
         except BudgetError as error:

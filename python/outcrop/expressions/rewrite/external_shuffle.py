@@ -11,7 +11,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from outcrop.expressions.graph.nodes import Leaf, Map, Node, Shape, ancestors
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
-from outcrop.expressions.rewrite.reshape_by_slabs import in_order, tiles_taken
+from outcrop.expressions.rewrite.reshape_by_slabs import in_order, tiles_taken, views_apart
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.process.sizes import format_bytes
@@ -98,9 +98,12 @@ def ways(roots: Sequence[Node], tiling: Tiling, budget: int) -> list[Taking]:
     As they come, the last way, is missing where that takes very many tiles one after the other.
     """
     found = _ways(roots, tiling, budget, holds=True)
-    holding = any(isinstance(node, Refolded | Moved) for node in ancestors(found[0].roots))
-    if holding or found[0].whole:
+    best = found[0]
+    holding = any(isinstance(node, Refolded | Moved) for node in ancestors(best.roots))
+    if holding or best.whole:
         found[1:] = _ways(roots, tiling, budget, holds=False)
+    if (apart := views_apart(best.roots, budget)) is not best.roots:
+        found.insert(0, replace(best, roots=apart))
     return found
 
 

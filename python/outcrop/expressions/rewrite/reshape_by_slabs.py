@@ -15,15 +15,16 @@ from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.errors import BudgetError
-from outcrop.expressions.graph.gathers import Alias
-from outcrop.expressions.graph.nodes import Leaf, Node, Shape
+from outcrop.expressions.graph.gathers import Alias, Select
+from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Cuts, Moved, Refolded
+from outcrop.expressions.rewrite.view_pushdown import composed
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["in_order", "tiles_taken"]
+__all__ = ["in_order", "tiles_taken", "views_apart"]
 
 _FITS = 4
 """What part of the budget a slab may have that is in memory while it is taken apart."""
@@ -151,6 +152,54 @@ def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
     own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
     cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
     return Refolded.made(source, node.folds, node.view, cuts)
+
+
+def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
+    """The roots with views of what is folded, and too large to stay in memory, folded each by itself.
+
+    They take from the same tiles at about the same time, so that these are read once for all views.
+    Otherwise, what is folded would be written, and read again. The roots themselves where there are
+    no such views.
+    """
+    nodes = ancestors(roots)
+    uses: dict[int, list[Node]] = {}
+    for node in nodes:
+        for operand in node.operands:
+            uses.setdefault(id(operand), []).append(node)
+    kept = {id(root) for root in roots}
+    made: dict[int, Node] = {}
+    for node in nodes:
+        if not isinstance(node, Reshape) or node.nbytes <= budget // _HELD or id(node) in kept:
+            continue
+        views = {id(view): view for view in uses[id(node)]}.values()
+        for view in views:
+            if type(view) is not Select or not composed(node.view, view.view).is_dense:
+                break
+        else:
+            made |= {id(view): _folded_apart(node, view.view, len(views)) for view in views}
+    if not made:
+        return roots
+    for node in nodes:
+        if id(node) not in made:
+            made[id(node)] = node.with_operands([made[id(o)] for o in node.operands])
+    return [made[id(root)] for root in roots]
+
+
+def _folded_apart(node: Reshape, view: View, count: int) -> Reshape:
+    """One of several views of what is folded, in tiles that memory has room for beside the others'."""
+    (operand,), own = node.operands, composed(node.view, view)
+    if not isinstance(node, Refolded):
+        return Reshape.of(operand, node.folds, own)
+    cuts = node.cuts
+    if cuts.target is not None:
+        extents = dict(zip(node.view.axes, cuts.target, strict=True))
+        tile = [1 if isinstance(axis, NewAxis) else extents[axis] for axis in own.axes]
+        # Slabs are cut for one: two of them are used at once.
+        parts = -(-count * _FITS // _SLAB)
+        slowest = next((i for i, extent in enumerate(tile) if extent >= parts), 0)
+        tile[slowest] = max(tile[slowest] // parts, 1)
+        cuts = Cuts(cuts.source, tuple(tile), math.prod(tile) * node.dtype.itemsize)
+    return Refolded.made(operand, node.folds, own, cuts)
 
 
 def tiles_taken(node: Reshape, tiling: Tiling) -> int:
