@@ -16,8 +16,9 @@ from outcrop.arrays import hooks
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
+from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.pieces import converted_itemsize, with_length
-from outcrop.arrays.saving import clear_kept, save
+from outcrop.arrays.saving import save
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
 from outcrop.arrays.views import NewAxis, View, is_array

@@ -10,6 +10,7 @@ from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import Progress
+from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.route import (
     composed,
     goes_aside,
@@ -21,7 +22,6 @@ from outcrop.arrays.route import (
 )
 from outcrop.arrays.saving import (
     carried,
-    clear_kept,
     create_store,
     move,
     part_of,
