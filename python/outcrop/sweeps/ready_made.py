@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 
-_ALTERNATING = "directions alternate: a sweep forwards is over before the one backwards begins, at its last cell"
+_ALTERNATING = (
+    "directions alternate: a sweep forwards is over before the one backwards begins, where it ends"
+)
 
 
 @functools.cache

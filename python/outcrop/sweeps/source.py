@@ -506,9 +506,8 @@ class _Program:
             return f"{count}, {order.depth} in flight along {along} {named}{beside}, in {told}"
         if job.sweeps > 1:
             count = f"{count}, one after the other"
-        return (
-            f"{count}: {why}" if (why := job.ends or (job.sweeps > 1 and job.unchained)) else count
-        )
+        why = job.unchained if job.sweeps > 1 else job.ends
+        return f"{count}: {why}" if why else count
 
 
 class SweptPlan:
