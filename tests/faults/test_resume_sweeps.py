@@ -126,6 +126,15 @@ def test_sweeps_that_are_done_are_not_done_again(
     assert kept() is None
 
 
+def test_as_many_sweeps_as_there_are(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = swept(4).compute()
+    stopped_after(monkeypatch, 4, swept())
+    assert kept() == 4
+    assert stopped_after(monkeypatch, 0, swept(4)) == []
+    np.testing.assert_array_equal(oc.open("v.zarr").compute(), expected)
+    assert kept() is None
+
+
 def test_over_its_own_input(place: Path) -> None:
     expected = swept().compute()
     swept().save("u.zarr", overwrite=True, resume=True)

@@ -484,8 +484,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
         resume : bool
-            For a factor of a matrix that is stored: go on where a run that was stopped, or killed,
-            has got to, as `outcrop.save` does. Without, what such a run has left is removed.
+            For a factor of a matrix that is stored, and for what sweeps give: go on where a run
+            that was stopped, or killed, has got to, as `outcrop.save` does. Without, what such a
+            run has left is removed.
 
         Returns
         -------

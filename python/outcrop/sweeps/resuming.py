@@ -66,7 +66,7 @@ class ResumableSweeps(Resumable):
             )
         self._done = done or 0
         last = self._job.sweeps
-        if len(self._sources) == 1:
+        if len(self._sources) == 1 and self._done < last:
             # The last ones leave the result where it is wanted.
             last = max(last - self._together, self._done)
         if done is None and last:
