@@ -339,6 +339,7 @@ class Draft:
         address: int,  # of a function as outcrop_ops::native::Function
         arguments: int,
         kept: object,
+        round_at: int | None = None,  # the argument whose upper half says in which round a step is
     ) -> int: ...
     def check(
         self,

@@ -7,6 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop.cli import main
+from outcrop.cli.progress import Scale, Settling, Sweeping
 
 pytest.importorskip("numba")
 
@@ -52,10 +53,40 @@ def test_sweeps(capsys: pytest.CaptureFixture[str]) -> None:
     same("u.zarr", oc.sweeps.sor(U, F, 1.5, sweeps=2))
 
 
-def test_until_nothing_changes() -> None:
+def test_until_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
     line = "sweep red-black u.zarr f.npy v.zarr --sweeps 500 --until 1e-3 --check-every 10"
-    assert main(line.split()) == 0
-    same("v.zarr", oc.sweeps.red_black(U, F, sweeps=500, until=1e-3, check_every=10))
+    assert main(["--report", *line.split()]) == 0
+    settled = oc.sweeps.red_black(U, F, sweeps=500, until=1e-3, check_every=10)
+    same("v.zarr", settled)
+    err = capsys.readouterr().err
+    assert isinstance(settled, oc.sweeps.Settled)
+    told = f"by {settled.sweeps} sweeps, in the last of which {settled.change:.3g} changed"
+    assert told in err and "warning" not in err
+    assert main([*line.replace("500", "5").split(), "--overwrite"]) == 0
+    assert "more than 0.001 still changes: 10 sweeps" in capsys.readouterr().err
+
+
+def test_how_far_it_is() -> None:
+    class Task:
+        completed, total = 0.0, 100.0
+
+    def told(scale: Scale, done: float) -> str:
+        task = Task()
+        task.completed = done
+        return scale.amount(task, 1.0)  # type: ignore[arg-type]
+
+    one = Sweeping(1.0, 1.0, 5, 1)
+    assert [told(one, 20.0 * k) for k in range(6)] == [
+        f"sweep {n} of 5" for n in (1, 2, 3, 4, 5, 5)
+    ]
+    three = Sweeping(1.0, 1.0, 8, 3)
+    assert told(three, 0) == "sweeps 1-3 of 8"
+    assert told(three, 40) == "sweeps 4-6 of 8"
+    assert told(three, 100) == "sweeps 7-8 of 8"
+    settling = Settling()
+    assert told(settling, 1) == ""
+    settling.checked(150, 3.25e-5)
+    assert told(settling, 1) == "sweep 150, changed 3.2e-05"
 
 
 REFUSED: dict[str, str] = {
@@ -63,6 +94,8 @@ REFUSED: dict[str, str] = {
     "sor u.zarr f.npy v.zarr": "sor takes --omega",
     "jacobi u.zarr f.npy v.zarr --omega 1": "jacobi takes no --omega",
     "jacobi u.zarr f.npy v.zarr --check-every 2": "--check-every says when --until",
+    "jacobi u.zarr f.npy v.zarr --resume --until 1": "--resume is for a number of sweeps",
+    "jacobi u.zarr f.npy v.zarr --resume --tile 8": "--resume takes neither --tile nor --format",
     "diagonal u.zarr f.npy v.zarr": "is not one of",
 }
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import outcrop as oc
+from outcrop.cli import main
 from outcrop.cli.app import group
 from outcrop.errors import (
     InvalidArgumentError,
@@ -315,3 +317,76 @@ def test_without_matplotlib(few: Path, tmp_path: Path, monkeypatch: pytest.Monke
     error = failure(few, tmp_path / "run.png")
     assert isinstance(error, UnsupportedError)
     assert "pip install 'outcrop[plot]'" in str(error)
+
+
+def swept(place: str, round_: int, begin: float, end: float) -> str:
+    """A step of a sweep, as the engine writes it."""
+    text = line((0, 0, "relax", begin, end, 0))
+    return text.replace('"C (3, 2)"', f'"u {place}","round":{round_}')
+
+
+def test_waves(tmp_path: Path) -> None:
+    # Three sweeps along the second axis, one behind the other by two tiles.
+    steps = []
+    for t in range(14):
+        for sweep in range(3):
+            if 0 <= t - 2 * sweep < 10:
+                for i in range(4):
+                    begin = 1000.0 * t + 250 * i
+                    steps.append(swept(f"({i}, {t - 2 * sweep})", sweep, begin, begin + 200))
+    path = tmp_path / "run.json"
+    path.write_text(record([]).replace("]}\n", "").rpartition('{"ph":"M"')[0] + "".join(steps))
+    waves = read_timeline(str(path)).waves
+    assert waves is not None
+    assert (waves.axis, waves.tiles, waves.rounds) == (1, 10, 3)
+    columns = waves.rows.shape[1] / (waves.seconds * 1e6)
+    for t in range(14):
+        at = int((1000.0 * t + 850) * columns)
+        for sweep in range(3):
+            if 0 <= t - 2 * sweep < 10:
+                assert waves.rows[t - 2 * sweep, at] == sweep
+
+
+def test_waves_of_many_tiles_take_no_more_memory(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    steps = [swept(f"({i},)", i % 7, 50.0 * i, 50.0 * i + 40) for i in range(5000)]
+    path.write_text(record([]).replace("]}\n", "").rpartition('{"ph":"M"')[0] + "".join(steps))
+    waves = read_timeline(str(path)).waves
+    assert waves is not None
+    assert (waves.axis, waves.tiles, waves.rounds) == (0, 5000, 7)
+    rows, columns = waves.rows.shape
+    assert rows <= 256 and columns <= 1024
+    # A diagonal, however coarse.
+    found = [np.flatnonzero(waves.rows[:, c] >= 0).mean() for c in range(columns - 1)]
+    assert np.all(np.diff(found) >= 0)
+
+
+def test_waves_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    u = oc.asarray(np.random.default_rng(2).random((320, 64))).save("u.zarr", tile=(16, 64))
+    with oc.config(memory="1MiB", timeline="run.json"):
+        oc.sweeps.jacobi(u, np.zeros(u.shape), sweeps=5).save("v.zarr")
+    waves = read_timeline("run.json").waves
+    assert waves is not None
+    assert (waves.axis, waves.tiles, waves.rounds) == (0, 20, 5)
+    assert main(["timeline", "run.json", "run.svg"]) == 0
+    assert "tile of axis 0" in Path("run.svg").read_text()
+    # Of runs without rounds there is no such picture.
+    with oc.config(timeline="other.json"):
+        (u + 1).save("w.zarr")
+    assert read_timeline("other.json").waves is None
+    assert main(["timeline", "other.json", "other.png"]) == 0
+
+
+@pytest.mark.parametrize(
+    "args", ['"tile":"u (1)","round":-1', '"tile":"u","round":1', '"tile":"u ()","round":1',
+             '"round":1', '"tile":"u (-1,)","round":1', '"tile":5,"round":1',
+             '"tile":"u (1)","round":"1"']
+)  # fmt: skip
+def test_rounds_that_make_no_sense(tmp_path: Path, args: str) -> None:
+    path = tmp_path / "run.json"
+    bad = line(FEW[-1]).replace('"tile":"C (3, 2)"', args)
+    path.write_text(record(FEW[:-1]).replace("]}\n", "").rpartition('{"ph":"M"')[0] + bad)
+    assert read_timeline(str(path)).cut is not None

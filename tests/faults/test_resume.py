@@ -116,12 +116,12 @@ def test_nothing_is_done_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     columns = resuming._Factoring._columns
     spans: list[tuple[int, int]] = []
 
-    def some(self: resuming._Factoring, record: resuming._Record, end: int, *rest: object) -> None:
+    def some(self: resuming._Factoring, first: int, end: int, *rest: object) -> None:
         if len(spans) == 5:
             spans.append((-1, -1))
             raise KeyboardInterrupt
-        spans.append((record.done, end))
-        columns(self, record, end, *rest)  # type: ignore[arg-type]
+        spans.append((first, end))
+        columns(self, first, end, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(resuming._Factoring, "_columns", some)
     with pytest.raises(KeyboardInterrupt):

@@ -146,6 +146,13 @@ def test_sweeps_there_and_back_are_not_in_flight(tmp_path: Path) -> None:
     same(found, plain(symmetric, U, F, sweeps=3)[0])
 
 
+def test_alternating_directions_are_not_in_flight() -> None:
+    plan = oc.plan(oc.sweeps.adi(U, 0.5, steps=2))
+    assert isinstance(plan, oc.SweepPlan)
+    assert plan.reason is not None and "directions alternate" in plan.reason
+    assert plan.reason in plan.explain()
+
+
 def test_all_axes_periodic(tmp_path: Path) -> None:
     u = oc.asarray((U < 0.4).astype("i8")).save(tmp_path / "u.zarr", tile=16)
     plan = oc.plan(life(u, sweeps=6))
@@ -180,9 +187,57 @@ def test_until_nothing_changes() -> None:
         if abs(old - expected).max() <= 1e-3:
             break
     np.testing.assert_array_equal(found, expected)
+    settled = relax(*given, sweeps=2000, until=1e-3, check_every=4)
+    assert isinstance(settled, oc.sweeps.Settled)
+    assert settled.converged and settled.sweeps == count
+    assert settled.change == abs(old - expected).max()
+    # As many as there may be, and that is told.
+    few = relax(*given, sweeps=6, until=1e-3, check_every=4)
+    assert (few.sweeps, few.converged) == (6, False)
+    assert few.change > 1e-3
+    same(few, plain(relax, *given, sweeps=6)[0])
+    assert type(few[1:]) is oc.Array
+    none = relax(given[0][:0], given[1][:0], sweeps=6, until=1e-3)
+    assert (none.sweeps, none.change, none.converged) == (0, 0.0, True)
     # What is no number never settles.
     given[0, 5, 5] = np.nan
     same(relax(*given, sweeps=6, until=1.0, check_every=3), plain(relax, *given, sweeps=6)[0])
+
+
+def test_who_looks_on_while_it_settles() -> None:
+    given = np.zeros((2, 20, 20))
+    given[0, 0] = 1
+    seen: list[tuple[int, float]] = []
+    told: list[tuple[int, int]] = []
+    settled = relax(
+        *given,
+        sweeps=500,
+        until=1e-3,
+        check_every=5,
+        on_check=lambda *what: seen.append(what),
+        progress=lambda *what: told.append(what),
+    )
+    assert [sweeps for sweeps, _ in seen] == list(range(5, settled.sweeps + 1, 5))
+    assert seen[-1] == (settled.sweeps, settled.change)
+    shares = [done / total for done, total in told]
+    assert shares == sorted(shares) and shares[-1] == 1 and shares[0] < 0.5
+
+    def stop(sweeps: int, change: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        relax(*given, sweeps=500, until=1e-3, on_check=stop)
+    with pytest.raises(oc.InvalidArgumentError, match="on_check"):
+        relax(*given, sweeps=5, on_check=stop)
+    with pytest.raises(oc.InvalidArgumentError, match="an option of saving"):
+        relax(*given, sweeps=5, progress=lambda done, total: None)
+
+
+def test_progress_of_sweeps_that_are_saved(tmp_path: Path) -> None:
+    u = oc.asarray(U).save(tmp_path / "u.zarr", tile=16)
+    told: list[tuple[int, int]] = []
+    relax(u, F, sweeps=5).save(tmp_path / "v.zarr", progress=lambda *what: told.append(what))
+    assert told and told[-1][0] == told[-1][1]
 
 
 def test_wave() -> None:

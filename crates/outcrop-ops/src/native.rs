@@ -33,19 +33,27 @@ pub const STOPPED: c_int = -1;
 pub struct NativeKernel {
     name: String,
     function: Function,
+    /// Which argument has the number of the round in its upper half.
+    round_at: Option<usize>,
     /// What has to live as long as the function may be called.
     _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl NativeKernel {
-    /// The kernel of a function, and what has to live as long as it; the name is for people.
+    /// The kernel of a function, and what has to live as long as it; the name is for people. Where its steps come in
+    /// rounds, the upper half of one of their arguments, `round_at`, says in which.
     ///
     /// # Safety
     /// As long as `kept` lives, the function may be called from all threads at once. With the tiles and arguments of the
     /// steps that it is given it touches nothing but elements of these tiles, writes those only that its steps write, and
     /// stays inside the workspace.
-    pub unsafe fn new(name: &str, function: Function, kept: Box<dyn Any + Send + Sync>) -> NativeKernel {
-        NativeKernel { name: name.into(), function, _kept: kept }
+    pub unsafe fn new(
+        name: &str,
+        function: Function,
+        round_at: Option<usize>,
+        kept: Box<dyn Any + Send + Sync>,
+    ) -> NativeKernel {
+        NativeKernel { name: name.into(), function, round_at, _kept: kept }
     }
 }
 
@@ -78,6 +86,10 @@ impl Kernel for NativeKernel {
             STOPPED => Err(Error::Interrupted),
             code => Err(Error::invalid(format!("{}: failed, and says {code}", self.name))),
         }
+    }
+
+    fn round(&self, arguments: &[u64]) -> Option<u64> {
+        Some(arguments.get(self.round_at?)? >> 32)
     }
 }
 
@@ -151,7 +163,7 @@ mod tests {
         let new = |name| New { name, dtype: DType::F64, shape: &shape, tile: &tile, initial: None };
         let mut program = Program::new("mixed");
         // SAFETY: the function does what it says.
-        let kernel = unsafe { NativeKernel::new("weigh", weigh, Box::new(())) };
+        let kernel = unsafe { NativeKernel::new("weigh", weigh, None, Box::new(())) };
         let weigh = program.kernel("weigh", 1e9, Arc::new(kernel));
         let given = input(&mut program, "A", &a, &ArrayBox::whole(&shape), &tile, &[0, 0], 0)?;
         let product = new("T").temporary(&mut program)?;

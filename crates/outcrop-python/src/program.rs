@@ -229,9 +229,12 @@ impl Draft {
         self.with(py, |building| building.builder.kernel(name, rate, Arguments::Tape(tape), kernel))
     }
 
-    /// A kernel whose steps a compiled function does, with so many arguments each; `kept` keeps it alive.
+    /// A kernel whose steps a compiled function does, with so many arguments each; `kept` keeps it alive. The upper half
+    /// of the argument `round_at` is the number of the round, such as a sweep, that a step is of.
     ///
     /// See `outcrop_ops::native::Function` for what it is given. What it does there is its maker's responsibility.
+    #[pyo3(signature = (name, rate, address, arguments, kept, round_at=None))]
+    #[allow(clippy::too_many_arguments, reason = "a function and what is to be known of it")]
     fn native(
         &self,
         py: Python<'_>,
@@ -240,6 +243,7 @@ impl Draft {
         address: usize,
         arguments: usize,
         kept: Py<PyAny>,
+        round_at: Option<usize>,
     ) -> PyResult<u16> {
         if address == 0 {
             return Err(to_python(py, Error::invalid("a function without an address")));
@@ -247,7 +251,7 @@ impl Draft {
         // SAFETY: the address is that of such a function, as the maker vouches.
         let function = unsafe { std::mem::transmute::<usize, Function>(address) };
         // SAFETY: as the maker vouches.
-        let kernel = Arc::new(unsafe { NativeKernel::new(name, function, Box::new(kept)) });
+        let kernel = Arc::new(unsafe { NativeKernel::new(name, function, round_at, Box::new(kept)) });
         self.with(py, |building| building.builder.kernel(name, rate, Arguments::Given(arguments), kernel))
     }
 

@@ -269,6 +269,9 @@ const ROWS: u64 = 8 << 20;
 /// How many times as long as wide a table is, at least.
 const TALL: u64 = 4;
 
+/// How many times as long as its third longest axis the longest of a cube may be.
+const CUBE: u64 = 4;
+
 /// Bytes that the default tile of an array aims at. They depend on the array's size, and nothing else.
 fn default_tile_bytes(nbytes: u64) -> u64 {
     let (least, most) = DEFAULT_TILE_BYTES;
@@ -284,9 +287,19 @@ fn side(elements: u64) -> u64 {
     1 << (elements.max(1).ilog2() / 2)
 }
 
+/// Sides of a tile of a cube: powers of two, which grow from the first axis to the last. Planes and rows of tiles take
+/// little memory, and pieces of rows are long, but what goes along another axis finds its elements in few tiles, too.
+fn cuboid(elements: u64) -> [u64; 3] {
+    let bits = elements.max(1).ilog2();
+    // The last side is 8 or 16 times as long as the first one.
+    let first = bits.saturating_sub(5) / 3;
+    let rest = bits - first;
+    [1 << first, 1 << (rest / 2), 1 << (rest - rest / 2)]
+}
+
 /// The default tile: between 1 MiB and 16 MiB, as the array is large, square in the two largest dimensions, whole or one
 /// along the others, and a multiple of 4096 bytes where the array allows it. Tables are cut into whole rows, small cubes
-/// into whole maps.
+/// into whole maps, large ones along three axes.
 ///
 /// Sides of squares, and numbers of rows and maps, are powers of two, so that tiles of arrays of different size are parts
 /// of each other; where elements of a power of two make no square, the square is the next smaller one. The smaller dimensions are taken whole only
@@ -318,7 +331,14 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
         tile[0] = power_of_two(budget / row);
         return tile;
     }
-    if shape[second] <= edge || is_table {
+    let is_cube = shape.len() > 2 && shape[by_extent[2]] >= shape[large] / CUBE && !is_table;
+    if is_cube {
+        let mut three = [by_extent[0], by_extent[1], by_extent[2]];
+        three.sort_unstable();
+        for (axis, side) in three.into_iter().zip(cuboid(budget)) {
+            tile[axis] = side.min(shape[axis]);
+        }
+    } else if shape[second] <= edge || is_table {
         // A thin array: whole along the second axis, as long as fits along the first.
         tile[second] = shape[second].max(1);
         let rows = power_of_two(budget / tile[second]);
@@ -328,7 +348,7 @@ pub fn default_tile(shape: &[u64], itemsize: usize) -> Dims {
         tile[large] = edge;
     }
     // What room is left goes to the remaining axes, largest first.
-    for &axis in &by_extent[2..] {
+    for &axis in &by_extent[if is_cube { 3 } else { 2 }..] {
         let used = elements(&tile);
         tile[axis] = (budget / used).clamp(1, shape[axis].max(1));
     }
@@ -394,6 +414,9 @@ mod tests {
         assert_eq!(default_tile(&[10_000, 1000], 8).as_slice(), [128, 1000]);
         assert_eq!(default_tile(&[240, 300, 200], 8).as_slice(), [2, 300, 200]);
         assert_eq!(default_tile(&[8760, 100, 200], 8).as_slice(), [8, 100, 200]);
+        assert_eq!(default_tile(&[768, 768, 768], 8).as_slice(), [16, 128, 256]);
+        assert_eq!(default_tile(&[3, 384, 400, 300], 8).as_slice(), [1, 16, 128, 128]);
+        assert_eq!(default_tile(&[100, 2000, 3000], 8).as_slice(), [2, 512, 512]);
         // As long as wide, nearly: a matrix.
         assert_eq!(default_tile(&[3000, 1000], 8).as_slice(), [256, 256]);
         for (rows, columns, size) in

@@ -16,8 +16,9 @@ from outcrop.arrays import hooks
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
+from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.pieces import converted_itemsize, with_length
-from outcrop.arrays.saving import clear_kept, save
+from outcrop.arrays.saving import save
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
 from outcrop.arrays.views import NewAxis, View, is_array
@@ -456,7 +457,8 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         tile : int or sequence of int, optional
             Zarr only: shape of a tile, one integer for the same extent along every axis.
             Default: from 1 MiB for small arrays to 16 MiB for terabytes, or an eighth of a small
-            memory budget; whole rows of tables, square in the two largest dimensions of others.
+            memory budget; whole rows of tables, square in the two largest dimensions of others,
+            in three of cubes.
         format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
             Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
             ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
@@ -482,8 +484,9 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
         progress : callable, optional
             Called with bytes done and bytes in all, at most ten times a second.
         resume : bool
-            For a factor of a matrix that is stored: go on where a run that was stopped, or killed,
-            has got to, as `outcrop.save` does. Without, what such a run has left is removed.
+            For a factor of a matrix that is stored, and for what sweeps give: go on where a run
+            that was stopped, or killed, has got to, as `outcrop.save` does. Without, what such a
+            run has left is removed.
 
         Returns
         -------

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,6 +26,7 @@ from outcrop.process.operation import operation
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
+    from outcrop.arrays.kept import Resumable
 
 __all__ = [
     "ComputedPlan",
@@ -33,6 +34,7 @@ __all__ = [
     "Target",
     "brought_to_disk",
     "changes_unseen",
+    "fingerprint",
 ]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
@@ -96,6 +98,14 @@ class ComputedSource(Source):
     @abstractmethod
     def plan(self, target: Target) -> ComputedPlan:
         """Schedule it, with the budget and what is in memory now."""
+
+    @classmethod
+    def resumable(cls, results: "Mapping[str, Array]") -> "Resumable | None":
+        """How results, by the names of their files, are computed in parts that are kept.
+
+        None where they are not.
+        """
+        return None
 
     def describe(self, selection: str) -> str:
         return f"{self.name}(...){selection}, not computed yet"
@@ -194,16 +204,7 @@ class ComputedSource(Source):
     def _prints(self) -> bytes:
         """Of the memory that others may change: what tells it from other elements."""
         memory = foreign_memory(self)
-        if not memory:
-            return b""
-        found = hashlib.blake2b()
-        for array in memory:
-            # Along axes without a step, there is one element again and again.
-            array = array[tuple(slice(None) if step else 0 for step in array.strides)]
-            rows = [array] if array.flags.c_contiguous or array.ndim < 2 else array
-            for row in rows:
-                found.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
-        return found.digest()
+        return fingerprint(memory) if memory else b""
 
     def made(self, progress: Progress | None) -> Source:
         """The result, in memory where it is small, else in the scratch directory."""
@@ -267,6 +268,18 @@ class ComputedSource(Source):
             return None
         self._check_apart(str(path), "record the timeline elsewhere")
         return str(path)
+
+
+def fingerprint(arrays: Iterable[NDArray[Any]]) -> bytes:
+    """What tells the elements of arrays in memory from others."""
+    found = hashlib.blake2b()
+    for array in arrays:
+        # Along axes without a step, there is one element again and again.
+        array = array[tuple(slice(None) if step else 0 for step in array.strides)]
+        rows = [array] if array.flags.c_contiguous or array.ndim < 2 else array
+        for row in rows:
+            found.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)
+    return found.digest()
 
 
 def foreign_memory(source: Source) -> list[NDArray[Any]]:

@@ -267,7 +267,7 @@ def create(
     tile : int or sequence of int, optional
         Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
         from 1 MiB for small arrays to 16 MiB for terabytes, or an eighth of a small memory budget;
-        whole rows of tables, square in the two largest dimensions of others.
+        whole rows of tables, square in the two largest dimensions of others, in three of cubes.
     format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
         Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
         ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and

@@ -1,15 +1,13 @@
 """Writing an array of any kind to disk."""
 
 import errno
-import hashlib
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -44,9 +42,7 @@ from outcrop.process.operation import operation
 
 __all__ = [
     "carried",
-    "clear_kept",
     "create_store",
-    "kept_beside",
     "move",
     "naming_tiles",
     "part_of",
@@ -61,9 +57,6 @@ _NPY_METADATA = 4096
 
 _LABELS = ("attributes", "dimension_names", "fill_value")
 """The options of labels."""
-
-_LONGEST = 255
-"""Bytes of the name of a file."""
 
 _STAGED = ".outcrop-new"
 """In the name under which a new array is built."""
@@ -541,25 +534,6 @@ def planned_save(
         return route(source, None, target)
 
     return with_the_least(plan, lambda way: int(way.facts["steps"]))
-
-
-def kept_beside(path: str) -> Path:
-    """Where a factorization to a path keeps what is done, so that it can go on from there."""
-    place, suffix = Path(path), ".outcrop-resume"
-    name = os.fsencode(place.name)
-    if len(name) + len(suffix) >= _LONGEST:
-        # A name that is as long as one may be has a digest instead.
-        return place.with_name(f".{hashlib.sha256(name).hexdigest()}{suffix}")
-    return place.with_name(f".{place.name}{suffix}")
-
-
-def clear_kept(path: str) -> None:
-    """Remove what a factorization to a path has left to go on with."""
-    kept = kept_beside(path)
-    if kept.is_dir() and not kept.is_symlink():
-        # First of all what says that there is anything.
-        (kept / "state.json").unlink(missing_ok=True)
-        shutil.rmtree(kept)
 
 
 def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:

@@ -12,7 +12,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedPlan, ComputedSource
 from outcrop.checks import check_tile
 from outcrop.cli.places import PLACE, Place
-from outcrop.cli.progress import Computing, Scale, Steps
+from outcrop.cli.progress import Computing, Scale, Steps, Sweeping
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
@@ -22,7 +22,7 @@ from outcrop.planning import plan as planning
 from outcrop.program.plan import Plan
 from outcrop.program.report import last_run
 
-__all__ = ["Job", "array", "compute", "result_options", "tell", "together"]
+__all__ = ["Job", "array", "compute", "result_options", "resume_option", "tell", "together"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -42,6 +42,12 @@ def array(name: str) -> Callable[[Any], Any]:
     """An array that a verb takes, by its place."""
     return click.argument(name, metavar=name.upper(), type=PLACE)
 
+
+resume_option = click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on where a run that was stopped has got to; what is done is kept beside the result.",
+)
 
 result_options = together(
     click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024."),
@@ -95,6 +101,8 @@ def compute(
     resume: bool = False,
 ) -> None:
     """Compute what is prepared to a target, with progress and a line that says what was done."""
+    if resume and (tile is not None or format is not None):
+        raise click.UsageError("--resume takes neither --tile nor --format")
     target = undescribed(target, name, "what is computed")
     format = target_format(target, format, name)
     check_zarr_only(target, format, {"--tile": tile})
@@ -108,7 +116,10 @@ def compute(
     with suppress(OutcropError):
         planned = job.planned(wanted)
         if planned is not None:
-            scale = Computing(planned.facts["flops"], planned.facts["seconds"])
+            facts = planned.facts
+            scale = Computing(facts["flops"], facts["seconds"])
+            if "depth" in facts:
+                scale = Sweeping(facts["flops"], facts["seconds"], facts["sweeps"], facts["depth"])
         if planned is not None and format == "zarr" and wanted is None:
             # Saves planning it once more.
             wanted = planned.output_tile

@@ -7,7 +7,7 @@ import click
 from outcrop import linalg
 from outcrop.arrays.array import Array
 from outcrop.checks import StrPath
-from outcrop.cli.computing import Job, array, compute, result_options, tell, together
+from outcrop.cli.computing import Job, array, compute, result_options, resume_option, tell, together
 from outcrop.cli.places import Place
 from outcrop.cli.progress import Computing
 from outcrop.cli.session import Session, pass_session
@@ -27,11 +27,6 @@ _assume = click.option(
     default="gen",
     help="What A is: gen, anything (the default); pos, Hermitian and positive definite; sym, "
     "symmetric; her, Hermitian. Of the last three, the lower half is read.",
-)
-_resume = click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on where a run that was stopped has got to; what is done is kept beside the result.",
 )
 
 
@@ -75,7 +70,7 @@ def matmul(
 
 
 @click.command()
-@together(array("a"), array("l"), _upper, _resume, result_options)
+@together(array("a"), array("l"), _upper, resume_option, result_options)
 def cholesky(
     session: Session,
     a: Place,
@@ -99,7 +94,7 @@ def cholesky(
     array("piv"),
     click.option("--overwrite", is_flag=True, help="Replace arrays that stand there."),
     click.option("--plan", "only_plan", is_flag=True, help="Print the cost, and compute nothing."),
-    _resume,
+    resume_option,
     pass_session,
 )
 def lu(

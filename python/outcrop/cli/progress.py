@@ -15,7 +15,7 @@ from outcrop.program.report import format_flops
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
 
-__all__ = ["Bar", "Bytes", "Computing", "Scale", "Steps"]
+__all__ = ["Bar", "Bytes", "Computing", "Scale", "Settling", "Steps", "Sweeping"]
 
 _PATIENCE = 0.3
 """Seconds. What takes no longer gets no bar: it would only flicker."""
@@ -103,6 +103,55 @@ class Computing(Scale):
             pace = (elapsed + _TRUST * self._seconds) / (share + _TRUST)
             self._end = elapsed + (1 - share) * pace
         return max(self._end - elapsed, 0.0)
+
+
+class Sweeping(Computing):
+    """Sweeps over a grid, of which some are in flight together.
+
+    Parameters
+    ----------
+    flops, seconds : float
+        As of `Computing`.
+    sweeps : int
+        How many there are.
+    depth : int
+        How many are in flight, in each pass.
+    """
+
+    widths = (20, 12)
+
+    def __init__(self, flops: float, seconds: float, sweeps: int, depth: int) -> None:
+        super().__init__(flops, seconds)
+        self._sweeps, self._depth = sweeps, depth
+
+    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        # All sweeps take as long as each other, and one pass ends before the next one begins.
+        done = self._sweeps * task.completed / (task.total or 1)
+        first = min(int(done / self._depth), -(-self._sweeps // self._depth) - 1) * self._depth + 1
+        last = min(first + self._depth - 1, self._sweeps)
+        if first == last:
+            return f"sweep {first} of {self._sweeps}"
+        return f"sweeps {first}-{last} of {self._sweeps}"
+
+
+class Settling(Scale):
+    """Sweeps until nothing changes, or as many as there may be."""
+
+    widths = (24, 0)
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def checked(self, sweeps: int, change: float) -> None:
+        """Take down after how many sweeps it was looked, and what has changed at most."""
+        self._told = f"sweep {sweeps}, changed {change:.1e}"
+
+    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+        return self._told
+
+    def left(self, task: "Task", elapsed: float) -> float | None:  # noqa: D102
+        # Nobody knows when it ends.
+        return None
 
 
 def _speed(task: "Task", elapsed: float) -> float:

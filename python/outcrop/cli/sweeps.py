@@ -8,10 +8,12 @@ import click
 
 from outcrop import sweeps as ready_made
 from outcrop.arrays.array import Array
-from outcrop.cli.computing import Job, compute, result_options, together
+from outcrop.cli.computing import Job, compute, result_options, resume_option, together
 from outcrop.cli.places import PLACE, Place
+from outcrop.cli.progress import Settling
 from outcrop.cli.results import count
-from outcrop.cli.session import Session
+from outcrop.cli.session import Session, warn
+from outcrop.sweeps import Settled
 
 __all__ = ["sweep"]
 
@@ -58,7 +60,7 @@ _KINDS: Mapping[str, _Kind] = {
 )
 @click.option("--omega", type=float, help="Of sor and red-black: how far a cell goes, 0 to 2.")
 @click.option("--factor", type=float, help="Of heat: diffusivity x step / distance^2.")
-@together(result_options)
+@together(resume_option, result_options)
 def sweep(
     session: Session,
     kind: str,
@@ -68,6 +70,7 @@ def sweep(
     check_every: int | None,
     omega: float | None,
     factor: float | None,
+    resume: bool,
     **wishes: Any,
 ) -> None:
     r"""Update cells from their neighbours, again and again.
@@ -100,14 +103,30 @@ def sweep(
         raise click.UsageError(f"{kind} takes --{own.number}")
     if check_every is not None and until is None:
         raise click.UsageError("--check-every says when --until is looked at")
-    options: dict[str, Any] = {"sweeps": sweeps}
-    if until is not None:
-        options |= {"until": until, "check_every": check_every}
+    if resume and until is not None:
+        raise click.UsageError("--resume is for a number of sweeps, and not for --until")
     *operands, target = places
 
     def job() -> Job:
         arrays = [place.open() for place in operands]
-        result = own.function(*arrays, *given, **options)
-        return Job(result, f"swept {operands[0].path}")
+        done = f"swept {operands[0].path}"
+        if until is None:
+            return Job(own.function(*arrays, *given, sweeps=sweeps), done)
+        scale = Settling()
+        with session.work(target.name, scale) as work:
+            result = own.function(
+                *arrays,
+                *given,
+                sweeps=sweeps,
+                until=until,
+                check_every=check_every,
+                on_check=scale.checked,
+                progress=work.progress,
+            )
+        assert isinstance(result, Settled)
+        told = f"{count(result.sweeps, 'sweep')}, in the last of which {result.change:.3g} changed"
+        if not result.converged:
+            warn(f"more than {until:g} still changes: {told}")
+        return Job(result, f"{done} by {told},")
 
-    compute(session, job, target, "RESULT", **wishes)
+    compute(session, job, target, "RESULT", **wishes, resume=resume)

@@ -28,6 +28,7 @@ from outcrop.errors import (
 from outcrop.process.files import replace_file
 from outcrop.process.sizes import format_bytes
 from outcrop.program.timeline import GROUPS, Lane, Timeline, read_timeline
+from outcrop.program.waves import Waves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +45,8 @@ _FORMATS = {".png": "png", ".svg": "svg"}
 @pass_session
 def timeline(session: Session, source: str, target: str) -> None:
     """Draw a recorded run: what every thread did, and the memory in use.
+
+    Of sweeps over a grid, it also shows which of them was where at which time.
 
     The suffix of PICTURE, .png or .svg, gives its format; one that exists is replaced. The record
     of a run that was killed is drawn as far as it goes. Needs matplotlib: pip install
@@ -171,6 +174,7 @@ _LEFT = 136
 _RIGHT = 76
 _INSIDE = _WIDTH - _LEFT - _RIGHT
 _MEMORY = 170
+_WAVES = 250
 _BETWEEN = 26
 _FOOT = 62
 
@@ -188,6 +192,8 @@ class _Layout:
     height: int
     """Of all lanes."""
     legend_rows: int
+    waves: int
+    """Of the picture of waves; 0 where there is none."""
 
     @property
     def head(self) -> int:
@@ -196,7 +202,12 @@ class _Layout:
 
     @property
     def total(self) -> int:
-        return self.head + self.height + _BETWEEN + _MEMORY + _FOOT
+        return self.memory + _MEMORY + _FOOT
+
+    @property
+    def memory(self) -> int:
+        """From the top to the picture of the memory."""
+        return self.head + self.height + _BETWEEN + self.waves + (_BETWEEN if self.waves else 0)
 
     def box(self, top: int, height: int) -> tuple[float, float, float, float]:
         """A box across the picture as matplotlib has it."""
@@ -209,7 +220,7 @@ class _Layout:
         )
 
 
-def _layout(lanes: Sequence[Lane], legend_rows: int) -> _Layout:
+def _layout(lanes: Sequence[Lane], legend_rows: int, waves: Waves | None) -> _Layout:
     pitch = min(max(510 // len(lanes), 8), 64)
     gap = 3 if pitch >= 16 else 1
     tops = []
@@ -219,7 +230,8 @@ def _layout(lanes: Sequence[Lane], legend_rows: int) -> _Layout:
             top += 14
         tops.append(top)
         top += pitch
-    return _Layout(tuple(tops), pitch, gap, top - gap, legend_rows)
+    height = 0 if waves is None else _WAVES
+    return _Layout(tuple(tops), pitch, gap, top - gap, legend_rows, height)
 
 
 def _draw(run: Timeline, name: str, format: str) -> bytes:
@@ -229,7 +241,7 @@ def _draw(run: Timeline, name: str, format: str) -> bytes:
     colours = _colours(run)
     entries = _legend_entries(run, colours)
     columns, rows = _legend_shape([label for _, label in entries])
-    layout = _layout(run.lanes, rows)
+    layout = _layout(run.lanes, rows, run.waves)
     out = io.BytesIO()
     with warnings.catch_warnings(), mpl.rc_context():
         # Such as one about letters that a font lacks.
@@ -256,8 +268,10 @@ def _draw(run: Timeline, name: str, format: str) -> bytes:
         # An SVG is looked at more closely.
         scale = 2 if format == "svg" else 1
         _draw_lanes(lanes, layout, run, colours, scale)
-        top = layout.head + layout.height + _BETWEEN
-        _draw_memory(figure.add_axes(layout.box(top, _MEMORY)), layout, run)
+        if run.waves is not None:
+            top = layout.head + layout.height + _BETWEEN
+            _draw_waves(figure, layout.box(top, layout.waves), run.waves, run.seconds)
+        _draw_memory(figure.add_axes(layout.box(layout.memory, _MEMORY)), layout, run)
         metadata = {"Date": None} if format == "svg" else None
         figure.savefig(out, format=format, dpi=100 * scale, metadata=metadata)
     return out.getvalue()
@@ -441,6 +455,41 @@ def _lane_image(
     line = (starts == 1) & (near(6) == 1) & (np.concatenate(([0.0], busy[:-1])) > 0.5)
     image[:, line] = image[:, line] // 2 + 127
     return np.flipud(image)
+
+
+def _draw_waves(
+    figure: "Figure", box: tuple[float, float, float, float], waves: Waves, seconds: float
+) -> None:
+    """Each sweep has a colour: positions along the grid from the top, time from the left."""
+    from matplotlib import colormaps
+    from matplotlib.ticker import MaxNLocator
+
+    axes = figure.add_axes(box)
+    colours = colormaps["turbo"].resampled(max(waves.rounds, 2))
+    colours.set_under(_IDLE)
+    shown = axes.imshow(
+        waves.rows,
+        cmap=colours,
+        vmin=0,
+        vmax=max(waves.rounds, 2) - 1,
+        extent=(0, waves.seconds, waves.tiles, 0),
+        aspect="auto",
+        interpolation="nearest",
+    )
+    axes.set_xlim(0, seconds)
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.tick_params(labelbottom=False)
+    axes.set_ylabel(f"tile of axis {waves.axis}", fontsize=10.5)
+    axes.yaxis.set_label_coords(-78 / _INSIDE, 0.5)
+    left, bottom, width, height = box
+    beside = figure.add_axes((left + width + 14 / _WIDTH, bottom, 12 / _WIDTH, height))
+    bar = figure.colorbar(shown, cax=beside)
+    bar.outline.set_visible(False)
+    # Sweeps are counted from 0 on, as in the functions that do them.
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    bar.ax.tick_params(labelsize=9, length=0)
+    bar.ax.invert_yaxis()
+    bar.ax.set_title("sweep", fontsize=9, color=_FAINT, loc="left", pad=4)
 
 
 def _rgb(colour: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from outcrop.errors import InvalidArgumentError, StorageError, StoragePermissionError
 from outcrop.process.files import open_file
+from outcrop.program.waves import WaveGrid, Waves, place_of
 
 __all__ = ["GROUPS", "Lane", "Timeline", "read_timeline"]
 
@@ -88,6 +89,8 @@ class Timeline:
         The most bytes in use, and after how many seconds.
     column : float
         Seconds that a column is wide.
+    waves : Waves or None
+        Where rounds were, such as sweeps over a grid, if steps came in rounds.
     """
 
     seconds: float
@@ -101,6 +104,7 @@ class Timeline:
     peak: int
     peak_at: float
     column: float
+    waves: Waves | None
 
     def group(self, name: str) -> list[Lane]:
         """The threads of a group."""
@@ -222,6 +226,21 @@ def _number(text: str) -> float:
 _decode = json.JSONDecoder(strict=False, parse_constant=_number).decode
 
 
+def _round_of(event: dict[str, Any]) -> Any:
+    args = event.get("args")
+    return args.get("round") if isinstance(args, dict) else None
+
+
+def _place_of(event: dict[str, Any]) -> tuple[int, ...]:
+    tile = event["args"]["tile"]
+    if not isinstance(tile, str):
+        raise ValueError(event)
+    place = place_of(tile)
+    if any(not 0 <= at < 1 << 31 for at in place):
+        raise ValueError(event)
+    return place
+
+
 class _Recorder:
     """Adds up events."""
 
@@ -236,6 +255,7 @@ class _Recorder:
         self._memory = 0
         self._memory_at = 0.0
         self._grid = _Grid()
+        self._waves = WaveGrid()
 
     def take(self, block: str) -> bool:
         """Add whole lines; whether the record ends here, as it should."""
@@ -280,6 +300,9 @@ class _Recorder:
             and isinstance(event["name"], str)
             and 0 <= event["tid"] < _MOST_THREADS
             and 0 <= event["dur"] <= _LONGEST
+        ) or (
+            (round_ := _round_of(event)) is not None
+            and not (isinstance(round_, int) and 0 <= round_ < 1 << 31 and _place_of(event))
         ):
             raise ValueError(event)
 
@@ -292,6 +315,8 @@ class _Recorder:
                 begin = event["ts"]
                 end = begin + event["dur"]
                 work.append((event["pid"], event["tid"], event["name"], begin, end))
+                if (round_ := _round_of(event)) is not None:
+                    self._waves.add(_place_of(event), round_, begin, end)
             elif event["ph"] == "C" and event["name"] == "memory":
                 memory.append((event["ts"], event["args"]["bytes"]))
         self.events += len(work)
@@ -349,6 +374,7 @@ class _Recorder:
             peak=self._memory,
             peak_at=min(self._memory_at, end) / 1e6,
             column=grid.width / 1e6,
+            waves=self._waves.result(end),
         )
 
 

@@ -10,7 +10,7 @@ Examples
 """
 
 from outcrop.sweeps.cell import index, sweep_number
-from outcrop.sweeps.decorator import Sweep
+from outcrop.sweeps.decorator import Settled, Sweep
 from outcrop.sweeps.ready_made import (
     adi,
     gauss_seidel,
@@ -23,6 +23,7 @@ from outcrop.sweeps.ready_made import (
 )
 
 __all__ = [
+    "Settled",
     "Sweep",
     "adi",
     "gauss_seidel",

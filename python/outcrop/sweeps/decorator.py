@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, overload
@@ -10,7 +11,9 @@ import numpy as np
 
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import Progress
 from outcrop.arrays.creation import asarray
+from outcrop.arrays.saving import part_of
 from outcrop.arrays.views import View
 from outcrop.compiled.compiler import check_types
 from outcrop.compiled.function import number_of
@@ -20,12 +23,42 @@ from outcrop.sweeps.cell import Cell, check_directions, read_cell
 from outcrop.sweeps.kernel import Kernel
 from outcrop.sweeps.source import Sweeping, SweptSource
 
-__all__ = ["Sweep", "as_float", "sweep"]
+__all__ = ["Settled", "Sweep", "as_float", "sweep"]
 
 _BOUNDARIES = ("fixed", "periodic", "nearest")
 
-_OWN = ("sweeps", "until", "check_every")
+_OWN = ("sweeps", "until", "check_every", "on_check", "progress")
 """Arguments of a call that are not the function's."""
+
+
+class Settled(Array):
+    """What has become of an array by sweeps until it changed no more than a little.
+
+    It is an `Array`, and its views and what is made of it are none but that.
+
+    Attributes
+    ----------
+    sweeps : int
+        How many there were.
+    change : float
+        By how much an element has changed, at most, in the last `check_every` of them.
+    converged : bool
+        Whether that is little enough, for all arrays that are updated.
+
+    Examples
+    --------
+    >>> u = np.zeros((30, 40))
+    >>> u[0] = 1
+    >>> v = oc.sweeps.gauss_seidel(u, np.zeros_like(u), sweeps=9000, until=1e-6, check_every=50)
+    >>> v.converged, v.change <= 1e-6, v.sweeps
+    (True, True, 900)
+    """
+
+    __slots__ = ("change", "converged", "sweeps")
+
+    def __init__(self, array: Array, sweeps: int, change: float, *, converged: bool) -> None:
+        super().__init__(array._source, array._view)
+        self.sweeps, self.change, self.converged = sweeps, change, converged
 
 
 class Sweep:
@@ -50,6 +83,7 @@ class Sweep:
         inplace: bool = True,
         boundary: str | Sequence[str] = "fixed",
         directions: Any = None,
+        ends: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.cell: Cell = read_cell(function)
@@ -64,6 +98,8 @@ class Sweep:
         self.inplace = inplace
         self.boundary = _checked_boundary(boundary, self.cell.ndim)
         self.directions = _checked_directions(directions, self.cell.ndim)
+        # Why they have to be over before whatever sweeps come next, for plans.
+        self._ends = ends
         self._kernels: dict[Any, Kernel] = {}
 
     def __call__(
@@ -72,6 +108,8 @@ class Sweep:
         sweeps: int = 1,
         until: float | None = None,
         check_every: int | None = None,
+        on_check: Callable[[int, float], object] | None = None,
+        progress: Progress | None = None,
         **kwargs: Any,
     ) -> Any:
         """Sweep over arrays.
@@ -88,12 +126,19 @@ class Sweep:
             After how many sweeps that is looked at: by how much elements have changed in all of
             these. So many are in flight at most, as the next ones wait for what is found; default
             1, and every one goes over the arrays by itself.
+        on_check : callable, optional
+            Called each time with how many sweeps there have been, and by how much an element has
+            changed at most. What it raises ends the sweeps.
+        progress : callable, optional
+            Where it is computed at once, called with what is done, and what there is to do at most,
+            at most ten times a second.
 
         Returns
         -------
         Array
             What the array that is updated becomes, lazily: it is computed when it is saved or
-            looked at. Of several arrays, a tuple. What is given stays as it is.
+            looked at. With `until`, a `Settled` array, which is computed, and knows after how many
+            sweeps. Of several arrays, a tuple. What is given stays as it is.
 
         Raises
         ------
@@ -107,14 +152,21 @@ class Sweep:
         count = _count(sweeps, "sweeps")
         arrays, scalars = self._bound(args, kwargs)
         if until is None:
-            if check_every is not None:
-                raise InvalidArgumentError("check_every= says when until= is looked at")
+            for name, option in (("check_every", check_every), ("on_check", on_check)):
+                if option is not None:
+                    raise InvalidArgumentError(f"{name}= is about when until= is looked at")
+            if progress is not None:
+                raise InvalidArgumentError(
+                    "progress= is told of what is computed at once, with until=; without, it is "
+                    "an option of saving"
+                )
             results = self._swept(arrays, scalars, 0, count)
         else:
             limit = _scalar(until, "until=")
             every = _count(1 if check_every is None else check_every, "check_every=")
             with operation():
-                results = self._settled(arrays, scalars, count, limit, max(every, 1))
+                watch = _Watch(limit, on_check, progress)
+                results = self._settled(arrays, scalars, count, max(every, 1), watch)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _swept(
@@ -136,7 +188,7 @@ class Sweep:
         """What is to be done for each array that is updated."""
         kernels = self._kernels_for(arrays, scalars)
         return [
-            Sweeping(kernels, arrays, scalars, first, count, self.boundary, p)
+            Sweeping(kernels, arrays, scalars, first, count, self.boundary, p, self._ends)
             for p in self.cell.written
         ]
 
@@ -145,26 +197,34 @@ class Sweep:
         arrays: dict[str, Array],
         scalars: tuple[float, ...],
         count: int,
-        limit: float,
         every: int,
+        watch: "_Watch",
     ) -> list[Array]:
         """The same, until they change no more than a little."""
         results = [arrays[p] for p in self.cell.written]
-        if not results[0].size:
-            return results
-        for done in range(0, count, every):
+        changes, done = [math.inf] * len(results), 0
+        is_empty = not results[0].size
+        while done < count and not is_empty and not watch.is_little(changes):
             jobs = self._jobs(arrays, scalars, done, min(every, count - done))
-            made = [Array(SweptSource(job).made(None)) for job in jobs]
+            end = done + jobs[0].sweeps
+            made = []
+            for k, job in enumerate(jobs):
+                share = [(done + (end - done) * part / len(jobs)) / count for part in (k, k + 1)]
+                made.append(Array(SweptSource(job).made(part_of(watch.progress, *share))))
             changes = [
                 float(abs(new - old).max().compute())
                 for new, old in zip(made, results, strict=True)
             ]
-            results = made
+            results, done = made, end
             arrays = arrays | dict(zip(self.cell.written, made, strict=True))
-            # What is no number goes on changing.
-            if all(change <= limit for change in changes):
-                break
-        return results
+            watch.tell(done, changes)
+        if is_empty:
+            changes = [0.0] * len(results)
+        converged = watch.is_little(changes)
+        return [
+            Settled(result, done, change, converged=converged)
+            for result, change in zip(results, changes, strict=True)
+        ]
 
     def _bound(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -284,6 +344,31 @@ def sweep(
     if function is None:
         return lambda function: Sweep(function, **options)
     return Sweep(function, **options)
+
+
+class _Watch:
+    """How much is little, and who looks on."""
+
+    def __init__(
+        self,
+        limit: float,
+        on_check: Callable[[int, float], object] | None,
+        progress: Progress | None,
+    ) -> None:
+        self._limit, self._on_check, self.progress = limit, on_check, progress
+
+    def is_little(self, changes: Sequence[float]) -> bool:
+        """Whether no array changes by more; what is no number goes on changing."""
+        return all(change <= self._limit for change in changes)
+
+    def tell(self, done: int, changes: Sequence[float]) -> None:
+        """Say how far it is."""
+        if self._on_check is not None:
+            # Of what is no number, nothing is the largest.
+            self._on_check(done, float(np.max(changes)))
+        whole = part_of(self.progress, 1.0, 1.0)
+        if whole is not None and self.is_little(changes):
+            whole(1, 1)
 
 
 def _checked_boundary(boundary: str | Sequence[str], ndim: int) -> tuple[str, ...]:

@@ -135,7 +135,12 @@ class Kernel:
     @cached_property
     def scalars_at(self) -> int:
         """Where among them the scalars begin."""
-        return _PER_AXIS * self.cell.ndim + 1 + -(-len(self.ports) // _PLACES)
+        return self.number_at + 1 + -(-len(self.ports) // _PLACES)
+
+    @property
+    def number_at(self) -> int:
+        """Which of them has the number of the sweep in its upper half."""
+        return _PER_AXIS * self.cell.ndim
 
     @property
     def workspace(self) -> int:
@@ -198,7 +203,7 @@ class _Source:
 
     def _header(self) -> None:
         """What arguments say."""
-        mask, at = (1 << _HALF) - 1, _PER_AXIS * self.ndim
+        mask, at = (1 << _HALF) - 1, self.kernel.number_at
         for a in range(self.ndim):
             for k, (low, high) in enumerate(((f"lo{a}", f"hi{a}"), (f"clo{a}", f"chi{a}"))):
                 word = f"ar[{_PER_AXIS * a + k}]"

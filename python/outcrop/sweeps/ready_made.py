@@ -24,6 +24,11 @@ __all__ = [
 ]
 
 
+_ALTERNATING = (
+    "directions alternate: a sweep forwards is over before the one backwards begins, where it ends"
+)
+
+
 @functools.cache
 def _made(function: Callable[..., Any], **options: Any) -> Sweep:
     """A sweep of a function below, made when it is needed."""
@@ -344,6 +349,6 @@ def adi(u: Any, r: float, *, steps: int = 1) -> Array:
     for _ in range(steps):
         for forward, backward, directions in ways:
             # Where nothing is eliminated, c is 0 and d what was there.
-            c, d = _made(forward)(zeros, found, found, r)
-            found = _made(backward, directions=directions)(found, c, d)
+            c, d = _made(forward, ends=_ALTERNATING)(zeros, found, found, r)
+            found = _made(backward, directions=directions, ends=_ALTERNATING)(found, c, d)
     return found

@@ -14,10 +14,11 @@ import numpy as np
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource, Progress, Target
+from outcrop.arrays.kept import Resumable
 from outcrop.arrays.source import filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.compiled.bands import Bands, band_of
-from outcrop.errors import BudgetError, forget_frames
+from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.process.config import memory_budget
 from outcrop.sweeps.cell import Offset
 from outcrop.sweeps.kernel import (
@@ -71,6 +72,8 @@ class Sweeping:
         What lies beyond the ends of each axis.
     result : str
         Which array is wanted.
+    ends : str or None
+        Why they have to be over before whatever sweeps come next, which others do.
     """
 
     kernels: tuple[Kernel, ...]
@@ -80,6 +83,7 @@ class Sweeping:
     sweeps: int
     boundaries: tuple[str, ...]
     result: str
+    ends: str | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,6 +124,8 @@ class Sweeping:
     @property
     def unchained(self) -> str | None:
         """Why a sweep has to be over before the next one begins, if it has."""
+        if self.ends is not None:
+            return self.ends
         if len({kernel.directions for kernel in self.kernels}) > 1:
             return "sweeps go in different directions: the next one begins where this one ends"
         if all(b == "periodic" for b in self.boundaries):
@@ -127,6 +133,10 @@ class Sweeping:
                 "all axes are periodic: the first cells of a sweep need the last of the one before"
             )
         return None
+
+    def is_together_with(self, other: "Sweeping") -> bool:
+        """Whether they are the same sweeps, of which each gives what becomes of another array."""
+        return self.arrays is other.arrays and self.kernels is other.kernels
 
     def fitting(self, tile: Sequence[int]) -> tuple[int, ...]:
         """The tile, or a larger one: neighbours are in the tiles beside each other."""
@@ -233,8 +243,11 @@ def _touched(kernel: Kernel, ports: Sequence[tuple[int, Port]]) -> _Touched:
 class _Program:
     """A program of sweeps as it is made."""
 
-    def __init__(self, job: Sweeping, order: Order, tile: Sequence[int], target: Target) -> None:
+    def __init__(
+        self, job: Sweeping, order: Order, tile: Sequence[int], targets: Mapping[str, Target]
+    ) -> None:
         self.job, self.order, self.tile = job, order, tuple(tile)
+        self.outputs: dict[str, int] = {}
         kernel = job.kernel
         workspace = max(k.workspace for k in job.kernels)
         self.draft = _native.Draft(workspace, 0, False)
@@ -246,13 +259,15 @@ class _Program:
         # The arrays that updates go to and fro between; of those in place, one.
         self._places: dict[str, list[int]] = {}
         for p in kernel.cell.written:
-            own = [self._updated(p, target)]
+            own = [self._updated(p, targets.get(p))]
             if kernel.is_double(p):
                 own.append(self.draft.temporary(f"{p} between", *self._form(p))[1])
             self._places[p] = own
         self.counts = tuple(-(-n // t) for n, t in zip(job.shape, self.tile, strict=True))
         self._numbers = [
-            self.draft.native(k.cell.name, k.rate, k.function.address, k.arguments, k.function)
+            self.draft.native(
+                k.cell.name, k.rate, k.function.address, k.arguments, k.function, k.number_at
+            )
             for k in job.kernels
         ]
         self._check_size()
@@ -297,14 +312,14 @@ class _Program:
         bands = Bands(self.draft, first, target, self.job.shape, self.tile, band)
         self._bands.append(bands)
 
-    def _updated(self, p: str, target: Target) -> int:
-        job, kernel = self.job, self.job.kernel
+    def _updated(self, p: str, target: "Target | None") -> int:
+        kernel = self.job.kernel
         # From one place to another, the first sweep reads what is given where it is.
         is_other = kernel.is_double(p) or p in self._begins
         initial = None if is_other else self._given[p][0]
         dtype, shape, tile = self._form(p)
-        if p == job.result:
-            self.output, first = self.draft.output(p, target, dtype, shape, tile, initial)
+        if target is not None:
+            self.outputs[p], first = self.draft.output(p, target, dtype, shape, tile, initial)
         else:
             first = self.draft.temporary(p, dtype, shape, tile, initial)[1]
         if p in self._begins:
@@ -489,15 +504,17 @@ class _Program:
             named = ", ".join(map(str, axes))
             beside = f", {order.abreast} rows of blocks abreast" if order.abreast > 1 else ""
             return f"{count}, {order.depth} in flight along {along} {named}{beside}, in {told}"
-        why = f": {job.unchained}" if job.unchained and job.sweeps > 1 else ""
-        return f"{count}, one after the other{why}" if job.sweeps > 1 else count
+        if job.sweeps > 1:
+            count = f"{count}, one after the other"
+        why = job.unchained if job.sweeps > 1 else job.ends
+        return f"{count}: {why}" if why else count
 
 
 class SweptPlan:
-    """A plan for sweeps, as `ComputedPlan` says."""
+    """A plan for sweeps, as `ComputedPlan` says of one result; of several, `run_all` runs it."""
 
     def __init__(self, program: _Program, others: Sequence[tuple[str, int, float]] = ()) -> None:
-        self._output, self.output_tile = program.output, program.tile
+        self._outputs, self.output_tile = program.outputs, program.tile
         self._plan = _native.plan_program(program.draft)
         self.order, self.unchained = program.order, program.job.unchained
         self.others = list(others)
@@ -518,11 +535,22 @@ class SweptPlan:
 
     def sketch(self, path: str) -> _native.Store:
         """The result as a Zarr array at a path, for plans."""
-        return self._plan.sketch(self._output, path)
+        (output,) = self._outputs.values()
+        return self._plan.sketch(output, path)
 
     def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
         """Compute it to a store and commit that."""
-        self._plan.run(_no_step, _no_errors, 0, [(self._output, output)], True, progress, timeline)
+        self.run_all(dict.fromkeys(self._outputs, output), progress, timeline)
+
+    def run_all(
+        self,
+        outputs: Mapping[str, _native.Store],
+        progress: Progress | None,
+        timeline: str | None,
+    ) -> None:
+        """Compute what becomes of several arrays, by their parameters, and commit that."""
+        stores = [(self._outputs[p], store) for p, store in outputs.items()]
+        self._plan.run(_no_step, _no_errors, 0, stores, True, progress, timeline)
 
     def or_rather(self, other: "SweptPlan") -> "SweptPlan":
         """Another plan for the same, if that is better; remembers that there was one."""
@@ -572,12 +600,30 @@ class SweptSource(ComputedSource):
     def operands(self) -> tuple[Array, ...]:
         return tuple(self.job.arrays.values())
 
+    @classmethod
+    def resumable(cls, results: Mapping[str, Array]) -> Resumable:
+        # Imported late, as that imports this.
+        from outcrop.sweeps.resuming import ResumableSweeps
+
+        sources = {}
+        for name, result in results.items():
+            if not isinstance(result._source, cls) or not result._view.is_whole:
+                raise UnsupportedError(
+                    "resume= is for all of what one call of a sweep gives, and nothing else"
+                )
+            sources[name] = result._source
+        return ResumableSweeps(sources)
+
     def plan(self, target: Target) -> SweptPlan:
+        return self.plan_all({self.job.result: target})
+
+    def plan_all(self, targets: Mapping[str, Target]) -> SweptPlan:
+        """Schedule what becomes of several arrays, by their parameters."""
         job = self._resolved()
         best: SweptPlan | None = None
         error: BudgetError | None = None
         spent = 0.0
-        for tile in self._tiles(job, target):
+        for tile in self._tiles(job, list(targets.values())):
             for order in job.orders(tile):
                 if best is not None and (best.moves_the_least or order.steps() > _MOST_STEPS):
                     continue
@@ -588,7 +634,7 @@ class SweptSource(ComputedSource):
                     continue
                 spent += order.steps() * _STEP
                 try:
-                    found = SweptPlan(_Program(job, order, tile, target))
+                    found = SweptPlan(_Program(job, order, tile, targets))
                 except BudgetError as caught:
                     forget_frames(caught)
                     error = caught if error is None else min(caught, error, key=_needed)
@@ -612,13 +658,14 @@ class SweptSource(ComputedSource):
             arrays[p] = given
         return replace(self.job, arrays=arrays)
 
-    def _tiles(self, job: Sweeping, target: Target) -> list[tuple[int, ...]]:
+    def _tiles(self, job: Sweeping, targets: Sequence[Target]) -> list[tuple[int, ...]]:
         """Into which tiles the arrays may be cut."""
         asked: Sequence[int] | None = None
-        if isinstance(target, tuple):
-            asked = target[0]
-        elif target.layout == "tiled":
-            asked = target.tile
+        for target in targets:
+            if isinstance(target, tuple):
+                asked = target[0]
+            elif target.layout == "tiled":
+                asked = target.tile
         if asked is not None:
             return [job.fitting(asked)]
         # A part of a stored tile costs all of it.

@@ -598,12 +598,13 @@ impl<'a> Run<'a> {
             Task::Step(step) => {
                 let step = self.work.program.step_at(step as usize);
                 let tile = step.operands.iter().find(|o| o.writes()).or(step.operands.first());
-                let name = &self.work.program.kernels()[step.kernel].name;
-                timeline::Label { name, tile: tile.map(|o| o.tile()) }
+                let kind = &self.work.program.kernels()[step.kernel];
+                let round = kind.kernel.round(step.arguments);
+                timeline::Label { name: &kind.name, tile: tile.map(|o| o.tile()), round }
             }
-            Task::Load(tile, ..) => timeline::Label { name: "load", tile: Some(tile) },
-            Task::Store(tile, _) => timeline::Label { name: "store", tile: Some(tile) },
-            Task::Leave => timeline::Label { name: "leave", tile: None },
+            Task::Load(tile, ..) => timeline::Label { name: "load", tile: Some(tile), round: None },
+            Task::Store(tile, _) => timeline::Label { name: "store", tile: Some(tile), round: None },
+            Task::Leave => timeline::Label { name: "leave", tile: None, round: None },
         }
     }
 

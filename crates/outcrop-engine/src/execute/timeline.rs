@@ -14,6 +14,8 @@ use std::time::Instant;
 pub(super) struct Label<'a> {
     pub name: &'a str,
     pub tile: Option<TileId>,
+    /// Of steps that come in rounds.
+    pub round: Option<u64>,
 }
 
 /// A file that events are written to as they end, so that a long run takes no memory for it.
@@ -80,10 +82,11 @@ impl Timeline {
             let coords: Vec<u64> = region.start.iter().zip(&array.grid.tile).map(|(s, t)| s / t).collect();
             format!("{} {}", array.name.replace(['"', '\\'], "'"), Tuple(&coords))
         });
+        let round = label.round.map_or(String::new(), |round| format!(",\"round\":{round}"));
         let (name, at, took) = (label.name, micros(begin), micros(end) - micros(begin));
         self.lock().write(&format!(
             "{{\"ph\":\"X\",\"pid\":{lane},\"tid\":{worker},\"name\":\"{name}\",\"ts\":{at:.3},\"dur\":{took:.3},\
-             \"args\":{{\"tile\":\"{tile}\"}}}},\n{{\"ph\":\"C\",\"pid\":3,\"name\":\"memory\",\"ts\":{:.3},\
+             \"args\":{{\"tile\":\"{tile}\"{round}}}}},\n{{\"ph\":\"C\",\"pid\":3,\"name\":\"memory\",\"ts\":{:.3},\
              \"args\":{{\"bytes\":{memory}}}}},\n",
             micros(end)
         ));

@@ -65,6 +65,11 @@ pub trait Kernel: Send + Sync {
     /// The tiles that the step reads are there, those that it writes belong to it alone, and each has a frame as its
     /// array says. The step is one that whoever declared the kernel has added.
     unsafe fn run(&self, step: Running<'_>) -> Result<()>;
+
+    /// Which round a step is of, by its arguments, where steps come in rounds, as sweeps over a grid do.
+    fn round(&self, _arguments: &[u64]) -> Option<u64> {
+        None
+    }
 }
 
 /// Whoever waits for a run, as its kernels see it.

@@ -1,32 +1,23 @@
-"""Factorizations that go on where they were stopped.
+"""Results that go on where they were stopped; of factorizations, some columns at a time."""
 
-A factor is computed some columns at a time, into an array that is kept beside the result, in a
-directory of its own. Each time these columns are complete they are committed, and a record says how
-many there are: so a run that is killed loses what has been done since. What is kept is used again
-for the same state of the same matrix alone.
-"""
-
-import hashlib
-import json
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from outcrop import _native
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.creation import create, open
+from outcrop.arrays.kept import SECONDS, Kept, Resumable, clear_kept, identity_of_stored
 from outcrop.arrays.route import with_the_least
-from outcrop.arrays.saving import clear_kept, kept_beside, part_of
-from outcrop.arrays.stored import StoredState, StoreSource
+from outcrop.arrays.saving import part_of
+from outcrop.arrays.stored import StoreSource
 from outcrop.checks import StrPath
-from outcrop.errors import ArrayExistsError, InvalidArgumentError, OutcropError, UnsupportedError
+from outcrop.errors import ArrayExistsError, OutcropError, UnsupportedError
 from outcrop.expressions.build.arrays import ExpressionSource, array_of, node_of, resolved
 from outcrop.expressions.graph.matrices import (
     LU,
@@ -46,33 +37,8 @@ __all__ = ["save_resumably"]
 
 Progress = Callable[[int, int], None]
 
-_SECONDS = 20.0
+_SECONDS = SECONDS
 """How long columns take that are committed together, roughly, by what is predicted."""
-
-_FORMAT = 1
-"""Of what is kept."""
-
-
-@dataclass
-class _Record:
-    """What is kept, and of what.
-
-    Attributes
-    ----------
-    format : int
-        Of this record.
-    work : str
-        Which factorization of which state of which matrix.
-    side : int
-        Rows and columns of tiles.
-    done : int
-        How many columns there are, or rows of an upper factor.
-    """
-
-    format: int
-    work: str
-    side: int
-    done: int
 
 
 def save_resumably(
@@ -83,32 +49,35 @@ def save_resumably(
     overwrite: bool,
     progress: Progress | None,
 ) -> dict[StrPath, Array]:
-    """As `save` does, of a factor, and its pivots, from where it was stopped before.
+    """As `save` does, of what is computed in parts, from where it was stopped before.
 
     Raises
     ------
     UnsupportedError
-        These are no factors of what is stored.
+        It is no such computation of what is stored.
     InvalidArgumentError
-        What is kept is of another matrix, or of another state of it.
+        What is kept is of another one, or of another state of what that is made of.
     """
-    nodes = {path: node_of(array) for path, array in arrays.items()}
-    root = _root(list(nodes.values()))
-    factor = next((path for path, node in nodes.items() if node is root), next(iter(nodes)))
-    for name in names.values():
+    results = {names[path]: array for path, array in arrays.items()}
+    work = _resumable(results)
+    for name in results:
         if os.path.lexists(name) and not overwrite:
             raise ArrayExistsError(f"{name}: exists already; pass overwrite=True to replace it")
-    sources = [ExpressionSource(node) for node in nodes.values()]
-    for name, source in zip(names.values(), sources, strict=True):
-        source.check_open()
-        source.check_target(name)
-    factoring = _Factoring(root, kept_beside(names[factor]))
-    share = factoring.run(part_of(progress, 0.0, 0.9))
-    with factoring.opened("r") as (factors, pivots):
-        results = {path: _result(node, root, factors, pivots) for path, node in nodes.items()}
-        saved = save(names, results, overwrite=overwrite, progress=part_of(progress, share, 1.0))
-    clear_kept(names[factor])
-    return saved
+    share = work.run(progress)
+    saved = work.finish(save, overwrite=overwrite, progress=part_of(progress, share, 1.0))
+    for name in results:
+        clear_kept(name)
+    return {path: saved[name] for path, name in names.items()}
+
+
+def _resumable(results: Mapping[str, Array]) -> Resumable:
+    sources = [array._source for array in results.values()]
+    kinds = {type(source) for source in sources if isinstance(source, ComputedSource)}
+    for kind in kinds:
+        found = kind.resumable(results)
+        if found is not None:
+            return found
+    return _Factoring(results)
 
 
 def _root(nodes: Sequence[Node]) -> LU | Cholesky:
@@ -118,7 +87,7 @@ def _root(nodes: Sequence[Node]) -> LU | Cholesky:
     if others or not isinstance(root, LU | Cholesky):
         raise UnsupportedError(
             "resume= is for one factorization: oc.linalg.cholesky(A), or what "
-            "oc.linalg.lu_factor(A) gives"
+            "oc.linalg.lu_factor(A) gives; and for sweeps"
         )
     found = straight(root.operands[0])
     if found is None or not isinstance(found.leaf.source, StoreSource):
@@ -129,42 +98,60 @@ def _root(nodes: Sequence[Node]) -> LU | Cholesky:
     return root
 
 
-def _result(node: Node, root: Node, factors: Array, pivots: Array | None) -> Array:
-    if isinstance(node, Pivots):
-        assert pivots is not None
-        return pivots
-    if isinstance(root, LU):
-        assert pivots is not None
-        return array_of(LUInOrder.of(node_of(pivots), node_of(factors)))
-    return factors
-
-
-class _Factoring:
+class _Factoring(Resumable):
     """A factorization by columns, to what is kept of it."""
 
-    def __init__(self, root: LU | Cholesky, kept: Path) -> None:
-        self._root, self.kept = root, kept
+    def __init__(self, results: Mapping[str, Array]) -> None:
+        self._nodes = {name: node_of(array) for name, array in results.items()}
+        root = self._root = _root(list(self._nodes.values()))
+        for name, node in self._nodes.items():
+            source = ExpressionSource(node)
+            source.check_open()
+            source.check_target(name)
+        factor = next((n for n, node in self._nodes.items() if node is root), next(iter(results)))
+        self._kept = Kept(factor, self._work())
         # A factor of any shape has as many columns of tiles as there are on its diagonal.
         self._order = min(root.shape)
         self._upper = isinstance(root, Cholesky) and root.upper
 
     def run(self, progress: Progress | None) -> float:
-        """Compute all columns that are not there yet; gives which part of `progress` that is."""
-        record, whole = self._begun()
-        seconds = whole.facts["seconds"]
-        count = -(-self._order // record.side)
-        blocks = min(max(math.ceil(seconds / _SECONDS), 1), max(count, 1))
-        step = max(-(-count // blocks), 1) * record.side
-        if record.done >= self._order:
+        progress = part_of(progress, 0.0, 0.9)
+        done, whole = self._begun()
+        if done >= self._order:
             return 0.9
-        with self.opened("r+") as (factors, pivots):
-            while record.done < self._order:
-                end = min(record.done + step, self._order)
-                told = part_of(progress, self._part(record.done), self._part(end))
-                self._columns(record, end, factors, pivots, told)
-                record.done = end
-                self._write(record)
+        with self._opened("r+") as (factors, pivots):
+            side = self._side(_store(factors).tile)
+            count = -(-self._order // side)
+            blocks = min(max(math.ceil(whole.facts["seconds"] / _SECONDS), 1), max(count, 1))
+            step = max(-(-count // blocks), 1) * side
+            while done < self._order:
+                end = min(done + step, self._order)
+                told = part_of(progress, self._part(done), self._part(end))
+                self._columns(done, end, factors, pivots, told)
+                done = end
+                self._kept.write(done)
         return 0.9
+
+    def finish(
+        self,
+        save: Callable[..., dict[StrPath, Array]],
+        *,
+        overwrite: bool,
+        progress: Progress | None,
+    ) -> dict[StrPath, Array]:
+        names = {name: name for name in self._nodes}
+        with self._opened("r") as (factors, pivots):
+            results = {n: self._result(node, factors, pivots) for n, node in self._nodes.items()}
+            return save(names, results, overwrite=overwrite, progress=progress)
+
+    def _result(self, node: Node, factors: Array, pivots: Array | None) -> Array:
+        if isinstance(node, Pivots):
+            assert pivots is not None
+            return pivots
+        if isinstance(self._root, LU):
+            assert pivots is not None
+            return array_of(LUInOrder.of(node_of(pivots), node_of(factors)))
+        return factors
 
     def _part(self, done: int) -> float:
         """Which part of the work some columns are."""
@@ -176,84 +163,54 @@ class _Factoring:
 
     # -- what is kept ----------------------------------------------------------------------------
 
-    def _begun(self) -> tuple[_Record, Planned]:
-        """What there is to go on with, or what is begun now; and the plan of all of it."""
+    def _begun(self) -> tuple[int, Planned]:
+        """How many columns there are, or rows of an upper factor; and the plan of all of them."""
         with operation():
             (own,) = resolved([self._root])
             whole = with_the_least(
                 lambda: plan([(own, (None, "{}"))]), lambda found: int(found.facts["steps"])
             )
-        work = self._work()
-        record = self._read()
-        if record is not None and record.work != work:
-            raise InvalidArgumentError(
-                f"{self.kept}: what is kept there is of another matrix, of another state of it, or "
-                "another factorization; saving with resume=False removes it"
-            )
-        if record is None:
-            tile = whole.tile(0)
-            side = min(
-                t for t, n in zip(tile, self._root.shape, strict=True) if t < n or t == min(tile)
-            )
-            with suppress(FileNotFoundError):
-                shutil.rmtree(self.kept)
-            os.mkdir(self.kept)
-            shape = self._root.shape
-            create(self.kept / "factors.zarr", shape, dtype=self._root.dtype, tile=tile).close()
+        done = self._kept.read()
+        if done is None:
+            tile, shape = whole.tile(0), self._root.shape
+            self._kept.begin()
+            where = self._kept.path
+            create(where / "factors.zarr", shape, dtype=self._root.dtype, tile=tile).close()
             if isinstance(self._root, LU):
                 count = (self._order,)
-                create(self.kept / "pivots.zarr", count, dtype=np.int32, tile=side).close()
-            record = _Record(_FORMAT, work, side, 0)
-            self._write(record)
-        return record, whole
+                side = self._side(tile)
+                create(where / "pivots.zarr", count, dtype=np.int32, tile=side).close()
+            done = 0
+            self._kept.write(done)
+        return done, whole
 
-    def _work(self) -> str:
+    def _side(self, tile: Sequence[int]) -> int:
+        """Rows and columns of tiles."""
+        pairs = zip(tile, self._root.shape, strict=True)
+        return min(t for t, n in pairs if t < n or t == min(tile))
+
+    def _work(self) -> tuple[Any, ...]:
         """By what the matrix, its state, and what is done with it are known again."""
         found = straight(self._root.operands[0])
         assert found is not None
         source = found.leaf.source
-        state = source.state if isinstance(source, StoredState) else None
-        if state is None:
-            raise UnsupportedError(f"{source.path}: resume= is for a matrix that is not written to")
-        known = (
+        assert isinstance(source, StoreSource)
+        return (
             type(self._root).__name__,
-            self._upper,
+            isinstance(self._root, Cholesky) and self._root.upper,
             self._root.shape,
             self._root.dtype.str,
-            os.path.realpath(str(source.path)),
             found.leaf.view.box,
             found.leaf.view.turn,
             found.conjugate,
-            repr(state),
+            identity_of_stored(source),
         )
-        return hashlib.sha256(repr(known).encode()).hexdigest()
-
-    def _read(self) -> _Record | None:
-        try:
-            with (self.kept / "state.json").open() as file:
-                found = _Record(**json.load(file))
-        except (FileNotFoundError, ValueError, TypeError):
-            return None
-        return found if found.format == _FORMAT else None
-
-    def _write(self, record: _Record) -> None:
-        new = self.kept / "state.json.new"
-        with new.open("w") as file:
-            json.dump(asdict(record), file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.rename(self.kept / "state.json")
-        directory = os.open(self.kept, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
     @contextmanager
-    def opened(self, mode: str) -> Iterator[tuple[Array, Array | None]]:
+    def _opened(self, mode: str) -> Iterator[tuple[Array, Array | None]]:
         """The factor and the pivots as far as they are done."""
         names = ["factors.zarr", *(["pivots.zarr"] if isinstance(self._root, LU) else [])]
-        arrays = [open(self.kept / name, mode) for name in names]
+        arrays = [open(self._kept.path / name, mode) for name in names]
         try:
             yield arrays[0], arrays[1] if len(arrays) > 1 else None
         finally:
@@ -265,13 +222,12 @@ class _Factoring:
 
     def _columns(
         self,
-        record: _Record,
+        first: int,
         end: int,
         factors: Array,
         pivots: Array | None,
         progress: Progress | None,
     ) -> None:
-        first = record.done
         # Of what is wider than high, the rest comes with the last ones.
         last = end if end < self._order or self._upper else self._root.shape[1]
         own: tuple[Any, ...] = (slice(None), slice(first, last))

@@ -10,6 +10,7 @@ from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import Progress
+from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.route import (
     composed,
     goes_aside,
@@ -21,7 +22,6 @@ from outcrop.arrays.route import (
 )
 from outcrop.arrays.saving import (
     carried,
-    clear_kept,
     create_store,
     move,
     part_of,
@@ -65,10 +65,11 @@ def save(
         Called with what is done and what there is to do, at most ten times a second.
     resume : bool
         For a factorization of a matrix that is stored, `outcrop.linalg.cholesky` or what
-        `outcrop.linalg.lu_factor` gives: go on where a run that was stopped, or killed, has got
-        to, to the same bits; begin, where there was none. What is done is kept beside the result
-        until that is complete, in a directory ``.NAME.outcrop-resume``, which takes as much space.
-        Without `resume`, what is kept there is removed.
+        `outcrop.linalg.lu_factor` gives, and for what one call of a sweep gives: go on where a run
+        that was stopped, or killed, has got to, to the same bits; begin, where there was none. What
+        is done is kept beside the first result until all are complete, in a directory
+        ``.NAME.outcrop-resume``, which takes as much space as factors do, and twice that of arrays
+        that sweeps update. Without `resume`, what is kept there is removed.
 
     Returns
     -------
