@@ -103,10 +103,13 @@ def save_resumably(
         source.check_open()
         source.check_target(name)
     factoring = _Factoring(root, kept_beside(names[factor]))
-    share = factoring.run(part_of(progress, 0.0, 0.9))
-    with factoring.opened("r") as (factors, pivots):
-        results = {path: _result(node, root, factors, pivots) for path, node in nodes.items()}
-        saved = save(names, results, overwrite=overwrite, progress=part_of(progress, share, 1.0))
+    # All columns that are factored now, and bringing them to where they are wanted, are one report.
+    with operation():
+        share = factoring.run(part_of(progress, 0.0, 0.9))
+        with factoring.opened("r") as (factors, pivots):
+            results = {path: _result(node, root, factors, pivots) for path, node in nodes.items()}
+            told = part_of(progress, share, 1.0)
+            saved = save(names, results, overwrite=overwrite, progress=told)
     clear_kept(names[factor])
     return saved
 
