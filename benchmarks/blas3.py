@@ -92,14 +92,18 @@ with scratch(options, "blas3") as directory:
                 inputs = [oc.open(made[name]) for name in names]
                 with oc.config(memory=room), oc.open(made["C"], "r+") as C:
                     said = {"inputs": inputs, "C": C}
-                    plan = eval(f"oc.blas.{routine.name}.plan({routine.arguments})", {"oc": oc}, said)
+                    plan = eval(
+                        f"oc.blas.{routine.name}.plan({routine.arguments})", {"oc": oc}, said
+                    )
                 row.append(f"{plan.bytes_read / bound(routine, small, room):.2f}")
                 if routine.name in ("gemm", "syrk", "trmm", "trsm"):
                     name = f"{routine.name}, budget {row[0]}: bytes read / bound"
-                    claim.row(name, [plan.bytes_read / bound(routine, small, room)], 1.25, 1.0, low=True)
+                    claim.row(
+                        name, [plan.bytes_read / bound(routine, small, room)], 1.25, 1.0, low=True
+                    )
             reads.append(row)
     with matrices(directory, n) as made:
-        for number in range(options.rounds):
+        for _ in range(options.rounds):
             for routine in ROUTINES:
                 flops = routine.flops * n**3
                 best = memory.measure(routine.name, "float64", n, flops)
@@ -114,7 +118,9 @@ with scratch(options, "blas3") as directory:
                 )
             # Products and triangles have changed it again and again.
             remove(made["C"])
-            made["C"] = make_matrix(made["C"], data.right, (n, n), "float64", oc.open(made["A"]).tile)
+            made["C"] = make_matrix(
+                made["C"], data.right, (n, n), "float64", oc.open(made["A"]).tile
+            )
 
 curve = []
 for routine in ROUTINES:
@@ -143,7 +149,17 @@ claim.table(
 )
 claim.table(
     f"Budget {budget // MIB} MiB, medians; seconds in which kernels ran (on each thread), and the disk was busy",
-    ("routine", "Gflop/s", "of in memory", "GiB read", "of bound", "written", "seconds", "kernels", "disk"),
+    (
+        "routine",
+        "Gflop/s",
+        "of in memory",
+        "GiB read",
+        "of bound",
+        "written",
+        "seconds",
+        "kernels",
+        "disk",
+    ),
     curve,
 )
 claim.table("In memory, medians", ("who", "dtype", "Gflop/s"), memory.table())

@@ -92,7 +92,9 @@ def by_plans(directory: Path) -> list[tuple[str, ...]]:
         moved = plan.bytes_read + plan.bytes_written
         model = models(n, budget * MIB / 8)
         over = moved / 8 / min(model)
-        claim.row(f"n = {n}, {budget} MiB: bytes moved / the better model", [over], 1.6, 1.0, low=True)
+        claim.row(
+            f"n = {n}, {budget} MiB: bytes moved / the better model", [over], 1.6, 1.0, low=True
+        )
         rows.append(
             (
                 f"{budget} MiB",
@@ -114,7 +116,11 @@ def least(budget: int, expression: str, *inputs: Path) -> int | None:
     with oc.config(memory=budget):
         result = eval(expression, {"oc": oc}, {"inputs": [oc.open(path) for path in inputs]})
         try:
-            oc.plan({f"{i}.zarr": x for i, x in enumerate(result)} if isinstance(result, tuple) else result)
+            oc.plan(
+                {f"{i}.zarr": x for i, x in enumerate(result)}
+                if isinstance(result, tuple)
+                else result
+            )
         except oc.BudgetError as error:
             return error.needed
     return None
@@ -174,8 +180,10 @@ with scratch(options, "lu") as directory:
                     idle, disk = waiting(run)
                     rate = run["flops"] / run["seconds"] / 1e9
                     solar.append(
-                        (name, what, str(n), f"{budget} MiB", f"{run['seconds']:.2f}")
-                        + (f"{rate:.1f}", f"{100 * idle:.1f} %", f"{100 * disk:.1f} %")
+                        (
+                            *(name, what, str(n), f"{budget} MiB", f"{run['seconds']:.2f}"),
+                            *(f"{rate:.1f}", f"{100 * idle:.1f} %", f"{100 * disk:.1f} %"),
+                        )
                     )
                     print("    " + ", ".join(solar[-1]))
                     title = f"{name}, {what}, n = {n}, {budget} MiB: only the disk works"
@@ -208,13 +216,30 @@ for case in CASES:
 accounts(claim, [run for case in CASES for run in runs[case]] + solar_runs)
 claim.table(
     f"n = {PLANNED}, float64, by plans: elements moved, in n^2, A read and LU written with them",
-    ("budget", "of the matrix", "left-looking", "recursive", "taken", "read", "written", "of the better"),
+    (
+        "budget",
+        "of the matrix",
+        "left-looking",
+        "recursive",
+        "taken",
+        "read",
+        "written",
+        "of the better",
+    ),
     crossing,
 )
 claim.table(
     "Medians; seconds in which kernels ran (on each thread), the disk was busy, and both",
     (
-        *("matrix", "order", "Gflop/s", "of in memory", "GiB read", "written", "of the better model"),
+        *(
+            "matrix",
+            "order",
+            "Gflop/s",
+            "of in memory",
+            "GiB read",
+            "written",
+            "of the better model",
+        ),
         *("seconds", "kernels", "disk", "both"),
     ),
     curve,

@@ -312,7 +312,9 @@ def check_lu(a: Path, factors: Path) -> None:
     """``L (U x)`` is ``P A x`` for a random vector; pivots are beside the factors."""
     with oc.config(memory=GIB):
         x = _vector(factors)
-        upper = np.concatenate([np.triu(block, part.start) @ x for part, block in row_blocks(factors)])
+        upper = np.concatenate(
+            [np.triu(block, part.start) @ x for part, block in row_blocks(factors)]
+        )
         found = np.concatenate(
             [np.tril(block, part.start - 1) @ upper for part, block in row_blocks(factors)]
         )

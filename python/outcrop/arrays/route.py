@@ -171,6 +171,7 @@ def _tried(plan: Callable[[], _T], limit: int) -> tuple[_T | None, int]:
 
 
 def too_little(what: str, needed: int, budget: int) -> str:
+    """What an error says of a budget that is too small."""
     return (
         f"{what} needs {needed} bytes of memory, and the budget is {budget} bytes; the least that "
         f"works is {needed} bytes (oc.config(memory=...), OUTCROP_MEMORY or --memory)"

@@ -17,7 +17,6 @@ import numpy as np
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.assignment import read_pieces
 from outcrop.arrays.computed import brought_to_disk
 from outcrop.arrays.route import (
     composed,
@@ -334,7 +333,11 @@ def _write(change: Change, result: Array) -> None:
     """Write what has changed, of which there is all, tile by tile of the result."""
     target, half = change.target, change.half
     with target._source.changing(whole=False):
-        for (rows, cols), block in read_pieces(result._source, result._view):
+        if half is None and result._source.layout != "tiled":
+            target[...] = result
+            return
+        for rows, cols in _tiles_of(result.shape, result.tile, half):
+            block = result[rows, cols].compute()
             if half is not None:
                 i = np.arange(rows.start, rows.stop)[:, None]
                 j = np.arange(cols.start, cols.stop)[None, :]
@@ -446,25 +449,42 @@ def _planned(change: Change) -> ExpressionPlan:
         return ExpressionPlan(way.plan.planned, way.facts)
     source = _result(change)
     source.check_open()
-    in_memory = math.prod(source.shape) * source.dtype.itemsize <= piece_limit()
-    target: Any = (None, "{}")
-    if in_memory:
-        target = _native.sketch_in_memory(source.shape, storable(source.dtype))
     with scope():
-        own = resolved([source.node])
-        found = with_the_least(
-            lambda: planned([(own[0], target)]), lambda plan: int(plan.facts["steps"])
-        )
-    facts = {"exact": True, **found.facts}
-    if not in_memory:
-        # All of it comes back from the scratch directory.
-        tiles = found.sketch(0, str(scratch_directory() / "result.zarr"))
-        facts["bytes_read"] += tiles.bytes_to_load((0, 0), source.shape)
-        facts["exact"] = math.prod(found.tile(0)) * source.dtype.itemsize <= piece_limit()
+        one, facts = with_the_least(lambda: _apart(change, source), lambda found: _steps(found[0]))
     if not _is_apart(change.target):
         most = _writing(change.target)
         facts["bytes_read"] += most
         facts["bytes_written"] += most
         facts["exact"] = False
-    found.let_go()
-    return ExpressionPlan(found, facts)
+    one.planned.let_go()
+    return ExpressionPlan(one.planned, facts)
+
+
+def _apart(change: Change, source: ExpressionSource) -> tuple[Any, dict[str, Any]]:
+    """The plan of a result that is computed aside, and what it takes, with reading it again."""
+    if math.prod(source.shape) * source.dtype.itemsize <= piece_limit():
+        one, held = planned_in_memory(source)
+        return one, {"exact": True, **one.facts, "peak_bytes": one.facts["peak_bytes"] + held}
+    one = source.plan((None, "{}"))
+    tiles = one.sketch(str(scratch_directory() / "result.zarr"))
+    facts = {"exact": True, **one.facts}
+    for rows, cols in _tiles_of(source.shape, one.output_tile, change.half):
+        shape = (rows.stop - rows.start, cols.stop - cols.start)
+        facts["bytes_read"] += tiles.bytes_to_load((rows.start, cols.start), shape)
+    return one, facts
+
+
+def _steps(one: Any) -> int:
+    return int(one.facts["steps"])
+
+
+def _tiles_of(
+    shape: tuple[int, ...], tile: tuple[int, ...], lower: bool | None
+) -> Iterator[tuple[slice, slice]]:
+    """The tiles of a matrix, or those that have elements of a half of it."""
+    for i in range(0, shape[0], tile[0]):
+        for j in range(0, shape[1], tile[1]):
+            rows = slice(i, min(i + tile[0], shape[0]))
+            cols = slice(j, min(j + tile[1], shape[1]))
+            if lower is None or (rows.stop > j if lower else cols.stop > i):
+                yield rows, cols

@@ -148,8 +148,9 @@ def sycon(factor: LDLFactor, anorm: float, /) -> float:
     """
     if not isinstance(factor, tuple | list) or len(factor) != 5:
         raise InvalidTypeError("sycon takes what ldl_factor gives: an LDLFactor")
-    parts = (asarray(part) for part in factor[:3])
-    factored = ByLDL(LDLFactor(*parts, *(flag(x, "factor") for x in factor[3:])))
+    l, d, rows = (asarray(part) for part in factor[:3])  # noqa: E741
+    lower, hermitian = flag(factor[3], "lower"), flag(factor[4], "hermitian")
+    factored = ByLDL(LDLFactor(l, d, rows, lower, hermitian))
     square(factored.factors, "sycon")
     return reciprocal_condition(factored, _size(anorm, "sycon"), adjoint=False)
 

@@ -89,11 +89,33 @@ impl Overlay<'_> {
             return Ok(Vec::new());
         }
         region.check_inside(&self.target.info().shape)?;
-        let most = PIECE.min(limit as u64 / 8).max(1);
-        match self.target.file_axes() {
-            Some(axes) => Ok(self.parts_of_file(&region, (axes[0], axes[1]), most)),
-            None => self.tiles(&region, most),
+        let Some(axes) = self.target.file_axes() else {
+            return self.tiles(&region, PIECE.min(limit as u64 / 8).max(1));
+        };
+        // Whole tiles of the source are read once, whole rows of the file written once. Where memory does not hold
+        // tiles side by side, one of both is done again.
+        let most = PIECE.min(limit as u64 / 6).max(1);
+        let by_tiles = self.parts_of_file(&region, (axes[0], axes[1]), most, false);
+        let by_rows = self.parts_of_file(&region, (axes[0], axes[1]), most, true);
+        let moved =
+            |pieces: &[Piece]| self.traffic(pieces, usize::MAX >> 1).map(|(read, written)| read + written);
+        Ok(if moved(&by_rows)? < moved(&by_tiles)? { by_rows } else { by_tiles })
+    }
+
+    /// Bytes that are read and written, with so much staging memory for loads.
+    fn traffic(&self, pieces: &[Piece], staging: usize) -> Result<(u64, u64)> {
+        let mut read = 0;
+        for piece in pieces {
+            for part in self.taken(piece) {
+                read += self.source.bytes_to_load_with(&part, staging)?;
+            }
+            if piece.keeps() {
+                read += self.target.bytes_to_load_with(&piece.outer, staging)?;
+            }
         }
+        let stored: Vec<ArrayBox> = pieces.iter().map(|piece| piece.outer.clone()).collect();
+        let (again, written) = self.target.bytes_to_change(&stored)?;
+        Ok((read + again, written))
     }
 
     /// Which part of a box changes, whose rows and columns count from the matrix's first.
@@ -160,11 +182,17 @@ impl Overlay<'_> {
     }
 
     /// Parts of a file along its `slow` axis and, where memory holds no more, along the `fast` one. They consist of
-    /// whole tiles of the source, where these are not too large.
-    fn parts_of_file(&self, region: &ArrayBox, (slow, fast): (usize, usize), most: u64) -> Vec<Piece> {
+    /// whole tiles of the source, where these are not too large; or, `by_rows`, of all of the rows rather.
+    fn parts_of_file(
+        &self,
+        region: &ArrayBox,
+        (slow, fast): (usize, usize),
+        most: u64,
+        by_rows: bool,
+    ) -> Vec<Piece> {
         let (info, own) = (self.target.info(), self.source.info());
         let itemsize = info.dtype.size() as u64;
-        let tiled = own.layout == Layout::Tiled;
+        let tiled = own.layout == Layout::Tiled && !by_rows;
         let (high, wide) = if tiled { (own.tile[slow], own.tile[fast]) } else { (1, 1) };
         let (high, wide) = (high.min(region.shape[slow]), wide.min(region.shape[fast]));
         let elements = (most / itemsize).max(1);
@@ -244,10 +272,10 @@ impl Laying<'_> {
         let place = place_of(&piece.inner, &piece.outer, itemsize);
         if !piece.on_diagonal {
             let start = stored.as_ptr().wrapping_add(place);
-            let strides = row_major_strides(&piece.outer.shape).iter().map(|s| s * itemsize as isize).collect();
+            let strides =
+                row_major_strides(&piece.outer.shape).iter().map(|s| s * itemsize as isize).collect();
             // SAFETY: the box lies in the frame, which is this unit's.
-            let canvas =
-                unsafe { Canvas::new(own.clone(), itemsize, [Patch::strided(own, start, strides)]) };
+            let canvas = unsafe { Canvas::new(own.clone(), itemsize, [Patch::strided(own, start, strides)]) };
             return source.load(mover, &canvas);
         }
         let beside = frames.get(1).expect("given back with the other");
@@ -259,7 +287,9 @@ impl Laying<'_> {
             // How many columns there are up to the diagonal.
             let upto = (own.start[0] + i + 1).saturating_sub(own.start[1]).min(own.shape[1]) as usize;
             let columns = match half {
-                Some(Half::Upper) => (own.start[0] + i).saturating_sub(own.start[1]).min(own.shape[1]) as usize..width,
+                Some(Half::Upper) => {
+                    (own.start[0] + i).saturating_sub(own.start[1]).min(own.shape[1]) as usize..width
+                }
                 _ => 0..upto,
             };
             let from = (i as usize * width + columns.start) * itemsize;
@@ -368,32 +398,18 @@ pub struct Expected {
 /// # Errors
 /// Those of the stores.
 pub fn plan(runtime: &Runtime, overlay: Overlay<'_>) -> Result<Expected> {
-    let Overlay { source, target, .. } = overlay;
+    let target = overlay.target;
     let pieces = overlay.pieces(runtime.limit())?;
     let threads = overlay.threads(runtime.limit(), &pieces);
-    let (mut all, mut largest) = (0usize, 0);
-    let mut bytes_read = 0;
-    for piece in &pieces {
-        let frames = overlay.frame_sum(piece);
-        (all, largest) = (all + frames, largest.max(frames));
-        let staging = threads.load_staging;
-        for part in overlay.taken(piece) {
-            bytes_read += source.bytes_to_load_with(&part, staging)?;
-        }
-        if piece.keeps() {
-            bytes_read += target.bytes_to_load_with(&piece.outer, staging)?;
-        }
-    }
-    let stored: Vec<ArrayBox> = pieces.iter().map(|piece| piece.outer.clone()).collect();
-    let (again, bytes_written) = target.bytes_to_change(&stored)?;
-    bytes_read += again;
+    let frames = pieces.iter().map(|piece| overlay.frame_sum(piece));
+    let (all, largest) = frames.fold((0, 0), |(all, most), frames| (all + frames, frames.max(most)));
+    let (bytes_read, bytes_written) = overlay.traffic(&pieces, threads.load_staging)?;
     let device = runtime.device(&target.info().path, bytes_written);
-    let count = pieces.len().max(1) as u64;
     Ok(Expected {
         bytes_read,
         bytes_written,
         least_bytes: threads.staging() + largest,
         peak_bytes: threads.staging() + all.min(threads.room.max(largest)),
-        seconds: device.both(bytes_read / count * count, bytes_written, false),
+        seconds: device.both(bytes_read, bytes_written, false),
     })
 }

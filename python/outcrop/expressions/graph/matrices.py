@@ -444,7 +444,7 @@ class LDLDiagonal(Companion):
 
 
 class LDLRows(Companion):
-    """The rows that those of L are, the two with which each row of the matrix is rotated, and a seal."""
+    """The rows that those of L are, those with which each row is rotated, and a seal."""
 
     __slots__ = ()
 
