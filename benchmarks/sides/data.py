@@ -25,3 +25,14 @@ def positive(i: Any, j: Any) -> Any:
 def hermitian(i: Any, j: Any) -> Any:
     """Elements of a complex one."""
     return positive(i, j) + 0.1j * np.sign(i - j) / (1 + abs(i - j))
+
+
+def mixed(i: Any, j: Any) -> Any:
+    """Elements of a matrix of full rank, whose factorization exchanges most of its rows."""
+    noise = np.sin(i * 12.9898 + j * 78.233) * 43758.5453
+    return noise - np.floor(noise) - 0.5
+
+
+def lower(i: Any, j: Any) -> Any:
+    """Elements of a matrix whose lower half is a triangle with which systems are well conditioned."""
+    return mixed(i, j) / 512 + 1.0 * (i == j)

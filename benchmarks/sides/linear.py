@@ -67,17 +67,21 @@ COMPUTED = """
 from outcrop import _native
 inputs = [oc.open(path) for path in sys.argv[2:]]
 result = {expression}
+# Of several results, the first one is that of the path.
+several = isinstance(result, tuple)
+results = {{sys.argv[1] + ("." + str(i) if i else ""): x for i, x in enumerate(result)}} if several else {{}}
 # Measures kernels and device, where that is not known yet.
-plan = oc.plan(result)
+plan = oc.plan(results or result)
 before = io(); start = time.perf_counter()
-result.save(sys.argv[1])
+oc.save(results, overwrite=True) if several else result.save(sys.argv[1])
 seconds = time.perf_counter() - start
 full = _native.last_run()
 report(budget=oc.config().memory, flops=plan.flops,
        planned_read=plan.bytes_read, planned_written=plan.bytes_written,
        planned_peak=plan.peak_bytes, planned_seconds=plan.seconds,
        planned_io=plan.io_seconds, planned_compute=plan.compute_seconds,
-       io_seconds=full["io_seconds"], kernels=full["kernels"], threads=oc.config().threads)
+       io_seconds=full["io_seconds"], kernels=full["kernels"], threads=oc.config().threads,
+       remark=plan._facts["remark"])
 """
 
 
@@ -90,6 +94,30 @@ def computed(
     paths = map(str, (target, *inputs))
     body = COMPUTED.format(expression=expression)
     return outcrop(limit or budget + ALLOWANCE, budget, body, *paths)
+
+
+CHANGED = """
+from outcrop import _native
+inputs = [oc.open(path) for path in sys.argv[2:]]
+with oc.open(sys.argv[1], "r+") as C:
+    plan = oc.blas.{name}.plan({arguments})
+    before = io(); start = time.perf_counter()
+    oc.blas.{name}({arguments})
+    seconds = time.perf_counter() - start
+full = _native.last_run()
+report(budget=oc.config().memory, flops=plan.flops,
+       planned_read=plan.bytes_read, planned_written=plan.bytes_written,
+       planned_peak=plan.peak_bytes, planned_seconds=plan.seconds,
+       planned_io=plan.io_seconds, planned_compute=plan.compute_seconds,
+       io_seconds=full["io_seconds"], kernels=full["kernels"], threads=oc.config().threads)
+"""
+
+
+def changed(budget: int, name: str, arguments: str, target: Path, *inputs: Path) -> dict[str, Any]:
+    """Calls a routine of level-3 BLAS that changes ``C``, the target, with cold files."""
+    cold(target, *inputs)
+    body = CHANGED.format(name=name, arguments=arguments)
+    return outcrop(budget + ALLOWANCE, budget, body, *map(str, (target, *inputs)))
 
 
 def planned(budget: int, expression: str, *inputs: Path) -> dict[str, Any]:
@@ -187,7 +215,7 @@ class InMemory:
     def measure(self, job: str, dtype: str, n: int, flops: float) -> float:
         """The best rate in operations per second; `rates` keeps each."""
         found = {}
-        if self.faer is not None:
+        if self.faer is not None and job in ("gemm", "cholesky"):
             run = self._run([str(self.faer), job, dtype, str(n), str(THREADS)])
             found["faer"] = flops / run["seconds"]
         try:
@@ -278,6 +306,22 @@ def check_cholesky(a: Path, factor: Path) -> None:
     with oc.config(memory=GIB):
         x = _vector(factor)
         _check(factor, times(factor, adjoint_times(factor, x)), times(a, x))
+
+
+def check_lu(a: Path, factors: Path) -> None:
+    """``L (U x)`` is ``P A x`` for a random vector; pivots are beside the factors."""
+    with oc.config(memory=GIB):
+        x = _vector(factors)
+        upper = np.concatenate(
+            [np.triu(block, part.start) @ x for part, block in row_blocks(factors)]
+        )
+        found = np.concatenate(
+            [np.tril(block, part.start - 1) @ upper for part, block in row_blocks(factors)]
+        )
+        expected = times(a, x)
+        for i, pivot in enumerate(np.asarray(oc.open(f"{factors}.1").compute())):
+            expected[[i, pivot]] = expected[[pivot, i]]
+        _check(factors, found + upper, expected)
 
 
 def _check(path: Path, found: Any, expected: Any) -> None:

@@ -1,12 +1,14 @@
-"""The rate of NumPy's product or SciPy's Cholesky factor of matrices in memory.
+"""The rate of NumPy's product, or of SciPy's BLAS and factorizations, of matrices in memory.
 
-``openblas.py gemm|cholesky DTYPE N`` prints one line of JSON: seconds, who did it, and for which
-processor OpenBLAS has chosen its kernels. How many threads is up to OPENBLAS_NUM_THREADS.
+``openblas.py JOB DTYPE N`` prints one line of JSON: seconds, who did it, and for which processor
+OpenBLAS has chosen its kernels. A job is gemm, cholesky or lu, or with SciPy another routine of
+level-3 BLAS. How many threads is up to OPENBLAS_NUM_THREADS.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import sys
 import time
@@ -53,6 +55,34 @@ def cholesky(n: int, dtype: str) -> float:
     return time.perf_counter() - start
 
 
+def lu(n: int, dtype: str) -> float:
+    """Seconds of a factorization with partial pivoting, in place."""
+    a = filled(data.mixed, n, dtype)
+    start = time.perf_counter()
+    scipy.linalg.lu_factor(a, overwrite_a=True, check_finite=False)
+    return time.perf_counter() - start
+
+
+def blas(name: str, n: int, dtype: str) -> float:
+    """Seconds of a routine of level-3 BLAS, in place; of a half, of the lower one."""
+    # What is Hermitian is symmetric where it is real, and BLAS has no names for that.
+    if np.dtype(dtype).kind != "c":
+        name = {"hemm": "symm", "herk": "syrk", "her2k": "syr2k"}.get(name, name)
+    c = filled(data.right, n, dtype)
+    (routine,) = scipy.linalg.blas.get_blas_funcs([name], [c])
+    a = filled(data.lower if name in ("trmm", "trsm") else data.left, n, dtype)
+    start = time.perf_counter()
+    if name in ("trmm", "trsm"):
+        found = routine(1.0, a, c, lower=1, overwrite_b=1)
+    elif name in ("syrk", "herk"):
+        found = routine(1.0, a, beta=1.0, c=c, lower=1, overwrite_c=1)
+    else:
+        found = routine(1.0, a, a, beta=1.0, c=c, lower=1, overwrite_c=1)
+    seconds = time.perf_counter() - start
+    assert np.shares_memory(found, c)
+    return seconds
+
+
 def core() -> str:
     """The processor that OpenBLAS takes this one for."""
     found = set()
@@ -71,10 +101,11 @@ def core() -> str:
 def main() -> None:
     """Measures, prints."""
     job, dtype, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    run = {"gemm": gemm, "cholesky": cholesky}[job]
+    own = {"gemm": gemm, "cholesky": cholesky, "lu": lu}
+    run = own.get(job, functools.partial(blas, job))
     run(min(n, WARM_UP), dtype)
     seconds = run(n, dtype)
-    who = "SciPy" if job == "cholesky" and scipy is not None else "NumPy"
+    who = "NumPy" if job == "gemm" or scipy is None else "SciPy"
     print(json.dumps({"seconds": seconds, "who": who, "core": core()}))
 
 

@@ -467,6 +467,20 @@ def plan_copy(
     """passes (each: remark, bytes_read, bytes_written, seconds), bytes_read, bytes_written, scratch_bytes, peak_bytes, seconds, budget, measured, others (remark, seconds)."""
 
 def plan_fill(target: Store) -> dict[str, Any]: ...
+def lay(
+    source: Store,
+    target: Store,
+    start: Sequence[int],
+    lower: bool | None,  # of a square matrix, which half changes; None: all of it
+    progress: Progress | None,
+) -> None:
+    """Stores the source's elements in a part of an array that is there. Does not commit."""
+
+def plan_lay(
+    source: Store, target: Store, start: Sequence[int], lower: bool | None
+) -> dict[str, Any]:
+    """bytes_read, bytes_written, commit_bytes, least_bytes, peak_bytes, seconds."""
+
 def suppose(limit: int | None, elsewhere: int) -> tuple[int | None, int]:
     """Suppose memory for plans of this thread; gives what was supposed before."""
 

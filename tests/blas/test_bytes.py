@@ -41,3 +41,115 @@ def test_of_a_symmetric_matrix_one_half_is_read(tmp_path: Path) -> None:
         run = oc.last_run()
     assert run is not None
     assert run.bytes_read <= (21 + 6) * (36 << 10)
+
+
+SPREAD = np.random.default_rng(5).standard_normal((160, 200))
+
+
+def placed(
+    path: Path,
+    kind: str,
+    values: Any,
+    start: tuple[int, int] = (0, 0),
+    tile: tuple[int, int] = (56, 40),
+) -> Any:
+    """A part of an array that is stored somehow, with these elements; what is around it is NaN."""
+    end = [0 if first == 0 else 11 for first in start]
+    around = [(first, last) for first, last in zip(start, end, strict=True)]
+    whole = np.pad(values, around, constant_values=np.nan)
+    if kind in ("npy", "fortran", "raw"):
+        name = path / ("c.raw" if kind == "raw" else "c.npy")
+        if kind == "raw":
+            whole.tofile(name)
+            array = oc.open(name, "r+", shape=whole.shape, dtype="f8")
+        else:
+            np.save(name, np.asfortranarray(whole) if kind == "fortran" else whole)
+            array = oc.open(name, "r+")
+    else:
+        codecs = "zstd" if kind == "zstd" else None
+        oc.asarray(whole).save(path / "c.zarr", tile=tile, codecs=codecs).close()
+        array = oc.open(path / "c.zarr", "r+")
+    return array[tuple(slice(s, s + n) for s, n in zip(start, values.shape, strict=True))]
+
+
+@pytest.mark.parametrize("name", ["gemm", "syrk", "her2k", "trmm"])
+@pytest.mark.parametrize("start", [(0, 0), (7, 0), (5, 9)])
+@pytest.mark.parametrize("kind", ["zarr", "zstd", "npy", "fortran", "raw"])
+def test_bytes_are_planned_wherever_the_matrix_is(
+    tmp_path: Path, kind: str, start: tuple[int, int], name: str
+) -> None:
+    """Parts of tiles, and files that are changed where they lie, in little memory and in much."""
+    for number, (memory, is_turned) in enumerate([(288 << 10, False), (640 << 10, True)]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        shape = (150, 150) if name in ("syrk", "her2k") else (130, 160) if is_turned else (160, 130)
+        before = np.random.default_rng(7).standard_normal(shape)
+        c = placed(place, kind, before, start)
+        c, wanted = (c.T, before.T.copy()) if is_turned else (c, before.copy())
+        m, n = wanted.shape
+        a, b = SPREAD[:m, :70], SPREAD[:n, 70:140].T
+        lower = np.tri(m, n, dtype=np.bool_)
+        args: tuple[Any, ...]
+        options: dict[str, Any] = {"beta": -1.0, "C": c}
+        if name == "gemm":
+            args, new = (2.0, a, b), 2 * a @ b - wanted
+        elif name == "syrk":
+            args, new = (2.0, a), np.where(lower, 2 * a @ a.T - wanted, wanted)
+        elif name == "her2k":
+            args, twice = (2.0, a, b.T), 2 * (a @ b + b.T @ a.T) - wanted
+            new, options["uplo"] = np.where(lower.T, twice, wanted), "U"
+        else:
+            args, options = (2.0, SPREAD[:m, :m], c), {}
+            new = 2 * np.tril(SPREAD[:m, :m]) @ wanted
+        routine = getattr(oc.blas, name)
+        with oc.config(memory=memory, threads=2, scratch=place):
+            plan = routine.plan(*args, **options)
+            assert plan.is_exact == (kind != "zstd")
+            routine(*args, **options)
+            run = oc.last_run()
+        assert run is not None
+        assert run.peak_bytes <= memory
+        if plan.is_exact:
+            assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+        else:
+            # What is compressed is only read: of that, the size is known.
+            assert run.bytes_read == plan.bytes_read
+            assert run.bytes_written <= plan.bytes_written
+        with oc.config(memory="64MiB"):
+            np.testing.assert_allclose(c.compute(), new, atol=1e-10)
+            rest = c._source.read(c._view.whole(c._source.shape))
+            assert np.isnan(rest).sum() == rest.size - before.size
+        c._source.close()
+
+
+@pytest.mark.parametrize("kind", ["zarr", "zstd"])
+def test_a_budget_that_is_named_does(tmp_path: Path, kind: str) -> None:
+    """Writing the result takes memory as well, which was not asked for before it was computed."""
+    before = np.zeros((300, 300))
+    c = placed(tmp_path, kind, before, (3, 5), tile=(200, 250))
+    factors = np.ones((300, 20)), np.ones((20, 300))
+    with oc.config(memory=256 << 10, scratch=tmp_path):
+        with pytest.raises(oc.BudgetError) as caught:
+            oc.blas.gemm(1.0, *factors, C=c)
+        with pytest.raises(oc.BudgetError) as planned:
+            oc.blas.gemm.plan(1.0, *factors, C=c)
+    least = caught.value.needed
+    assert least is not None
+    assert planned.value.needed == least
+    with oc.config(memory=least, scratch=tmp_path):
+        oc.blas.gemm(1.0, *factors, C=c)
+    with oc.config(memory="64MiB"):
+        np.testing.assert_array_equal(c.compute(), 20)
+
+
+@pytest.mark.parametrize("kind", ["zarr", "npy"])
+@pytest.mark.parametrize("start", [(0, 0), (3, 5)])
+def test_progress_is_told(tmp_path: Path, kind: str, start: tuple[int, int]) -> None:
+    c = placed(tmp_path, kind, np.zeros((160, 160)), start)
+    told: list[tuple[int, int]] = []
+    with oc.config(memory="512KiB", scratch=tmp_path):
+        oc.blas.gemm(1.0, SPREAD[:, :160], SPREAD[:, :160], C=c, progress=lambda *x: told.append(x))
+    assert told
+    assert all(0 <= done <= total for done, total in told)
+    assert [done / total for done, total in told] == sorted(done / total for done, total in told)
+    assert told[-1][0] == told[-1][1]

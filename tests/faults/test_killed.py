@@ -39,6 +39,9 @@ def npy():
 def update():
     with oc.open("target.zarr", "r+") as array:
         array[...] = oc.open("source.zarr")
+def gemm():
+    with oc.open("target.zarr", "r+") as C:
+        oc.blas.gemm(1.0, oc.open("source.zarr"), oc.eye(650), C=C)
 def turn():
     oc.transpose("source.npy", "target.npy", overwrite=True)
 def itself():
@@ -142,7 +145,7 @@ def check(
     return "new" if is_new else "old"
 
 
-@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update"])
+@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update", "gemm"])
 def test_killed_at_a_random_moment(
     tmp_path: Path, nursery: Nursery, verify: Verify, leftovers: Leftovers, work: str
 ) -> None:
@@ -169,7 +172,7 @@ def test_killed_at_a_random_moment(
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update"])
+@pytest.mark.parametrize("work", ["copy", "replace", "npy", "update", "gemm"])
 def test_killed_at_an_operation(
     tmp_path: Path, nursery: Nursery, verify: Verify, leftovers: Leftovers, work: str
 ) -> None:

@@ -136,6 +136,16 @@ def test_nothing_is_done_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert spans[-1][1] == N
 
 
+def test_the_report_is_that_of_all_columns(place: Path) -> None:
+    save("lower", resume=True)
+    run = oc.last_run()
+    assert run is not None
+    # Each column was written to what is kept, and then to the result.
+    half = N * (N + 40) // 2 * 8
+    assert run.bytes_written >= 2 * half
+    assert run.flops >= N**3 / 3
+
+
 def test_another_matrix_is_not_gone_on_with(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -412,3 +412,39 @@ def test_rows_that_are_none(column: int, value: int) -> None:
     rows[1, column] = value
     with pytest.raises(oc.InvalidArgumentError, match="not the rows of an LDL factorization"):
         oc.linalg.ldl_solve(RIGHT._replace(rows=oc.asarray(rows)), np.ones(3)).compute()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_parts_that_were_computed_apart_are_refused(desk: Desk, dtype: str) -> None:
+    """With tiles of another size there are other pivots: solutions would be wrong."""
+    n = 120
+    a = symmetric(n, dtype, hermitian=True)
+    saved = []
+    for tile in (24, 40):
+        factor = oc.linalg.ldl_factor(desk.put(a, tile))
+        parts = [desk.new() for _ in range(3)]
+        saved.append(list(oc.save(dict(zip(parts, factor[:3], strict=True))).values()))
+    (l, d, rows), others = saved  # noqa: E741
+    b = normal((n,), dtype, 1)
+    for mixed in ((others[0], d, rows), (l, others[1], rows), (l, d, others[2])):
+        with pytest.raises(oc.InvalidArgumentError, match="do not fit each other"):
+            oc.linalg.ldl_solve(LDLFactor(*mixed, True, True), b).compute()
+    fitting = LDLFactor(l, d, rows, True, True)
+    x = oc.linalg.ldl_solve(fitting, b).compute()
+    assert ratio(a, b[:, None], x[:, None]) < 50 * THRESHOLD
+    del saved, factor, fitting, l, d, rows, others, mixed
+
+
+@each_kind
+def test_condition_of_factors(desk: Desk, dtype: str, hermitian: bool) -> None:
+    """As LAPACK's sycon and hecon estimate it; elements of ours may have grown."""
+    a = symmetric(90, dtype, hermitian)
+    factor = oc.linalg.ldl_factor(desk.put(half_of(a, True), 30), hermitian=hermitian)
+    anorm = float(np.abs(a).sum(axis=0).max())
+    with oc.config(memory="2MiB"):
+        found = oc.linalg.sycon(factor, anorm)
+    exact = 1 / np.linalg.cond(a.astype(np.result_type(a, np.float64)), 1)
+    assert 0.99 * exact <= found <= 4 * exact
+    with pytest.raises(oc.InvalidTypeError):
+        oc.linalg.sycon(a, anorm)  # type: ignore[arg-type]
+    del factor

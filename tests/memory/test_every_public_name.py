@@ -106,7 +106,7 @@ FUNCTIONS = """
     linalg.solve(Q, Q[0], assume='pos')  linalg.solve(Q, Q[:, :300], assume='pos')
     linalg.solve_triangular(L, Q[:, :300], lower=True)
     linalg.solve(Q, Q[0], assume='sym')  linalg.solve(Q, Q[:, :3], assume='her')
-    linalg.ldl_factor(Q)  linalg.ldl_solve(H, Q[:, :300])  linalg.inertia(H)
+    linalg.ldl_factor(Q)  linalg.ldl_solve(H, Q[:, :300])  linalg.inertia(H)  linalg.sycon(H, 1.0)
     linalg.cho_inv((L, True))  linalg.cho_update((L, True), Q[:, :5])
     linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
 

@@ -31,7 +31,7 @@ mod _native {
     use super::memory::{Charge, Output};
     #[pymodule_export]
     use super::movement::{
-        copy_box, plan_copy, plan_fill, sketch, sketch_encoded, sketch_in_memory, suppose,
+        copy_box, lay, plan_copy, plan_fill, plan_lay, sketch, sketch_encoded, sketch_in_memory, suppose,
     };
     #[pymodule_export]
     use super::process::{

@@ -6,6 +6,8 @@ use crate::process;
 use crate::store::{Store, run};
 use outcrop_engine::runtime::{self, Supposed};
 use outcrop_ops::boxes::fill;
+use outcrop_ops::boxes::overlay::{self, Overlay};
+use outcrop_ops::kernels::Half;
 use outcrop_ops::relayout;
 use outcrop_store::Dims;
 use outcrop_store::layout::Layout;
@@ -116,6 +118,63 @@ pub fn plan_fill<'py>(py: Python<'py>, target: &Store) -> PyResult<Bound<'py, Py
     let facts = PyDict::new(py);
     facts.set_item("bytes_written", found.bytes_written)?;
     facts.set_item("commit_bytes", to.bytes_to_commit())?;
+    facts.set_item("least_bytes", found.least_bytes)?;
+    facts.set_item("peak_bytes", found.peak_bytes)?;
+    facts.set_item("seconds", found.seconds)?;
+    Ok(facts)
+}
+
+/// The half of a matrix that changes, by whether it is the lower one.
+fn half_of(lower: Option<bool>) -> Option<Half> {
+    lower.map(|lower| if lower { Half::Lower } else { Half::Upper })
+}
+
+/// Stores the source's elements in a part of an array that is there, or those of one half of them. Does not commit; of a
+/// Zarr array of ours that is visible, what was stored is taken back where it fails.
+#[pyfunction]
+#[pyo3(signature = (source, target, start, lower, progress))]
+pub fn lay(
+    py: Python<'_>,
+    source: &Store,
+    target: &Store,
+    start: Vec<u64>,
+    lower: Option<bool>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let (runtime, from) = source.inner(py)?;
+    let (_, to) = target.inner(py)?;
+    let visible = to.info().format == "zarr" && !to.is_pending();
+    run(py, &runtime, progress, |watch| {
+        let overlay = Overlay { source: &from, target: &to, start: &start, half: half_of(lower) };
+        let done = overlay::lay(&runtime, overlay, watch);
+        if done.is_err() && visible {
+            to.fail();
+        }
+        done.map(drop)
+    })
+}
+
+/// What `lay` would take; the source may be one that is only planned.
+#[pyfunction]
+#[pyo3(signature = (source, target, start, lower))]
+pub fn plan_lay<'py>(
+    py: Python<'py>,
+    source: &Store,
+    target: &Store,
+    start: Vec<u64>,
+    lower: Option<bool>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (runtime, from) = source.inner(py)?;
+    let (_, to) = target.inner(py)?;
+    let found = run(py, &runtime, None, |_| {
+        let overlay = Overlay { source: &from, target: &to, start: &start, half: half_of(lower) };
+        overlay::plan(&runtime, overlay)
+    })?;
+    let facts = PyDict::new(py);
+    let commit = to.bytes_to_commit();
+    facts.set_item("bytes_read", found.bytes_read)?;
+    facts.set_item("bytes_written", found.bytes_written + commit)?;
+    facts.set_item("commit_bytes", commit)?;
     facts.set_item("least_bytes", found.least_bytes)?;
     facts.set_item("peak_bytes", found.peak_bytes)?;
     facts.set_item("seconds", found.seconds)?;

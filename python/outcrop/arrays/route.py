@@ -26,10 +26,12 @@ __all__ = [
     "goes_aside",
     "is_reworked",
     "moved_from_scratch",
+    "planned_in_memory",
     "route",
     "share_of_computing",
     "supposing",
     "told",
+    "too_little",
     "with_the_least",
 ]
 
@@ -168,7 +170,8 @@ def _tried(plan: Callable[[], _T], limit: int) -> tuple[_T | None, int]:
         return None, error.needed or 0
 
 
-def _too_little(what: str, needed: int, budget: int) -> str:
+def too_little(what: str, needed: int, budget: int) -> str:
+    """What an error says of a budget that is too small."""
     return (
         f"{what} needs {needed} bytes of memory, and the budget is {budget} bytes; the least that "
         f"works is {needed} bytes (oc.config(memory=...), OUTCROP_MEMORY or --memory)"
@@ -230,21 +233,21 @@ def _aside(source: ComputedSource, target: _native.Store) -> Route:
 
 def _by_memory(source: ComputedSource, target: _native.Store) -> Route:
     name = Path(target.path).name
-    plan, held = _in_memory(source)
+    plan, held = planned_in_memory(source)
     moved = _native.plan_fill(target)
     needed, budget = held + moved["least_bytes"], memory_budget()
     if needed > budget:
-        raise BudgetError(_too_little(f"moving {name} to its file", needed, budget), needed)
+        raise BudgetError(too_little(f"moving {name} to its file", needed, budget), needed)
     facts = composed(plan.facts, {_result(plan): (name, moved, target)}, held=held)
     return Route(plan, facts, True, True)
 
 
-def _in_memory(source: ComputedSource) -> tuple[Any, int]:
+def planned_in_memory(source: ComputedSource) -> tuple[Any, int]:
     """The plan for a result in memory, and the bytes of that."""
     nbytes = math.prod(source.shape) * source.dtype.itemsize
     held, budget = -(-nbytes // _BLOCK) * _BLOCK, memory_budget()
     if held > budget:
-        raise BudgetError(_too_little("the result", held, budget), held)
+        raise BudgetError(too_little("the result", held, budget), held)
     tiles = _native.sketch_in_memory(source.shape, storable(source.dtype))
     with supposing(elsewhere=held):
         return source.plan(tiles), held
@@ -258,7 +261,7 @@ def check_in_memory(source: ComputedSource) -> None:
     BudgetError
         Names the least that works.
     """
-    with_the_least(lambda: _in_memory(source), lambda found: int(found[0].facts["steps"]))
+    with_the_least(lambda: planned_in_memory(source), lambda found: int(found[0].facts["steps"]))
 
 
 def _result(plan: Any) -> int:

@@ -8,14 +8,25 @@ computed: so no failure of that leaves a part of a change behind.
 import functools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeAlias
 
 import numpy as np
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.route import told, with_the_least
+from outcrop.arrays.computed import brought_to_disk
+from outcrop.arrays.route import (
+    composed,
+    planned_in_memory,
+    share_of_computing,
+    told,
+    too_little,
+    with_the_least,
+)
+from outcrop.arrays.saving import part_of
 from outcrop.arrays.source import MemorySource, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
@@ -27,25 +38,24 @@ from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned
 from outcrop.expressions.planner import plan as planned
 from outcrop.expressions.rewrite.view_pushdown import leaf_of
-from outcrop.process.config import piece_limit
+from outcrop.process.config import memory_budget, piece_limit, scratch_directory
 from outcrop.process.operation import operation, scope
 from outcrop.program.plan import ExpressionPlan
 
-__all__ = ["Change", "Routine"]
+__all__ = ["Change", "Progress", "Routine"]
 
 _P = ParamSpec("_P")
 
 _Target: TypeAlias = "_native.Store | tuple[_native.Store, tuple[int, ...]]"
 """A store, or a part of one, from some place on."""
 
+Progress: TypeAlias = Callable[[int, int], None]
+
 _BLOCK = 4096
 """Bytes that a disk moves at once."""
 
 _METADATA = 1 << 16
 """Bytes of an array's metadata that a change writes, at most."""
-
-_ROWS = 256
-"""Rows that are written at once where a half is, and nothing says how many."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +72,19 @@ class Change:
         What it is computed from, besides.
     call : Call or None
         How; None where nothing changes.
+    progress : callable or None
+        What is told how far it is.
     """
 
     given: Any
     target: Array
     factors: tuple[Array, ...]
     call: Call | None
+    progress: Progress | None = None
+
+    def telling(self, progress: Progress | None) -> "Change":
+        """The same, telling how far it is."""
+        return replace(self, progress=progress)
 
     def node(self, before: Node, *, turned: bool) -> Node:
         """What becomes of the target, or of its transpose where that is how it is stored."""
@@ -110,7 +127,7 @@ class Routine(Generic[_P]):
         """Change the matrix, and give it back."""
         change = self._check(*args, **kwargs)
         if change.call is not None:
-            _run(change)
+            _run(change, change.progress)
         return change.given
 
     def plan(self, *args: _P.args, **kwargs: _P.kwargs) -> ExpressionPlan:
@@ -144,7 +161,7 @@ class Routine(Generic[_P]):
 
 @dataclass(frozen=True)
 class _Place:
-    """A part of a Zarr array of ours, of whole tiles.
+    """A part of an array that is stored.
 
     Attributes
     ----------
@@ -161,6 +178,15 @@ class _Place:
     turned: bool
 
     @property
+    def is_tiles(self) -> bool:
+        """Whether it is whole tiles of a Zarr array of ours."""
+        start, shape = self.view.box
+        each = zip(start, shape, self.source.tile, self.source.shape, strict=True)
+        return self.source.format == "zarr" and not any(
+            s % t or ((s + n) % t and s + n != whole) for s, n, t, whole in each
+        )
+
+    @property
     def target(self) -> _Target:
         """What a program writes to."""
         start, shape = self.view.box
@@ -172,25 +198,25 @@ class _Place:
         """Whether the array is not visible yet."""
         return not self.source._committed
 
+    def node(self, change: Change) -> Node:
+        """What it becomes."""
+        before = leaf_of(self.source.now(), self.view)
+        return change.node(before, turned=self.turned)
+
 
 def _place(target: Array) -> _Place | None:
-    """Where a target is changed straight, if it can be."""
+    """Where a target is stored, if it is all of a box."""
     source, view = target._source, target._view
-    if not isinstance(source, StoreSource) or source.format != "zarr":
+    if not isinstance(source, StoreSource):
         return None
     turn = view.turn
     if turn is None or any(turn[1]):
-        return None
-    start, shape = view.box
-    each = zip(start, shape, source.tile, source.shape, strict=True)
-    if any(s % t or ((s + n) % t and s + n != whole) for s, n, t, whole in each):
         return None
     return _Place(source, view.straight(), turn[0] != (0, 1))
 
 
 def _plan_in(place: _Place, change: Change) -> tuple[Planned, Node]:
-    before = leaf_of(place.source.now(), place.view)
-    node = change.node(before, turned=place.turned)
+    node = place.node(change)
     with scope():
         (own,) = resolved([node])
         target = place.target
@@ -200,18 +226,102 @@ def _plan_in(place: _Place, change: Change) -> tuple[Planned, Node]:
     return found, node
 
 
-def _change(place: _Place, found: Planned, node: Node) -> None:
+def _change(place: _Place, found: Planned, node: Node, progress: Progress | None) -> None:
     source, expression = place.source, ExpressionSource(node)
     with source.changing(whole=False), expression.naming_changes(), source._counted():
         if place.is_new:
             # What fails leaves a part of it behind, and then it is not to become visible.
             source._writes += 1
-        progress, timeline = expression.checking(None), expression._timeline()
-        found.run([source.store], progress, timeline, commits=not place.is_new)
+        told, timeline = expression.checking(progress), expression._timeline()
+        found.run([source.store], told, timeline, commits=not place.is_new)
     source._writes += 1
 
 
 # -- by way of a result ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A result that is computed, and laid over a part of an array that is stored.
+
+    Attributes
+    ----------
+    place : _Place
+        The part.
+    source : ExpressionSource
+        The result, with axes as they are stored.
+    plan : ComputedPlan
+        Of computing it.
+    in_memory : bool
+        Whether it is in memory then, and not in the scratch directory.
+    lower : bool or None
+        Which half of the part changes, if one does.
+    facts : dict
+        Everything there is to say about all of it.
+    """
+
+    place: _Place
+    source: ExpressionSource
+    plan: Any
+    in_memory: bool
+    lower: bool | None
+    facts: dict[str, Any]
+
+
+def _by_result(place: _Place, change: Change) -> _Result:
+    """Plan a result; in memory where it is small and there is room, else in scratch."""
+    source = ExpressionSource(place.node(change))
+    lower = change.half if change.half is None or not place.turned else not change.half
+    start, _ = place.view.box
+
+    def laid(plan: Planned, tiles: _native.Store, held: int) -> dict[str, Any]:
+        move = _native.plan_lay(tiles, place.source.store, start, lower)
+        needed = held + move["least_bytes"]
+        if needed > memory_budget():
+            raise BudgetError(too_little("writing the result", needed, memory_budget()), needed)
+        name = Path(place.source.path or "").name
+        told = {**move, "passes": [{"bytes_read": move["bytes_read"]}]}
+        if place.is_new:
+            told["bytes_written"] -= told["commit_bytes"]
+            told["commit_bytes"] = 0
+        return composed(plan.facts, {plan.number(0): (name, told, place.source.store)}, held=held)
+
+    def made() -> _Result:
+        if math.prod(source.shape) * source.dtype.itemsize <= piece_limit():
+            try:
+                plan, held = planned_in_memory(source)
+                tiles = _native.sketch_in_memory(source.shape, storable(source.dtype))
+                return _Result(place, source, plan, True, lower, laid(plan.planned, tiles, held))
+            except BudgetError as caught:
+                forget_frames(caught)
+        plan = source.plan((None, "{}"))
+        tiles = plan.sketch(str(scratch_directory() / "result.zarr"))
+        return _Result(place, source, plan, False, lower, laid(plan.planned, tiles, 0))
+
+    return with_the_least(made, lambda found: int(found.plan.facts["steps"]))
+
+
+def _lay(found: _Result, progress: Progress | None) -> None:
+    place, source = found.place, found.source
+    target = place.source
+    share = share_of_computing(found.plan.facts["seconds"], [target.store])
+    first, second = part_of(progress, 0.0, share), part_of(progress, share, 1.0)
+    if found.in_memory:
+        output = _native.Output(source.shape, storable(source.dtype), source.leaves_zeros)
+        store = output.store()
+        source.run(found.plan, store, first)
+    else:
+        made = brought_to_disk(source, View.whole(source.shape), first, plan=found.plan)
+        store = made.store
+    start, _ = place.view.box
+    is_ours = target.format == "zarr"
+    with target.changing(whole=False), target._counted():
+        if place.is_new or not is_ours:
+            target._writes += 1
+        _native.lay(store, target.store, start, found.lower, second)
+        if not place.is_new:
+            _native.commit([target.store])
+    target._writes += 1
 
 
 def _result(change: Change) -> ExpressionSource:
@@ -220,32 +330,21 @@ def _result(change: Change) -> ExpressionSource:
 
 
 def _write(change: Change, result: Array) -> None:
-    """Write what has changed, of which there is all."""
+    """Write what has changed, of which there is all, tile by tile of the result."""
     target, half = change.target, change.half
-    source = target._source
-    with source.changing(whole=False):
-        if half is None:
+    with target._source.changing(whole=False):
+        if half is None and result._source.layout != "tiled":
             target[...] = result
             return
-        if not half:
-            target, result = target.T, result.T
-        for rows in _row_blocks(target):
-            # On the diagonal, what is not of the half stays as it is.
-            beside, own = slice(0, rows.start), target[rows, rows].compute()
-            if rows.start:
-                target[rows, beside] = result[rows, beside]
-            lower = np.tri(*own.shape, dtype=np.bool_)
-            np.copyto(own, result[rows, rows].compute(), where=lower)
-            target[rows, rows] = own
-
-
-def _row_blocks(target: Array) -> Iterator[slice]:
-    n = target.shape[0]
-    tile = target.tile[0] if target.layout == "tiled" else _ROWS
-    most = math.isqrt(max(piece_limit() // (4 * target.itemsize), 1))
-    high = max(min(tile, most), 1)
-    for start in range(0, n, high):
-        yield slice(start, min(start + high, n))
+        for rows, cols in _tiles_of(result.shape, result.tile, half):
+            block = result[rows, cols].compute()
+            if half is not None:
+                i = np.arange(rows.start, rows.stop)[:, None]
+                j = np.arange(cols.start, cols.stop)[None, :]
+                own = target[rows, cols].compute()
+                np.copyto(own, block, where=i >= j if half else i <= j)
+                block = own
+            target[rows, cols] = block
 
 
 def _is_apart(target: Array) -> bool:
@@ -281,16 +380,23 @@ def _settled(change: Change) -> _Place | None:
     return _place(change.target)
 
 
-def _run(change: Change) -> None:
+def _run(change: Change, progress: Progress | None) -> None:
     place = _settled(change)
     source = change.target._source
     if isinstance(source, StoreSource) and source._committed:
         # What has been assigned before is another change.
         source.flush()
         _native.commit([source.store])
-    error: BudgetError | None = None
-    if place is not None:
-        with operation():
+    with operation():
+        if place is None:
+            result = _result(change)
+            result.check_open()
+            _write(change, Array(result.made(progress)))
+            if isinstance(source, StoreSource) and source._committed:
+                _native.commit([source.store])
+            return
+        error: BudgetError | None = None
+        if place.is_tiles:
             try:
                 found, node = _plan_in(place, change)
             except BudgetError as caught:
@@ -298,16 +404,18 @@ def _run(change: Change) -> None:
                 forget_frames(caught)
                 error = caught
             else:
-                _change(place, found, node)
+                _change(place, found, node, progress)
                 return
+        with _least_of(error):
+            way = _by_result(place, change)
+        _lay(way, progress)
+
+
+@contextmanager
+def _least_of(error: BudgetError | None) -> Iterator[None]:
+    """Of two ways that both take too much memory, name the one that takes less."""
     try:
-        with operation():
-            result = _result(change)
-            result.check_open()
-            made = result.made(None)
-            _write(change, Array(made))
-            if isinstance(source, StoreSource) and source._committed:
-                _native.commit([source.store])
+        yield
     except BudgetError as caught:
         if error is None or _needed(caught) < _needed(error):
             raise
@@ -322,39 +430,61 @@ def _planned(change: Change) -> ExpressionPlan:
     place = _settled(change)
     error: BudgetError | None = None
     if place is not None:
-        try:
-            found, _ = _plan_in(place, change)
-            facts = told(found.facts, {found.number(0): place.source.store})
-            found.let_go()
-            return ExpressionPlan(found, facts)
-        except BudgetError as caught:
-            forget_frames(caught)
-            error = caught
+        if place.is_tiles:
+            try:
+                found, _ = _plan_in(place, change)
+                facts = told(found.facts, {found.number(0): place.source.store})
+                if place.is_new:
+                    # It is made visible later.
+                    facts["bytes_written"] -= facts["commit_bytes"]
+                    facts["commit_bytes"] = 0
+                found.let_go()
+                return ExpressionPlan(found, facts)
+            except BudgetError as caught:
+                forget_frames(caught)
+                error = caught
+        with _least_of(error), scope():
+            way = _by_result(place, change)
+        way.plan.planned.let_go()
+        return ExpressionPlan(way.plan.planned, way.facts)
     source = _result(change)
     source.check_open()
-    in_memory = math.prod(source.shape) * source.dtype.itemsize <= piece_limit()
-    target: Any = (None, "{}")
-    if in_memory:
-        target = _native.sketch_in_memory(source.shape, storable(source.dtype))
-    try:
-        with scope():
-            own = resolved([source.node])
-            found = with_the_least(
-                lambda: planned([(own[0], target)]), lambda plan: int(plan.facts["steps"])
-            )
-    except BudgetError as caught:
-        if error is None or _needed(caught) < _needed(error):
-            raise
-        raise error from None
-    facts = dict(found.facts)
-    nbytes = change.target.nbytes
-    if not in_memory:
-        # All of it comes back from the scratch directory.
-        facts["bytes_read"] += nbytes
-    facts["exact"] = in_memory and _is_apart(change.target)
+    with scope():
+        one, facts = with_the_least(lambda: _apart(change, source), lambda found: _steps(found[0]))
     if not _is_apart(change.target):
         most = _writing(change.target)
         facts["bytes_read"] += most
         facts["bytes_written"] += most
-    found.let_go()
-    return ExpressionPlan(found, facts)
+        facts["exact"] = False
+    one.planned.let_go()
+    return ExpressionPlan(one.planned, facts)
+
+
+def _apart(change: Change, source: ExpressionSource) -> tuple[Any, dict[str, Any]]:
+    """The plan of a result that is computed aside, and what it takes, with reading it again."""
+    if math.prod(source.shape) * source.dtype.itemsize <= piece_limit():
+        one, held = planned_in_memory(source)
+        return one, {"exact": True, **one.facts, "peak_bytes": one.facts["peak_bytes"] + held}
+    one = source.plan((None, "{}"))
+    tiles = one.sketch(str(scratch_directory() / "result.zarr"))
+    facts = {"exact": True, **one.facts}
+    for rows, cols in _tiles_of(source.shape, one.output_tile, change.half):
+        shape = (rows.stop - rows.start, cols.stop - cols.start)
+        facts["bytes_read"] += tiles.bytes_to_load((rows.start, cols.start), shape)
+    return one, facts
+
+
+def _steps(one: Any) -> int:
+    return int(one.facts["steps"])
+
+
+def _tiles_of(
+    shape: tuple[int, ...], tile: tuple[int, ...], lower: bool | None
+) -> Iterator[tuple[slice, slice]]:
+    """The tiles of a matrix, or those that have elements of a half of it."""
+    for i in range(0, shape[0], tile[0]):
+        for j in range(0, shape[1], tile[1]):
+            rows = slice(i, min(i + tile[0], shape[0]))
+            cols = slice(j, min(j + tile[1], shape[1]))
+            if lower is None or (rows.stop > j if lower else cols.stop > i):
+                yield rows, cols

@@ -14,7 +14,7 @@ from outcrop.blas.arguments import (
     target_of,
     transposition,
 )
-from outcrop.blas.change import Change, Routine
+from outcrop.blas.change import Change, Progress, Routine
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.graph.blas import Call
 
@@ -46,6 +46,7 @@ def gemm(
     C: Changed,
     trans_a: str | int = "N",
     trans_b: str | int = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """``C = alpha op(A) op(B) + beta C``.
 
@@ -63,6 +64,8 @@ def gemm(
         that, where nothing is lost.
     trans_a, trans_b : {"N", "T", "C"}
         What op is of each: nothing, transposed, or transposed and conjugated; also 0, 1, 2.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -103,9 +106,9 @@ def gemm(
             f"{target.shape}"
         )
     if one == 0 or k == 0 or not target.size:
-        return scaled(target, C, "gemm", two)
+        return scaled(target, C, "gemm", two).telling(progress)
     call = Call("gemm", "product", one, two, conjugates=(conj_a, conj_b))
-    return Change(C, target, (a, b), call)
+    return Change(C, target, (a, b), call).telling(progress)
 
 
 def _symmetric(
@@ -148,6 +151,7 @@ def symm(
     C: Changed,
     side: str = "L",
     uplo: str = "L",
+    progress: Progress | None = None,
 ) -> Change:
     """``C = alpha A B + beta C``, or ``C = alpha B A + beta C``, with a symmetric `A`.
 
@@ -166,6 +170,8 @@ def symm(
         On which side of `B` `A` stands.
     uplo : {"L", "U"}
         Which half of `A` is read.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -184,7 +190,7 @@ def symm(
     array([[1., 2.],
            [2., 3.]])
     """
-    return _symmetric("symm", alpha, (A, B, C), beta, side, uplo)
+    return _symmetric("symm", alpha, (A, B, C), beta, side, uplo).telling(progress)
 
 
 @Routine
@@ -198,6 +204,7 @@ def hemm(
     C: Changed,
     side: str = "L",
     uplo: str = "L",
+    progress: Progress | None = None,
 ) -> Change:
     """``C = alpha A B + beta C``, or ``C = alpha B A + beta C``, with a Hermitian `A`.
 
@@ -216,6 +223,8 @@ def hemm(
         On which side of `B` `A` stands.
     uplo : {"L", "U"}
         Which half of `A` is read.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -234,4 +243,4 @@ def hemm(
     array([[1.+0.j, 0.-2.j],
            [0.+2.j, 3.+0.j]])
     """
-    return _symmetric("hemm", alpha, (A, B, C), beta, side, uplo)
+    return _symmetric("hemm", alpha, (A, B, C), beta, side, uplo).telling(progress)

@@ -9,7 +9,7 @@ from outcrop.blas.arguments import (
     target_of,
     transposition,
 )
-from outcrop.blas.change import Change, Routine
+from outcrop.blas.change import Change, Progress, Routine
 from outcrop.blas.products import operated, scaled
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.graph.blas import Call
@@ -71,6 +71,7 @@ def trmm(
     uplo: str = "L",
     trans_a: str | int = "N",
     diag: str = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """``B = alpha op(A) B``, or ``B = alpha B op(A)``, with a triangular `A`.
 
@@ -91,6 +92,8 @@ def trmm(
         What op is: nothing, transposed, or transposed and conjugated; also 0, 1, 2.
     diag : {"N", "U"}
         Whether the diagonal of `A` is what it holds, or all ones; it is not read then.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -109,7 +112,7 @@ def trmm(
     array([[1.],
            [5.]])
     """
-    return _triangular("trmm", alpha, (A, B), side, uplo, trans_a, diag)
+    return _triangular("trmm", alpha, (A, B), side, uplo, trans_a, diag).telling(progress)
 
 
 @Routine
@@ -123,6 +126,7 @@ def trsm(
     uplo: str = "L",
     trans_a: str | int = "N",
     diag: str = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """Solve ``op(A) X = alpha B``, or ``X op(A) = alpha B``, with a triangular `A`; `B` becomes X.
 
@@ -143,6 +147,8 @@ def trsm(
         What op is: nothing, transposed, or transposed and conjugated; also 0, 1, 2.
     diag : {"N", "U"}
         Whether the diagonal of `A` is what it holds, or all ones; it is not read then.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -164,4 +170,4 @@ def trsm(
     array([[1.],
            [1.]])
     """
-    return _triangular("trsm", alpha, (A, B), side, uplo, trans_a, diag)
+    return _triangular("trsm", alpha, (A, B), side, uplo, trans_a, diag).telling(progress)

@@ -10,7 +10,7 @@ from outcrop.blas.arguments import (
     target_of,
     transposition,
 )
-from outcrop.blas.change import Change, Routine
+from outcrop.blas.change import Change, Progress, Routine
 from outcrop.blas.products import scaled
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.graph.blas import Call
@@ -73,6 +73,7 @@ def syrk(
     C: Changed,
     uplo: str = "L",
     trans: str | int = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """One half of ``C = alpha A A^T + beta C``, or of ``C = alpha A^T A + beta C``.
 
@@ -89,6 +90,8 @@ def syrk(
         Which half of `C` is changed.
     trans : {"N", "T"}
         Which product: ``A A^T``, or ``A^T A``; also 0, 1. For real matrices, "C" is "T".
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def syrk(
     array([[1., 7.],
            [2., 4.]])
     """
-    return _update("syrk", alpha, (A,), C, beta, uplo, trans)
+    return _update("syrk", alpha, (A,), C, beta, uplo, trans).telling(progress)
 
 
 @Routine
@@ -119,6 +122,7 @@ def herk(
     C: Changed,
     uplo: str = "L",
     trans: str | int = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """One half of ``C = alpha A A^H + beta C``, or of ``C = alpha A^H A + beta C``.
 
@@ -135,6 +139,8 @@ def herk(
         Which half of `C` is changed.
     trans : {"N", "C"}
         Which product: ``A A^H``, or ``A^H A``; also 0, 2. For real matrices, "T" is "C".
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -152,7 +158,7 @@ def herk(
     array([[1.+0.j, 7.+0.j],
            [0.+2.j, 4.+0.j]])
     """
-    return _update("herk", alpha, (A,), C, beta, uplo, trans)
+    return _update("herk", alpha, (A,), C, beta, uplo, trans).telling(progress)
 
 
 @Routine
@@ -166,6 +172,7 @@ def syr2k(
     C: Changed,
     uplo: str = "L",
     trans: str | int = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """One half of ``C = alpha A B^T + alpha B A^T + beta C``, or with ``A^T B`` and ``B^T A``.
 
@@ -183,6 +190,8 @@ def syr2k(
     trans : {"N", "T"}
         Which products: ``A B^T`` and ``B A^T``, or ``A^T B`` and ``B^T A``; also 0, 1. For real
         matrices, "C" is "T".
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -201,7 +210,7 @@ def syr2k(
     array([[ 6.,  7.],
            [10., 16.]])
     """
-    return _update("syr2k", alpha, (A, B), C, beta, uplo, trans)
+    return _update("syr2k", alpha, (A, B), C, beta, uplo, trans).telling(progress)
 
 
 @Routine
@@ -215,6 +224,7 @@ def her2k(
     C: Changed,
     uplo: str = "L",
     trans: str | int = "N",
+    progress: Progress | None = None,
 ) -> Change:
     """One half of ``C = alpha A B^H + conj(alpha) B A^H + beta C``, or with ``A^H B``, ``B^H A``.
 
@@ -234,6 +244,8 @@ def her2k(
     trans : {"N", "C"}
         Which products: ``A B^H`` and ``B A^H``, or ``A^H B`` and ``B^H A``; also 0, 2. For real
         matrices, "T" is "C".
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
 
     Returns
     -------
@@ -252,4 +264,4 @@ def her2k(
     array([[6.+0.j, 7.+0.j],
            [4.+6.j, 0.+0.j]])
     """
-    return _update("her2k", alpha, (A, B), C, beta, uplo, trans)
+    return _update("her2k", alpha, (A, B), C, beta, uplo, trans).telling(progress)

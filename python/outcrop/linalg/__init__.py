@@ -27,7 +27,7 @@ from outcrop.linalg.cholesky import (
     cho_update,
     cholesky,
 )
-from outcrop.linalg.condition import cond, gecon, pocon
+from outcrop.linalg.condition import cond, gecon, pocon, sycon
 from outcrop.linalg.diagonals import diagonal, matrix_transpose, trace
 from outcrop.linalg.ldl import Inertia, LDLFactor, inertia, ldl_factor, ldl_solve
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
@@ -85,6 +85,7 @@ __all__ = [
     "solve",
     "solve_mixed",
     "solve_triangular",
+    "sycon",
     "tensordot",
     "trace",
     "vecdot",

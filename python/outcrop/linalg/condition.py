@@ -24,11 +24,12 @@ from outcrop.errors import (
 )
 from outcrop.expressions.build.materializing import materialize
 from outcrop.linalg.checks import converted, flag, square
-from outcrop.linalg.factored import ByCholesky, ByLU, Factored
+from outcrop.linalg.factored import ByCholesky, ByLDL, ByLU, Factored
+from outcrop.linalg.ldl import LDLFactor
 from outcrop.linalg.lu import lu_factor
 from outcrop.process.operation import operation
 
-__all__ = ["cond", "gecon", "pocon"]
+__all__ = ["cond", "gecon", "pocon", "sycon"]
 
 _ITERATIONS = 5
 """How many unit vectors are tried, as in LAPACK's lacn2."""
@@ -112,6 +113,46 @@ def pocon(c: Array | ArrayLike, anorm: float, /, *, lower: bool = True) -> float
     """
     factored = ByCholesky(c, flag(lower, "lower"), "pocon")
     return reciprocal_condition(factored, _size(anorm, "pocon"), adjoint=False)
+
+
+def sycon(factor: LDLFactor, anorm: float, /) -> float:
+    """Estimate the reciprocal of the condition number of a symmetric or Hermitian matrix.
+
+    Parameters
+    ----------
+    factor : LDLFactor
+        What `ldl_factor` gives for the matrix.
+    anorm : float
+        The 1-norm of the matrix itself.
+
+    Returns
+    -------
+    float
+        As `gecon`.
+
+    Raises
+    ------
+    InvalidArgumentError, NotFiniteError
+        As `gecon`; the parts of `factor` do not fit each other.
+
+    Notes
+    -----
+    As LAPACK's sycon and hecon. Elements of the factor may have grown (see `ldl_factor`), and the
+    estimate is off by as much as solutions are that are not refined.
+
+    Examples
+    --------
+    >>> A = np.array([[0.0, 2.0], [2.0, 3.0]])
+    >>> round(oc.linalg.sycon(oc.linalg.ldl_factor(A), 5.0), 6)
+    0.16
+    """
+    if not isinstance(factor, tuple | list) or len(factor) != 5:
+        raise InvalidTypeError("sycon takes what ldl_factor gives: an LDLFactor")
+    l, d, rows = (asarray(part) for part in factor[:3])  # noqa: E741
+    lower, hermitian = flag(factor[3], "lower"), flag(factor[4], "hermitian")
+    factored = ByLDL(LDLFactor(l, d, rows, lower, hermitian))
+    square(factored.factors, "sycon")
+    return reciprocal_condition(factored, _size(anorm, "sycon"), adjoint=False)
 
 
 def cond(A: Array | ArrayLike, /, p: float = 1) -> float:

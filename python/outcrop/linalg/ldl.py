@@ -25,9 +25,10 @@ class LDLFactor(NamedTuple):
         L, which has ones on its diagonal and zeros above it; or, not `lower`, its transpose.
     d : Array, shape (n, 2)
         D, whose blocks are of one or two rows: its diagonal, and what is below it.
-    rows : Array of int32, shape (n, 3)
+    rows : Array of int32, shape (n, 4)
         Row ``i`` of L is row ``rows[i, 0]`` of the matrix that is factored, which is that of
-        rotated rows and columns: each of them with ``rows[i, 1]``, then with ``rows[i, 2]``.
+        rotated rows and columns: each of them with ``rows[i, 1]``, then with ``rows[i, 2]``. By
+        ``rows[i, 3]`` it is told whether `factor` and `d` are of the same factorization.
     lower : bool
         Which half of the matrix was read. If it is the upper one, all of this is of ``A^T``.
     hermitian : bool
@@ -72,7 +73,7 @@ def ldl_factor(a: Array | ArrayLike, /, lower: bool = True, hermitian: bool = Tr
     LDLFactor
         The factors, lazy. They have to be saved together (`outcrop.save`), or used in one
         expression, as by `ldl_solve`: pivots depend on the tiles, so that what is computed by
-        itself need not fit the others.
+        itself need not fit the others, and is refused by `ldl_solve` then.
 
     Raises
     ------
@@ -127,7 +128,8 @@ def ldl_solve(factor: LDLFactor, b: Array | ArrayLike, /) -> Array:
     Raises
     ------
     InvalidArgumentError
-        Shapes do not match; when it is computed: what `rows` holds are no rows of a factorization.
+        Shapes do not match; when it is computed: what `rows` holds are no rows of a factorization,
+        or the parts of `factor` are of factorizations with other pivots.
     SingularMatrixError
         When it is computed: D is singular.
 
@@ -155,10 +157,10 @@ def ldl_solve(factor: LDLFactor, b: Array | ArrayLike, /) -> Array:
             f"ldl_solve: right-hand sides of shape {given.shape} do not fit a factor of shape "
             f"{triangle.shape}; ({n},) or ({n}, m) would"
         )
-    if d.shape != (n, 2) or rows.shape != (n, 3) or rows.dtype.kind not in "iu":
+    if d.shape != (n, 2) or rows.shape != (n, 4) or rows.dtype.kind not in "iu":
         raise InvalidArgumentError(
             f"ldl_solve: with a factor of shape {triangle.shape} go a D of shape ({n}, 2) and rows "
-            f"of shape ({n}, 3), which are whole numbers, not shapes {d.shape} and {rows.shape} "
+            f"of shape ({n}, 4), which are whole numbers, not shapes {d.shape} and {rows.shape} "
             f"of type {rows.dtype}"
         )
     types = dtype, dtype, np.dtype(np.int32)

@@ -1,6 +1,6 @@
 //! Boxes to memory and back.
 
-use crate::boxes::movement::{threads, units};
+use crate::boxes::movement::{threads, units, whole_tiles};
 use outcrop_engine::Runtime;
 use outcrop_engine::Watch;
 use outcrop_engine::runtime::COMMIT;
@@ -131,7 +131,7 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
         }
         let mut resident = runtime.resident();
         if resident.touches(store, canvas.region()) {
-            resident.flush(runtime, store)?;
+            counted(runtime, || resident.flush(runtime, store))?;
         }
     }
     move_box(runtime, store.as_ref(), canvas, false, watch)
@@ -186,30 +186,21 @@ fn with_resident(
     work: impl Fn(&mut Resident) -> Result<()>,
 ) -> Result<()> {
     let work = || work(&mut runtime.resident());
-    match work() {
+    counted(runtime, || match work() {
         Err(Error::Budget { .. }) => {
             let tile = fitted(store.tile_frame()) + charged(store.staging(true).least);
             runtime.with_room(tile, "a tile", work)
         }
         other => other,
-    }
+    })
 }
 
-/// The largest box inside `region` that consists of whole tiles.
-fn whole_tiles(grid: &TileGrid, region: &ArrayBox) -> Option<ArrayBox> {
-    let mut inner = region.clone();
-    for axis in 0..region.ndim() {
-        let tile = grid.tile[axis];
-        let from = region.start[axis].next_multiple_of(tile);
-        let end = region.end(axis);
-        let to = if end == grid.shape[axis] { end } else { end / tile * tile };
-        if from >= to {
-            return None;
-        }
-        inner.start[axis] = from;
-        inner.shape[axis] = to - from;
-    }
-    Some(inner)
+/// Does something that is no run of its own; in an operation, its bytes belong to the sum.
+fn counted<T>(runtime: &Runtime, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let meter = runtime.is_in_operation().then(|| runtime.meter(COMMIT));
+    let done = work();
+    meter.into_iter().for_each(|meter| runtime.set_last_run(meter.report()));
+    done
 }
 
 /// Writes the changed tiles of an array that are in memory.
@@ -217,7 +208,7 @@ fn whole_tiles(grid: &TileGrid, region: &ArrayBox) -> Option<ArrayBox> {
 /// # Errors
 /// Those of the store.
 pub fn flush(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
-    runtime.resident().flush(runtime, store)
+    counted(runtime, || runtime.resident().flush(runtime, store))
 }
 
 /// Writes out what of an array is changed in memory, and lets go of what is in memory of it.
@@ -238,11 +229,7 @@ pub fn commit(runtime: &Runtime, store: &Arc<dyn Store>) -> Result<()> {
     settle(runtime, store)?;
     let staging = if store.is_pending() { store.commit_staging() } else { 0 };
     let mut mover = runtime.mover(staging, COMMIT, &Cancel::default())?;
-    // By itself it is no run of its own; in an operation, its bytes belong to the sum.
-    let meter = runtime.is_in_operation().then(|| runtime.meter(COMMIT));
-    store.commit(&mut mover)?;
-    meter.into_iter().for_each(|meter| runtime.set_last_run(meter.report()));
-    Ok(())
+    counted(runtime, || store.commit(&mut mover))
 }
 
 /// Forgets everything written to an array since its last commit.

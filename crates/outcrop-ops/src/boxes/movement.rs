@@ -90,3 +90,20 @@ pub(crate) fn part_shape(axes: &[usize], shape: &[u64], itemsize: u64, bytes: u6
     }
     part
 }
+
+/// The largest box inside `region` that consists of whole tiles.
+pub(crate) fn whole_tiles(grid: &TileGrid, region: &ArrayBox) -> Option<ArrayBox> {
+    let mut inner = region.clone();
+    for axis in 0..region.ndim() {
+        let tile = grid.tile[axis];
+        let from = region.start[axis].next_multiple_of(tile);
+        let end = region.end(axis);
+        let to = if end == grid.shape[axis] { end } else { end / tile * tile };
+        if from >= to {
+            return None;
+        }
+        inner.start[axis] = from;
+        inner.shape[axis] = to - from;
+    }
+    Some(inner)
+}

@@ -24,7 +24,8 @@ pub struct LDL {
     pub l: Tiles,
     /// The diagonal of D, and what is below it.
     pub d: Option<Tiles>,
-    /// Of each row of L that of the rotated matrix which it is; of each row of the matrix, its partners.
+    /// Of each row of L that of the rotated matrix which it is; of each row of the matrix, its partners; and what tells
+    /// whether L and D are those with these rows.
     pub rows: Option<Tiles>,
 }
 
@@ -49,7 +50,7 @@ pub fn ldl(place: Place<'_>, factors: LDL, a: Tiles, what: Indefinite, whole: bo
     let ((side, _), (n, _)) = (l.tile(program), l.shape(program));
     let dtype = l.dtype(program);
     let d = factors.d.map_or_else(|| beside(program, "D", dtype, (n, 2), side), Ok)?;
-    let rows = factors.rows.map_or_else(|| beside(program, "rows", DType::I32, (n, 3), side), Ok)?;
+    let rows = factors.rows.map_or_else(|| beside(program, "rows", DType::I32, (n, 4), side), Ok)?;
     for narrow in [d, rows] {
         check_narrow(program, narrow)?;
     }
@@ -126,6 +127,15 @@ pub fn ldl_solve(
     let ways = triangular::blocks(runtime, builder.program, l, x, speeds)?;
     let (p, w) = super::chosen(&ways, way);
     let mut steps = Steps::new(hermitian);
+    for k in 0..n {
+        builder.fetch(l, k, k);
+        builder.fetch(d, k, 0);
+        builder.fetch(rows, k, 0);
+        let program = &*builder.program;
+        let tiles =
+            FactorTiles { l: l.at(program, k, k), d: d.at(program, k, 0), rows: rows.at(program, k, 0) };
+        steps.fit(&mut builder, tiles);
+    }
     for s in 0..cols {
         (0..n).for_each(|i| builder.begin(x, i, s));
         fetch_all(&mut builder, rows);

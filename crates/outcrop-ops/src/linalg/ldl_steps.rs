@@ -23,6 +23,8 @@ enum Kind {
     Update { lower: bool },
     /// Rows get the order of those of L.
     Order,
+    /// Whether L, D and rows are of one factorization, as far as a tile on the diagonal tells.
+    Fit,
     /// What is done to right-hand sides between triangular systems.
     Around { what: Around, conj: bool },
 }
@@ -119,6 +121,7 @@ impl Steps {
                     Kind::Solve => ("trsm", 0.7),
                     Kind::Update { lower } => ("gemm", if lower { SQUARE_RATE } else { 1.0 }),
                     Kind::Order => ("laswp", 1.0),
+                    Kind::Fit => ("check", 1.0),
                     Kind::Around { .. } => ("rotate rows", 0.05),
                 };
                 let made =
@@ -185,6 +188,13 @@ impl Steps {
         self.add(builder, Kind::Update { lower }, axes, (operands, &[]), builder.pair() * m * n * k * part);
     }
 
+    /// Checks that parts of a factor fit each other.
+    pub(super) fn fit(&mut self, builder: &mut Builder<'_>, t: FactorTiles) {
+        let operands = [Use::read(t.l.tile), Use::read(t.d.tile), Use::read(t.rows.tile)];
+        let axes = smallvec![t.l.axes, t.d.axes, t.rows.axes];
+        self.add(builder, Kind::Fit, axes, (&operands, &[]), 0.0);
+    }
+
     /// Brings the rows of a tile of L to the order of those of the tile on the diagonal.
     pub(super) fn order(&mut self, builder: &mut Builder<'_>, x: MatrixTile, rows: MatrixTile) {
         let operands = [Use::update(x.tile), Use::read(rows.tile)];
@@ -232,6 +242,54 @@ fn order_of(rows: &Block, start: usize) -> Result<Vec<usize>> {
 fn entry(block: &Block, row: usize, col: usize) -> *mut i32 {
     let offset = row as isize * block.row_stride + col as isize * block.col_stride;
     block.start.cast::<i32>().wrapping_offset(offset)
+}
+
+/// The column of rows in which what D and L have there is sealed.
+const SEAL: usize = 3;
+
+/// A number that two rows of factorizations with other pivots hardly have in common: of that row of D, and of what is beside
+/// the diagonal of L. It is the same in double precision. 0 where there is nothing to tell: in a tile's first row, whose
+/// element of L is in another tile, and where D has no pivot.
+///
+/// # Safety
+/// The tiles are granted to the step.
+unsafe fn seal(dtype: DType, l: &Block, d: &Block, row: usize) -> i32 {
+    if row == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    let [before, own, below, beside] = unsafe {
+        [(d, row - 1, 1), (d, row, 0), (d, row, 1), (l, row, row - 1)]
+            .map(|(block, row, col)| single(dtype, block, row, col))
+    };
+    let zero = |number: [f32; 2]| number == [0.0; 2];
+    if zero(before) && zero(own) && zero(below) {
+        return 0;
+    }
+    let mut found = 0x811c_9dc5_u32;
+    for number in [own, below, beside].into_iter().flatten() {
+        // Zero is the same with either sign.
+        found = (found ^ (number + 0.0).to_bits()).wrapping_mul(0x0100_0193).rotate_left(13);
+    }
+    (found | 1) as i32
+}
+
+/// The real and the imaginary part of an element, in single precision.
+///
+/// # Safety
+/// The element is in memory that may be read.
+unsafe fn single(dtype: DType, block: &Block, row: usize, col: usize) -> [f32; 2] {
+    let offset = row as isize * block.row_stride + col as isize * block.col_stride;
+    let at = |size: usize| block.start.wrapping_offset(offset * size as isize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dtype {
+            DType::F32 => [at(4).cast::<f32>().read(), 0.0],
+            DType::C64 => at(8).cast::<[f32; 2]>().read(),
+            DType::C128 => at(16).cast::<[f64; 2]>().read().map(|part| part as f32),
+            _ => [at(8).cast::<f64>().read() as f32, 0.0],
+        }
+    }
 }
 
 fn no_order(row: usize, found: i64) -> Error {
@@ -291,10 +349,13 @@ impl Kernel for LdlKernel {
                 let partners = Partners { n: arguments[0], apart: [arguments[1], arguments[2]] };
                 for (i, own) in order.into_iter().enumerate() {
                     let row = (start + i) as u64;
-                    let values = [(start + own) as u64, partners.of(0, row), partners.of(1, row)];
-                    for (col, value) in values.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    let seal = unsafe { seal(dtype, &a, &d, i) };
+                    let numbers = [(start + own) as u64, partners.of(0, row), partners.of(1, row)];
+                    let values = numbers.into_iter().map(|number| number as i32).chain([seal]);
+                    for (col, value) in values.enumerate() {
                         // SAFETY: as above.
-                        unsafe { entry(&rows, i, col).write(value as i32) };
+                        unsafe { entry(&rows, i, col).write(value) };
                     }
                 }
             }
@@ -354,6 +415,21 @@ impl Kernel for LdlKernel {
                 let order = order_of(&rows, row_of(self.axes[1], &tiles[1]))?;
                 // SAFETY: as above.
                 unsafe { ldl::gathered(x, size, &order, workspace) };
+            }
+            Kind::Fit => {
+                let [l, d, rows] = [0, 1, 2].map(|i| self.block(i, &tiles[i]));
+                let start = row_of(self.axes[0], &tiles[0]);
+                for i in 1..l.rows {
+                    // SAFETY: as above.
+                    let (own, sealed) = unsafe { (seal(dtype, &l, &d, i), entry(&rows, i, SEAL).read()) };
+                    if sealed != 0 && own != sealed {
+                        return Err(Error::invalid(format!(
+                            "L, D and rows of an LDL factorization do not fit each other, at row {}: they were \
+                             computed apart; pivots depend on tiles, so compute or save them together",
+                            start + i
+                        )));
+                    }
+                }
             }
             Kind::Around { what, conj } => {
                 let (changed, others) = tiles.split_at(arguments[0] as usize);

@@ -270,6 +270,11 @@ impl Store for LinearArray {
         Ok(traffic::to_store(&self.layout, self.layout.end(), region))
     }
 
+    fn bytes_to_change(&self, boxes: &[ArrayBox]) -> Result<(u64, u64)> {
+        let seams = lock(&self.shared.seams);
+        Ok(traffic::to_change(&self.layout, self.layout.end(), boxes, &|at| seams.is_written(at)))
+    }
+
     fn panels(self: Arc<Self>, tile: &[u64], axes: &[usize]) -> Option<Arc<dyn Store>> {
         // Of a file that was there before, blocks at the ends would wait for what is not moved.
         let is_new = matches!(*lock(&self.shared.state), State::Creating(_));
@@ -306,6 +311,10 @@ impl Store for LinearArray {
 
     fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         self.store_by(mover, std::iter::once((self.layout.clone(), canvas.part(canvas.region()))))
+    }
+
+    fn settle(&self, mover: &mut Mover) -> Result<()> {
+        self.flush_seams(mover)
     }
 
     fn commit_staging(&self) -> usize {

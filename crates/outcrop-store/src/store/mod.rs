@@ -225,6 +225,17 @@ pub trait Store: Send + Sync {
     /// The operating system's.
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64>;
 
+    /// Bytes that are read and written where boxes are stored one after the other in what is there, and what waits is
+    /// [written out](Self::settle) after each: of blocks that a box has in part, the rest is read. Of a tiled array, a
+    /// box consists of whole tiles. Where stored sizes are not known beforehand, an upper bound.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn bytes_to_change(&self, boxes: &[ArrayBox]) -> Result<(u64, u64)> {
+        let written = boxes.iter().map(|region| self.bytes_to_store(region)).sum::<Result<u64>>()?;
+        Ok((0, written))
+    }
+
     /// Bytes that [`commit`](Self::commit) writes beside what was stored.
     fn bytes_to_commit(&self) -> u64 {
         0

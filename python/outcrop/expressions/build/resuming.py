@@ -63,8 +63,10 @@ def save_resumably(
     for name in results:
         if os.path.lexists(name) and not overwrite:
             raise ArrayExistsError(f"{name}: exists already; pass overwrite=True to replace it")
-    share = work.run(progress)
-    saved = work.finish(save, overwrite=overwrite, progress=part_of(progress, share, 1.0))
+    # What is computed now, and bringing it to where it is wanted, are one report.
+    with operation():
+        share = work.run(progress)
+        saved = work.finish(save, overwrite=overwrite, progress=part_of(progress, share, 1.0))
     for name in results:
         clear_kept(name)
     return {path: saved[name] for path, name in names.items()}

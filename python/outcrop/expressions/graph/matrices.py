@@ -444,7 +444,7 @@ class LDLDiagonal(Companion):
 
 
 class LDLRows(Companion):
-    """The rows that those of L are, and the two with which each row of the matrix is rotated."""
+    """The rows that those of L are, those with which each row is rotated, and a seal."""
 
     __slots__ = ()
 
@@ -453,7 +453,7 @@ class LDLRows(Companion):
         """The node of the rows of a factor."""
         node = cls()
         node.operands = (factor,)
-        node.shape, node.dtype = (factor.shape[0], 3), np.dtype(np.int32)
+        node.shape, node.dtype = (factor.shape[0], 4), np.dtype(np.int32)
         return only((cls, id(factor)), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:

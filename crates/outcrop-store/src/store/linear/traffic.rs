@@ -5,6 +5,7 @@ use crate::layout::{LinearLayout, Runs};
 use crate::shape::ArrayBox;
 use crate::store::transfer::edges::Cuts;
 use crate::store::transfer::seams::BLOCK;
+use std::collections::HashSet;
 
 /// Whether each of a box's runs is whole blocks, and worth a request of its own.
 pub(in crate::store) fn is_regular(layout: &LinearLayout, region: &ArrayBox) -> bool {
@@ -62,6 +63,57 @@ pub(in crate::store) fn to_store(layout: &LinearLayout, end: u64, region: &Array
         stop / block - at / block
     };
     runs.offsets().map(blocks).sum::<u64>() * block
+}
+
+/// Bytes read and written where boxes of a file are stored one after the other, and blocks that they have in part are
+/// completed from the file after each, where that `is_written` already.
+pub(super) fn to_change(
+    layout: &LinearLayout,
+    end: u64,
+    boxes: &[ArrayBox],
+    is_written: &dyn Fn(u64) -> bool,
+) -> (u64, u64) {
+    let block = BLOCK as u64;
+    let (mut reads, mut writes) = (0, 0);
+    let mut completed = HashSet::new();
+    for region in boxes.iter().filter(|region| !region.is_empty()) {
+        let runs = layout.runs(region);
+        // The block in which the last run ended, and how much of it the runs have.
+        let mut open: Option<(u64, u64)> = None;
+        let mut ends = 0;
+        let mut close = |(at, filled): (u64, u64)| {
+            ends += 1;
+            if filled < (end - at).min(block) && (is_written(at) || !completed.insert(at)) {
+                reads += 1;
+            }
+        };
+        for at in runs.offsets() {
+            let stop = at + runs.run_bytes;
+            let mut from = at;
+            while from < stop {
+                let first = from / block * block;
+                let to = stop.min(first + block);
+                if from == first && to == first + block {
+                    // Whole blocks, to the run's last one.
+                    let last = stop / block * block;
+                    writes += (last - first) / block;
+                    from = last;
+                    continue;
+                }
+                open = match open {
+                    Some((own, filled)) if own == first => Some((own, filled + to - from)),
+                    other => {
+                        other.map(&mut close);
+                        Some((first, to - from))
+                    }
+                };
+                from = to;
+            }
+        }
+        open.map(&mut close);
+        writes += ends;
+    }
+    (reads * block, writes * block)
 }
 
 /// Which part of a file's rows a box has.
