@@ -155,7 +155,7 @@ def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
 
 
 def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
-    """The roots with views of what is folded, and too large to stay in memory, folded each by itself.
+    """The roots with views of what is folded, and too large to stay in memory, folded apart.
 
     They take from the same tiles at about the same time, so that these are read once for all views.
     Otherwise, what is folded would be written, and read again. The roots themselves where there are
@@ -186,7 +186,7 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
 
 
 def _folded_apart(node: Reshape, view: View, count: int) -> Reshape:
-    """One of several views of what is folded, in tiles that memory has room for beside the others'."""
+    """One of several views of what is folded, in tiles that fit beside those of the others."""
     (operand,), own = node.operands, composed(node.view, view)
     if not isinstance(node, Refolded):
         return Reshape.of(operand, node.folds, own)
