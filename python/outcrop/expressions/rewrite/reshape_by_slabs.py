@@ -39,6 +39,9 @@ _PART = 12
 _HELD = 2
 """What part of the budget the tiles on disk may have that are in memory until all is taken."""
 
+_STAYS = 2
+"""What part of the budget may be folded that stays in memory while views of it are taken."""
+
 _SHORTEST = 1024
 """Bytes of a temporary tile, at least."""
 
@@ -155,7 +158,7 @@ def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
 
 
 def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
-    """The roots with views of what is folded, and too large to stay in memory, folded each by itself.
+    """The roots with views of what is folded, if memory does not hold it, folded each by itself.
 
     They take from the same tiles at about the same time, so that these are read once for all views.
     Otherwise, what is folded would be written, and read again. The roots themselves where there are
@@ -169,7 +172,7 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
     kept = {id(root) for root in roots}
     made: dict[int, Node] = {}
     for node in nodes:
-        if not isinstance(node, Reshape) or node.nbytes <= budget // _HELD or id(node) in kept:
+        if not isinstance(node, Reshape) or node.nbytes <= budget // _STAYS or id(node) in kept:
             continue
         views = {id(view): view for view in uses[id(node)]}.values()
         for view in views:
@@ -186,7 +189,7 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
 
 
 def _folded_apart(node: Reshape, view: View, count: int) -> Reshape:
-    """One of several views of what is folded, in tiles that memory has room for beside the others'."""
+    """One of several views of what is folded, in tiles with room for the others."""
     (operand,), own = node.operands, composed(node.view, view)
     if not isinstance(node, Refolded):
         return Reshape.of(operand, node.folds, own)
