@@ -157,7 +157,7 @@ def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
     return Refolded.made(source, node.folds, node.view, cuts)
 
 
-def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
+def views_apart(roots: list[Node], budget: int) -> list[Node]:
     """The roots with views of what is folded, if memory does not hold it, folded each by itself.
 
     They take from the same tiles at about the same time, so that these are read once for all views.
@@ -174,12 +174,14 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
     for node in nodes:
         if not isinstance(node, Reshape) or node.nbytes <= budget // _STAYS or id(node) in kept:
             continue
-        views = {id(view): view for view in uses[id(node)]}.values()
-        for view in views:
-            if type(view) is not Select or not composed(node.view, view.view).is_dense:
-                break
-        else:
-            made |= {id(view): _folded_apart(node, view.view, len(views)) for view in views}
+        users = {id(user): user for user in uses[id(node)]}
+        views = {
+            key: user.view
+            for key, user in users.items()
+            if type(user) is Select and composed(node.view, user.view).is_dense
+        }
+        if len(views) == len(users):
+            made |= {key: _folded_apart(node, view, len(views)) for key, view in views.items()}
     if not made:
         return roots
     for node in nodes:
