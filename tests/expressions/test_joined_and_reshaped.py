@@ -112,12 +112,28 @@ def squares(tmp_path_factory: Any) -> dict[int, tuple[oc.Array, Any]]:
         }
 
 
+@st.composite
+def foldings(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes of as many elements, many of whose axes are axes of both."""
+    factors = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 6]), min_size=2, max_size=5))
+    made = []
+    for _ in range(2):
+        shape = [1]
+        for n in factors:
+            shape = [*shape[:-1], shape[-1] * n] if draw(st.booleans()) else [*shape, n]
+        made.append(tuple(shape))
+    return made[0], made[1]
+
+
 # What is made, with NumPy or of an array, and what is read and written at most beside the result.
 FLATTENED: list[tuple[str, Make, float, float]] = [
     ("flattened", lambda x: x.reshape(-1), 2.2, 1.2),
     ("running sums", lambda x: np.cumsum(x.reshape(-1)), 2.2, 1.2),
     ("folded", lambda x: x.reshape(SIDE * 2, -1), 2.2, 1.2),
     ("of another type", lambda x: x.reshape(-1).astype(np.float32) * 2, 2.2, 1.2),
+    ("differences", lambda x: np.diff(x.reshape(-1)), 2.2, 1.2),
+    ("a row further", lambda x: x.reshape(-1)[SIDE + 7 :] - x.reshape(-1)[: -SIDE - 7], 2.2, 1.2),
+    ("neighbours", lambda x: (x.ravel()[1:-1] * x.ravel()[2:] - x.ravel()[:-2]).sum(), 2.2, 1.2),
     ("each hundredth", lambda x: x.reshape(-1)[::100], 1.2, 0.1),
     ("the last ones", lambda x: x.reshape(-1)[-1:5:-97], 1.2, 0.1),
     ("sum", lambda x: x.reshape(-1).sum(), 1.1, 0.1),
@@ -148,6 +164,48 @@ def test_tiles_against_the_order(
         got = moved(make(array), once)
         assert got[0] <= read and got[1] <= written + 65536 / once
         desk.check(make(array), make(values), digits=1e7)
+
+
+def test_views_of_what_is_folded_are_read_together(desk: Any) -> None:
+    """Each is folded by itself, of the same tiles: nothing is put in order first.
+
+    What is folded was written, and read again for the views.
+    """
+    values = np.random.default_rng(0).random((SIDE, SIDE))
+    array = desk.put(values, "zarr", (60, 60))
+    once = oc.plan(array.sum()).bytes_read
+    with oc.config(memory="1MiB"):
+        for make in (
+            lambda x: abs(x.reshape(-1)[1:] - x.reshape(-1)[:-1]).max(),
+            lambda x: (x.reshape(SIDE * 2, -1)[1:] * x.reshape(SIDE * 2, -1)[:-1]).sum(),
+        ):
+            got = moved(make(array), once)
+            assert got[0] <= 1.3 and got[1] <= 0.1
+            desk.check(make(array), make(values), digits=1e7)
+
+
+@few
+@given(data=st.data(), pair=foldings(), dtype=st.sampled_from(["bool", "int16", "float64"]))
+def test_any_views_of_what_is_folded(
+    tiny: Any, monkeypatch: Any, data: st.DataObject, pair: Any, dtype: str
+) -> None:
+    """Of all shapes, however much memory there is for it."""
+    monkeypatch.setattr("outcrop.expressions.rewrite.reshape_by_slabs._STAYS", 1 << 40)
+    source, target = pair
+    values = np.random.default_rng(0).integers(0, 50, source).astype(dtype)
+    tile = tuple(data.draw(st.integers(1, n)) for n in source)
+    array = tiny.put(values, data.draw(st.sampled_from(["npy", "F", "zarr"])), tile)
+    turn = tuple(data.draw(st.permutations(range(len(target)))))
+    shapes = [x.reshape(target).transpose(turn) for x in (array, values)]
+    shifts = [data.draw(st.integers(0, n - 1)) for n in shapes[1].shape]
+    ahead = tuple(slice(shift, None) for shift in shifts)
+    behind = tuple(slice(0, n - s) for n, s in zip(shapes[1].shape, shifts, strict=True))
+    got, expected = (x[ahead] == x[behind] for x in shapes)
+    np.testing.assert_array_equal(got.compute(), expected)
+    got, expected = (
+        (x[ahead] | x[behind] if dtype == "bool" else x[ahead] - x[behind]) for x in shapes
+    )
+    np.testing.assert_array_equal(got.sum().compute(), expected.sum())
 
 
 def test_counting_needs_no_order(squares: Any) -> None:
@@ -198,19 +256,6 @@ def test_transposed_before_it_is_folded(desk: Any, layout: str) -> None:
             array.transpose(2, 0, 1).reshape(90, 20, -1)[3:, ::2],
             values.transpose(2, 0, 1).reshape(90, 20, -1)[3:, ::2],
         )
-
-
-@st.composite
-def foldings(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two shapes of as many elements, many of whose axes are axes of both."""
-    factors = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5, 6]), min_size=2, max_size=5))
-    made = []
-    for _ in range(2):
-        shape = [1]
-        for n in factors:
-            shape = [*shape[:-1], shape[-1] * n] if draw(st.booleans()) else [*shape, n]
-        made.append(tuple(shape))
-    return made[0], made[1]
 
 
 @settings(few, max_examples=50)

@@ -1,7 +1,7 @@
 """Where the elements of a gathering node come from: which tiles, and what is copied from them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,16 +10,55 @@ from numpy.typing import NDArray
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
-from outcrop.errors import BudgetError
+from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.graph.gathers import Box, Copy, Gather, Share
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.tile_view import Look
-from outcrop.expressions.lower.storage import Storage
+from outcrop.expressions.lower.storage import Storage, Stored
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.process.config import memory_budget
 
-__all__ = ["Gathering"]
+__all__ = ["Gathering", "Room"]
+
+_LARGE = 2
+"""Of what part of the budget the tiles of a step are looked at: others have room, as a rule."""
+
+
+class Room:
+    """Whether memory holds the tiles of one step, those that it gathers with the others.
+
+    The core would find that, too, but only when all steps are made, and where one has very many
+    tiles, all have.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._most = memory_budget() // _LARGE
+        self._there: dict[int, Stored] = {}
+        self._nbytes = 0
+
+    def begin(self, own: Mapping[int, Stored]) -> None:
+        """A step begins, with tiles that it does not gather: their numbers, and of which arrays."""
+        self._there = dict(own)
+        self._nbytes = 0
+
+    def holds(self, tile: int, stored: Stored, nbytes: int) -> bool:
+        """Whether one more tile has room; it need not be another one."""
+        if tile in self._there:
+            return True
+        self._there[tile] = stored
+        self._nbytes += nbytes
+        if self._nbytes <= self._most:
+            return True
+        # Steps are alike: those that are no larger need not be looked at again.
+        self._most = self._nbytes
+        try:
+            self._storage.check_step([one.number for one in self._there.values()])
+        except BudgetError as error:
+            forget_frames(error)
+            return False
+        return True
 
 
 class Gathering:
@@ -37,7 +76,6 @@ class Gathering:
 
     def __init__(self, node: Gather, tiling: Tiling, storage: Storage) -> None:
         self._node, self._storage = node, storage
-        self._budget = memory_budget()
         extents = tiling.axes.extents
         self._lines = [(line, (0, extents[line])) for line in tiling.axes.of(node)]
         # Operands may be thousands, and cells as well, each of which takes from few of them.
@@ -47,30 +85,26 @@ class Gathering:
             for operand, tile in zip(node.operands, self._tiles, strict=True)
         ]
 
-    def at(self, ranges: Ranges) -> Iterator[Gathered]:
+    def at(self, ranges: Ranges, room: Room) -> Iterator[Gathered]:
         """What it takes from which tiles at these ranges of the cut lines.
 
         Raises
         ------
         BudgetError
-            There is no memory for all of these tiles at once. The core would find that, too, but
-            only when all steps are made, and where one has very many tiles, all have.
+            There is no memory for all of these tiles at once.
         """
         node, storage, tiles = self._node, self._storage, self._tiles
         box = tuple([ranges.get(line, whole) for line, whole in self._lines])
-        together: set[int] = set()
-        nbytes = 0
         for share in node.shares(box, tiles):
             source = node.operands[share.operand]
             if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
                 yield Gathered(node, None, _from_source(source, share))
             else:
                 number = storage.tile(source, share.coords)
-                if number not in together:
-                    together.add(number)
-                    nbytes += self._nbytes[share.operand]
-                    if nbytes > self._budget:
-                        raise self._too_much(box)
+                stored = storage.of(source)
+                assert stored is not None
+                if not room.holds(number, stored, self._nbytes[share.operand]):
+                    raise self._too_much(box)
                 # There may be very many: what is not told apart before is worked out when it is
                 # copied.
                 look, tile = storage.look(source), tiles[share.operand]

@@ -16,7 +16,7 @@ from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.tape import Tape
-from outcrop.expressions.lower.gather_sources import Gathering
+from outcrop.expressions.lower.gather_sources import Gathering, Room
 from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
@@ -211,6 +211,9 @@ class _Cells:
         self._tape, self._tiling, self._storage = tape, tiling, storage
         self._lines = lines
         self._gathering = [Gathering(node, tiling, storage) for node in gathering]
+        self._room = Room(storage)
+        own_arrays = [storage.of(node) for node in (*group.inputs, *group.roots)]
+        self._arrays = [stored for stored in own_arrays if stored is not None]
         self._inputs = group.inputs
         self._held = [max(storage.cells(node), default=1) > 1 for node in group.inputs]
         self._ranges = [
@@ -253,11 +256,13 @@ class _Cells:
             own.append(place(numbers.at(cell), UPDATE if cell[along] else WRITE))
         if not self._gathering:
             return operands, own, ()
-        ranges = self.ranges(cell)
+        ranges, room = self.ranges(cell), self._room
+        tiles = [numbers.at(cell) for numbers in (*self._read, *self._written)]
+        room.begin(dict(zip(tiles, self._arrays, strict=True)))
         taken = [
             (piece, 0 if piece.tile is None else place(piece.tile, READ))
             for gathering in self._gathering
-            for piece in gathering.at(ranges)
+            for piece in gathering.at(ranges, room)
         ]
         return operands, own, taken
 

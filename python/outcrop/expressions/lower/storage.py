@@ -174,6 +174,16 @@ class Storage:
         """How many parts there are of a sum; in the end, the first one is the whole."""
         return math.prod(self._tiling.count(line) for line in self._grouping.sums(node))
 
+    def check_step(self, arrays: Sequence[int]) -> None:
+        """Look whether memory has room for a step with tiles of arrays, by their numbers.
+
+        Raises
+        ------
+        BudgetError
+            It has not, whatever other steps there are.
+        """
+        self._draft.check(0, 0, 0, [arrays])
+
     def tile(self, node: Node, coords: Sequence[int], part: int = 0) -> int:
         """The number of a node's tile; of one of the parts of a sum."""
         stored = self._arrays[id(node)]

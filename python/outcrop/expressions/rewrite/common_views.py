@@ -70,6 +70,9 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
             joined.update(map(id, node.operands))
     found = []
     for leaves in stored.values():
+        if len(leaves) == 1 and leaves[0].size == math.prod(leaves[0].source.shape):
+            # All of an array, once. There may be thousands.
+            continue
         own = [leaf for leaf in leaves if id(leaf) not in others]
         apart = {
             id(leaf)

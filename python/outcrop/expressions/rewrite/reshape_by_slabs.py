@@ -39,6 +39,9 @@ _PART = 12
 _HELD = 2
 """What part of the budget the tiles on disk may have that are in memory until all is taken."""
 
+_STAYS = 2
+"""What part of the budget may be folded that stays in memory while views of it are taken."""
+
 _SHORTEST = 1024
 """Bytes of a temporary tile, at least."""
 
@@ -154,8 +157,8 @@ def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
     return Refolded.made(source, node.folds, node.view, cuts)
 
 
-def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
-    """The roots with views of what is folded, and too large to stay in memory, folded apart.
+def views_apart(roots: list[Node], budget: int) -> list[Node]:
+    """The roots with views of what is folded, if memory does not hold it, folded each by itself.
 
     They take from the same tiles at about the same time, so that these are read once for all views.
     Otherwise, what is folded would be written, and read again. The roots themselves where there are
@@ -169,14 +172,16 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
     kept = {id(root) for root in roots}
     made: dict[int, Node] = {}
     for node in nodes:
-        if not isinstance(node, Reshape) or node.nbytes <= budget // _HELD or id(node) in kept:
+        if not isinstance(node, Reshape) or node.nbytes <= budget // _STAYS or id(node) in kept:
             continue
-        views = {id(view): view for view in uses[id(node)]}.values()
-        for view in views:
-            if type(view) is not Select or not composed(node.view, view.view).is_dense:
-                break
-        else:
-            made |= {id(view): _folded_apart(node, view.view, len(views)) for view in views}
+        users = {id(user): user for user in uses[id(node)]}
+        views = {
+            key: user.view
+            for key, user in users.items()
+            if type(user) is Select and composed(node.view, user.view).is_dense
+        }
+        if len(views) == len(users):
+            made |= {key: _folded_apart(node, view, len(views)) for key, view in views.items()}
     if not made:
         return roots
     for node in nodes:
@@ -186,7 +191,7 @@ def views_apart(roots: Sequence[Node], budget: int) -> Sequence[Node]:
 
 
 def _folded_apart(node: Reshape, view: View, count: int) -> Reshape:
-    """One of several views of what is folded, in tiles that fit beside those of the others."""
+    """One of several views of what is folded, in tiles with room for the others."""
     (operand,), own = node.operands, composed(node.view, view)
     if not isinstance(node, Refolded):
         return Reshape.of(operand, node.folds, own)

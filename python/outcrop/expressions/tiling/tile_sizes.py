@@ -98,14 +98,17 @@ def cut(
     # Of all that is stored in tiles, their extents.
     there_too: dict[int, set[int]] = {}
     for leaf in sorted(stored, key=lambda n: -n.nbytes):
-        if leaf.source.layout != "tiled" or leaf.nbytes <= nbytes:
+        if leaf.source.layout != "tiled":
             continue
         for axis, line in enumerate(axes.of(leaf)):
             source = leaf.view.axes[axis]
             if not isinstance(source, NewAxis):
                 extent = max(leaf.source.tile[source] // leaf.view.span(axis).step, 1)
-                natural.setdefault(line, extent)
-                there_too.setdefault(line, set()).add(extent)
+                # What fits into a tile is cut with others, and need not be cut by itself.
+                if leaf.nbytes > nbytes:
+                    natural.setdefault(line, extent)
+                if extent < leaf.shape[axis]:
+                    there_too.setdefault(line, set()).add(extent)
     # What is gathered from tiles takes elements of few of them where it is cut as they are.
     for node in nodes:
         if not isinstance(node, Select) or not isinstance(node.operands[0], Leaf):
@@ -221,11 +224,10 @@ def cut(
 
 
 def _whole_tiles(extent: int, tile: int, others: Collection[int]) -> int:
-    """As many tiles as an extent has room for; a few less, if those are parts of larger tiles."""
+    """As many tiles as there is room for; a few less, if these fit those of others."""
     most = extent // tile
-    larger = [other for other in others if other > most * tile]
     for n in range(most, most // 2, -1):
-        if larger and all(other % (n * tile) == 0 for other in larger):
+        if all(other % (n * tile) == 0 or n * tile % other == 0 for other in others):
             return n * tile
     return most * tile
 
