@@ -58,8 +58,8 @@ memory = InMemory(options, claim)
 
 
 def bound(routine: Routine, n: int, budget: int) -> float:
-    """Bytes that any schedule reads, with what is read once."""
-    return 8 * max(routine.moved * n**3 / math.sqrt(budget / 8), routine.once * n * n)
+    """Bytes that any schedule reads, and every matrix once."""
+    return 8 * (routine.moved * n**3 / math.sqrt(budget / 8) + routine.once * n * n)
 
 
 @contextmanager
