@@ -71,12 +71,7 @@ pub(super) fn blocks(
 }
 
 /// Shapes of blocks with what they read, the best first, where so many tiles of B are in memory at once.
-fn blocks_in(
-    program: &Program,
-    (c, a, b): Three,
-    capacity: usize,
-    streamed: usize,
-) -> Vec<(u64, u64, u64)> {
+fn blocks_in(program: &Program, (c, a, b): Three, capacity: usize, streamed: usize) -> Vec<(u64, u64, u64)> {
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
