@@ -1,7 +1,7 @@
 """Where the elements of a gathering node come from: which tiles, and what is copied from them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,12 +35,13 @@ class Room:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._most = memory_budget() // _LARGE
+        self._own: Mapping[int, Stored] = {}
         self._there: dict[int, Stored] = {}
         self._nbytes = 0
 
     def begin(self, own: Mapping[int, Stored]) -> None:
         """A step begins, with tiles that it does not gather: their numbers, and of which arrays."""
-        self._there = dict(own)
+        self._own, self._there = own, dict(own)
         self._nbytes = 0
 
     def holds(self, tile: int, stored: Stored, nbytes: int) -> bool:
@@ -53,12 +54,21 @@ class Room:
             return True
         # Steps are alike: those that are no larger need not be looked at again.
         self._most = self._nbytes
+        return self._refusal(self._there.values()) is None
+
+    def too_little(self, gathered: Iterable[Stored]) -> BudgetError:
+        """The error of a step that has no room for its own tiles and all that it gathers."""
+        error = self._refusal([*self._own.values(), *gathered])
+        assert error is not None
+        return error
+
+    def _refusal(self, tiles: Iterable[Stored]) -> BudgetError | None:
         try:
-            self._storage.check_step([one.number for one in self._there.values()])
+            self._storage.check_step([one.number for one in tiles])
         except BudgetError as error:
             forget_frames(error)
-            return False
-        return True
+            return error
+        return None
 
 
 class Gathering:
@@ -104,22 +114,19 @@ class Gathering:
                 stored = storage.of(source)
                 assert stored is not None
                 if not room.holds(number, stored, self._nbytes[share.operand]):
-                    raise self._too_much(box)
+                    raise room.too_little(self._gathered(box))
                 # There may be very many: what is not told apart before is worked out when it is
                 # copied.
                 look, tile = storage.look(source), tiles[share.operand]
                 yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
 
-    def _too_much(self, box: Box) -> BudgetError:
-        """The error of a step whose tiles have no room in memory."""
+    def _gathered(self, box: Box) -> Iterator[Stored]:
+        """Of each tile that a step takes from, the array."""
         found = {(s.operand, s.coords) for s in self._node.shares(box, self._tiles)}
-        nbytes = sum(self._nbytes[number] for number, _ in found)
-        return BudgetError(
-            f"expression needs {nbytes} bytes of memory, and the budget is {memory_budget()} "
-            f"bytes; the least that works is {nbytes} bytes (oc.config(memory=...), "
-            "OUTCROP_MEMORY or --memory)",
-            nbytes,
-        )
+        for number, _ in found:
+            stored = self._storage.of(self._node.operands[number])
+            if stored is not None:
+                yield stored
 
 
 def _tile(node: Node, storage: Storage) -> Shape:
