@@ -118,20 +118,6 @@ pub fn capacity(
     speeds: Speeds,
     least: usize,
 ) -> Result<usize> {
-    Ok(capacities(runtime, program, steps, speeds, least)?.0)
-}
-
-/// As [`capacity`], and what there is for the tiles of a schedule where none run ahead.
-///
-/// # Errors
-/// Those of [`capacity`].
-pub fn capacities(
-    runtime: &Runtime,
-    program: &Program,
-    steps: u64,
-    speeds: Speeds,
-    least: usize,
-) -> Result<(usize, usize)> {
     let steps = usize::try_from(steps).unwrap_or(usize::MAX);
     if steps > SHORT {
         check_steps(runtime, program, (steps, steps.saturating_mul(3), 0), least)?;
@@ -139,9 +125,7 @@ pub fn capacities(
     let books = steps.saturating_mul(STEP_BYTES + 3 * OPERAND_BYTES + 2 * EVENT_BYTES);
     let books = books.saturating_add(program.bytes() + EVENT_BYTES * program.tiles());
     let limit = available(runtime).0;
-    let waiting = |crew: &Crew| limit.saturating_sub(fixed(program, crew) + books);
-    let found = divide(program, books, limit, speeds, least);
-    Ok(found.map_or((0, 0), |(crew, capacity)| (capacity, waiting(&crew))))
+    Ok(divide(program, books, limit, speeds, least).map_or(0, |(_, capacity)| capacity))
 }
 
 /// Looks whether so many steps, with so many operands and arguments in all, may fit into memory. The program has its

@@ -254,9 +254,9 @@ fn product(place: Place<'_>, term: Term, changed: Changed) -> Result<Way> {
     let program = &*builder.program;
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (count, least) = (mt * nt * kt, [a, b, c].iter().map(|t| t.frame(program)).sum());
-    let capacities = plan::capacities(runtime, program, count, speeds, least)?;
-    let found = matmul::blocks(program, (c, a, b), capacities, super::candidates(count));
-    let ways = super::with_the_least(runtime, found.into_iter(), capacities.0, least, count);
+    let capacity = plan::capacity(runtime, program, count, speeds, least)?;
+    let found = matmul::blocks(program, (c, a, b), capacity, super::candidates(count));
+    let ways = super::with_the_least(runtime, found.into_iter(), capacity, least, count);
     let (p, q) = super::chosen(&ways, way);
     let ((m, k), (_, n)) = (a.shape(program), b.shape(program));
     let mut blocks = Vec::new();

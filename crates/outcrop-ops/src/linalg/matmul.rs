@@ -32,9 +32,9 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
     let program = &*builder.program;
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (count, least) = (mt * nt * kt, [a, b, c].iter().map(|t| t.frame(program)).sum());
-    let capacities = plan::capacities(runtime, program, count, speeds, least)?;
-    let found = blocks(program, three, capacities, super::candidates(count));
-    let ways = super::with_the_least(runtime, found.into_iter(), capacities.0, least, count);
+    let capacity = plan::capacity(runtime, program, count, speeds, least)?;
+    let found = blocks(program, three, capacity, super::candidates(count));
+    let ways = super::with_the_least(runtime, found.into_iter(), capacity, least, count);
     let (p, q) = super::chosen(&ways, way);
     let ((m, k), (_, n)) = (a.shape(program), b.shape(program));
     steps(&mut builder, three, conj, (p, q));
@@ -47,6 +47,7 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
 }
 
 /// Shapes of the block of C in memory, in tiles, that promise the least reading.
+<<<<<<< ours
 ///
 /// Of memory there is so much where tiles are to run ahead of the steps, and where they are not: what is computed may well
 /// take longer than what is loaded. Of either kind, the best come first, since of long programs few ways are planned.
@@ -72,11 +73,15 @@ pub(super) fn blocks(
 
 /// Shapes of blocks with what they read, the best first, where so many tiles of B are in memory at once.
 fn blocks_in(program: &Program, (c, a, b): Three, capacity: usize, streamed: usize) -> Vec<(u64, u64, u64)> {
+=======
+pub(super) fn blocks(program: &Program, (c, a, b): Three, capacity: usize, most: usize) -> Vec<(u64, u64)> {
+>>>>>>> theirs
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
     for p in 1..=mt {
-        let Some(room) = capacity.checked_sub(p as usize * fa + streamed * fb) else { break };
+        // A slice of A, and of B one tile in use and one on its way.
+        let Some(room) = capacity.checked_sub(p as usize * fa + 2 * fb) else { break };
         let fitting = (room / (p as usize * fc)) as u64;
         if fitting == 0 && p > 1 {
             break;
@@ -88,7 +93,8 @@ fn blocks_in(program: &Program, (c, a, b): Three, capacity: usize, streamed: usi
         found.push((kt * (mt * cols * fa as u64 + nt * rows * fb as u64), p, q));
     }
     found.sort_unstable();
-    found
+    found.truncate(most);
+    found.into_iter().map(|(_, p, q)| (p, q)).collect()
 }
 
 fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q): (u64, u64)) {
