@@ -47,35 +47,7 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
 }
 
 /// Shapes of the block of C in memory, in tiles, that promise the least reading.
-<<<<<<< ours
-///
-/// Of memory there is so much where tiles are to run ahead of the steps, and where they are not: what is computed may well
-/// take longer than what is loaded. Of either kind, the best come first, since of long programs few ways are planned.
-pub(super) fn blocks(
-    program: &Program,
-    three: Three,
-    (capacity, waiting): (usize, usize),
-    most: usize,
-) -> Vec<(u64, u64)> {
-    // Of B, one tile in use and one on its way; or whichever is in use.
-    let usual = blocks_in(program, three, capacity, 2);
-    let least = usual.first().map_or(u64::MAX, |&(read, ..)| read);
-    let mut tight = blocks_in(program, three, waiting, 1);
-    tight.retain(|&(read, ..)| read < least);
-    tight.truncate(most.div_ceil(2));
-    let mut found = Vec::new();
-    for place in 0..most {
-        let both = [tight.get(place), usual.get(place)];
-        found.extend(both.into_iter().flatten().map(|&(_, p, q)| (p, q)));
-    }
-    found
-}
-
-/// Shapes of blocks with what they read, the best first, where so many tiles of B are in memory at once.
-fn blocks_in(program: &Program, (c, a, b): Three, capacity: usize, streamed: usize) -> Vec<(u64, u64, u64)> {
-=======
 pub(super) fn blocks(program: &Program, (c, a, b): Three, capacity: usize, most: usize) -> Vec<(u64, u64)> {
->>>>>>> theirs
     let ((mt, kt), (_, nt)) = (a.counts(program), b.counts(program));
     let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
     let mut found: Vec<(u64, u64, u64)> = Vec::new();
