@@ -92,7 +92,7 @@ class ArrayExistsError(_OperatingSystemError, FileExistsError):
 
 
 class ArrayBusyError(_OperatingSystemError):
-    """Another writer has the array."""
+    """Another writer has the array, or elements of it that are to be written are attached."""
 
 
 class BudgetError(OutcropError, MemoryError):

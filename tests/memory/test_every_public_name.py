@@ -148,6 +148,9 @@ OTHERWISE = {
     "create": f"{NEW}; N[:] = A; N.close()",
     "close": f"{NEW}; N[:, ::2] = A[:, ::2]; N.close()",
     "abort": f"{NEW}; N[:] = A + 1; N.abort()",
+    "attach": "with A.attach[:300] as rows: rows.sum()",
+    "attach to write": "with D.attach[7:300, 5:] as box: box += 1",
+    "attach all": "A.attach[...]",
     "tiles": "for _, block in A.tiles(): block.sum()",
     "__enter__": "with oc.create('new' + suffix, A.shape) as N: N[5:] = A[5:]",
     "__exit__": "with oc.open('E' + suffix, 'r+') as N: N[::2] = 3",
@@ -230,6 +233,7 @@ OTHERWISE = {
 REFUSED = {
     "oc.asarray(A, dtype='float32')": "UnsupportedError",
     "A.compute()": "BudgetError",
+    "A.attach[...]": "BudgetError",
     "A.tolist()": "BudgetError",
     "oc.sweeps.index(0)": "UnsupportedError",
     "oc.sweeps.sweep_number()": "UnsupportedError",

@@ -220,7 +220,7 @@ def _made(
         loaded = [_guarded(x, there, x is changed) for x in args]
         options = {key: _guarded(x, there, x is changed) for key, x in options.items()}
         if isinstance(out, Array):
-            out._source.check_writable()
+            out._source.check_writable(out._view)
             options["out"] = held = out.compute()
         elif out is not None:
             options["out"] = out

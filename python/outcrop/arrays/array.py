@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from outcrop.arrays import hooks
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
+from outcrop.arrays.attached import Attach
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.kept import clear_kept
@@ -325,6 +326,44 @@ class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
                 assign_array(self._source, view, value)
             else:
                 assign_value(self._source, view, value)
+
+    @property
+    def attach(self) -> Attach:
+        """What keeps elements in memory until they are released: ``with A.attach[key] as rows``.
+
+        Indexed with integers and slices of step 1, it gives an `Attachment`. Its ``with`` gives a
+        NumPy array, and releases it at the end; without, that is its ``array``, and `release` lets
+        go. The same elements have the same address for as long as they are attached, however
+        often that is, and so have parts of them. They count to the memory budget.
+
+        Of an array that can be written the elements can be, and are written back with the last
+        release, as an assignment would do it; but what an exception ends is discarded, and so is
+        what `discard` lets go. The array itself, and what is computed of it, has the new elements
+        from then on, and until then others cannot be assigned to their place. What is never
+        released is when nothing shows it any more, or the array is closed, with a warning.
+
+        Raises
+        ------
+        BudgetError
+            They are larger than what is free of the memory budget. Names the least that works.
+        ArrayBusyError
+            The array can be written, and a part of them is attached. Attach first what contains
+            the other.
+        UnsupportedError
+            Steps other than 1; arrays that are computed.
+
+        Examples
+        --------
+        >>> A = oc.create("sums.zarr", (1000, 3), "int64")
+        >>> with A.attach[:10] as rows:
+        ...     rows[:, 0] = range(10)
+        ...     rows[1:, 1] = rows[:-1, 0] + rows[1:, 0]
+        >>> A[8:11, :2].compute()
+        array([[ 8, 15],
+               [ 9, 17],
+               [ 0,  0]])
+        """
+        return Attach(self._source, self._view)
 
     def __len__(self) -> int:
         if not self.ndim:

@@ -23,7 +23,7 @@ __all__ = ["assign_array", "assign_value", "read_pieces"]
 
 def assign_value(target: Source, view: View, value: Any) -> None:
     """Set the elements of a view to a scalar, a NumPy array, or what NumPy makes an array of."""
-    target.check_writable()
+    target.check_writable(view)
     if not isinstance(value, np.ndarray):
         # What is no array yet takes the target's type at once, as in NumPy's assignment: an
         # integer that does not fit is an error, where an array's elements would wrap around.
@@ -42,7 +42,7 @@ def assign_value(target: Source, view: View, value: Any) -> None:
 
 def assign_array(target: Source, view: View, value: "Array") -> None:
     """Set the elements of a view to those of another array, which is read piece by piece."""
-    target.check_writable()
+    target.check_writable(view)
     trim = _trim(value.shape, view.shape)
     source, source_view = value._source, value._view
     source.check_open()

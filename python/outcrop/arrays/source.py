@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.pieces import Grid, Piece, converted_itemsize, pieces
+from outcrop.arrays.regions import Regions
 from outcrop.arrays.views import View
 from outcrop.errors import (
     ChangedArrayError,
@@ -73,6 +74,8 @@ class Source(ABC):
     zarr_format: int | None = None
     dimension_names: tuple[str | None, ...] | None = None
     fill_value: np.generic | None = None
+    attached: Regions | None = None
+    """What of it is attached; None where nothing ever was."""
 
     @property
     def base(self) -> "Source":
@@ -124,11 +127,13 @@ class Source(ABC):
         """
         return None
 
-    def check_writable(self) -> None:
-        """Raise where nothing can be written."""
+    def check_writable(self, view: View | None = None) -> None:
+        """Raise where a view (None: everything) cannot be written."""
         self.check_open()
         if not self.writable:
             raise self._read_only()
+        if self.attached is not None:
+            self.attached.check_apart(None if view is None else view.box)
 
     def _read_only(self) -> InvalidArgumentError:
         return InvalidArgumentError(

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,12 +43,13 @@ from outcrop.errors import (
     CorruptArrayError,
     ForkedProcessError,
     OutcropError,
+    OutcropWarning,
     StaleOperandError,
     StorageError,
 )
 from outcrop.process.config import piece_limit
 
-__all__ = ["StoreSource", "StoredState"]
+__all__ = ["StoreSource", "StoredState", "dies_of_an_exception"]
 
 _T = TypeVar("_T")
 
@@ -412,25 +414,41 @@ class StoreSource(Source):
         if self._store is None:
             return
         self.check_open()
-        store = self._let_go()
-        if not self.writable:
-            return
         try:
-            _check_whole(store)
-            store.commit()
+            ended = [] if self.attached is None else self.attached.end_all(write=True)
         except BaseException:
-            # The old state stays, and nothing else.
             with suppress(Exception):
-                store.abort()
-            # The traceback keeps this frame; it must not keep the files and the writer's lock.
-            del store
+                self.abort()
             raise
-        self._committed = True
+        store = self._let_go()
+        if self.writable:
+            try:
+                _check_whole(store)
+                store.commit()
+            except BaseException:
+                # The old state stays, and nothing else.
+                with suppress(Exception):
+                    store.abort()
+                # The traceback keeps this frame; it must not keep the files and the writer's lock.
+                del store
+                raise
+            self._committed = True
+        if ended:
+            # Last, since a warning may be an exception.
+            written = "; what was changed there is written" if self.writable else ""
+            warnings.warn(
+                f"{self.path}: is closed while {', '.join(map(str, ended))} is attached{written}; "
+                "release it before",
+                OutcropWarning,
+                stacklevel=3,
+            )
 
     def abort(self) -> None:
         if self._store is None:
             return
         self.check_open()
+        if self.attached is not None:
+            self.attached.end_all(write=False)
         store = self._let_go()
         if self.writable:
             store.abort()
@@ -622,7 +640,7 @@ atexit.register(_native.end)
 @atexit.register
 def _finish_all() -> None:
     """Commit what is still open where the interpreter exits normally, and forget it elsewhere."""
-    failed = _is_dying_of_an_exception()
+    failed = dies_of_an_exception()
     while _unfinished:
         detached = _unfinished.popitem()[1].detach()
         if detached is None:
@@ -637,7 +655,8 @@ def _finish_all() -> None:
             _commit_or_report(store)
 
 
-def _is_dying_of_an_exception() -> bool:
+def dies_of_an_exception() -> bool:
+    """Whether the interpreter ends because of an exception that nobody has caught."""
     # The interpreter leaves the exception that ends a script in sys.last_value. An interactive
     # session has one from any earlier mistake, and is ended by its user.
     interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)

@@ -87,7 +87,7 @@ def target_of(given: Changed, name: str) -> Array:
     if target.dtype.name not in _DTYPES:
         raise InvalidTypeError(f"{name} must be one of {', '.join(_DTYPES)}, not {target.dtype}")
     _check_matrix(target, name)
-    target._source.check_writable()
+    target._source.check_writable(target._view)
     return target
 
 

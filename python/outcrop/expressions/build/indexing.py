@@ -560,7 +560,7 @@ def _is_integer(item: Any) -> bool:
 def assign(array: Array, key: Any, value: Any) -> None:
     """Set the elements that a key with an array names."""
     target = array._source
-    target.check_writable()
+    target.check_writable(array._view)
     if isinstance(value, Array):
         value = _apart(value, target)
     else:
