@@ -1,7 +1,6 @@
 """``outcrop doctor``: how fast a directory's disk is, and how it is used."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import click
 from outcrop.cli.progress import Steps
 from outcrop.cli.results import aligned, format_rate
 from outcrop.cli.session import Session, pass_session
+from outcrop.process.cache import cache_directory
 from outcrop.process.device import doctor as measure
 from outcrop.process.sizes import format_bytes
 
@@ -105,9 +105,8 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _kept(profile: Mapping[str, Any]) -> Path | None:
     """The file in the user's cache directory that holds the profile."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(os.environ.get("OUTCROP_CACHE") or Path(home, "outcrop"))
-    for path in sorted(cache.glob("profiles/*.json")):
+    cache = cache_directory()
+    for path in sorted(cache.glob("profiles/*.json")) if cache is not None else ():
         try:
             found = json.loads(path.read_bytes())
         except (OSError, ValueError):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outcrop import _native
+from outcrop.compiled.cached import compiled_function, digest
 from outcrop.compiled.compiler import numba_module, pointer_to
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import RUN
@@ -181,6 +182,4 @@ def _spreading(ndim: int) -> Any:
                     to[k] = given[k]
         return 0
 
-    address = numba.int64
-    signature = numba.int32(*[address] * 4, numba.uint64, address)
-    return numba.cfunc(signature, error_model="numpy")(spread)
+    return compiled_function(spread, digest("spread", (ndim,)))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from outcrop.compiled.cached import compiled_function, digest, meaning_of, named
 from outcrop.compiled.compiler import numba_module, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.loops.generated import Number, last_of, number_of
@@ -22,7 +23,7 @@ from outcrop.loops.nest import Access, Nest, Statement
 from outcrop.loops.polyhedra import Polyhedra, Unit
 from outcrop.loops.tiles import inner_order
 
-__all__ = ["Code", "code_of", "compiled", "types_of_kept"]
+__all__ = ["Code", "code_of", "compiled", "kernel_name", "types_of_kept"]
 
 _INDEX = re.compile(r"\bv(\d+)\b")
 
@@ -124,8 +125,7 @@ class _Source:
         self._node(self._ast())
         self.write("return 0")
         statements = [self.statements[s] for s in unit.statements]
-        where = ", ".join(dict.fromkeys(s.where.rsplit(":", 1)[1] for s in statements))
-        name = f"{self.nest.text.function.__name__}, line {where}"
+        name = kernel_name(self.nest, unit.statements)
         work = sum(self._work(s) for s in statements)
         return Code(name, tuple(finders), "\n".join(self.lines), self.arrays, n, work)
 
@@ -419,6 +419,13 @@ def _expression(text: str, context: ast.expr_context) -> ast.expr:
     return found
 
 
+def kernel_name(nest: Nest, statements: Sequence[str]) -> str:
+    """What the code of some statements is called, for people."""
+    lines = {s.name: s.where.rsplit(":", 1)[1] for s in nest.statements}
+    where = ", ".join(dict.fromkeys(lines[s] for s in statements))
+    return f"{nest.text.function.__name__}, line {where}"
+
+
 def code_of(
     polyhedra: Polyhedra, unit: Unit, tiles: Mapping[str, tuple[int, ...]], kinds: Sequence[str]
 ) -> Code:
@@ -453,6 +460,11 @@ def compiled(code: Code, nest: Nest) -> Any:
 
 def _function(code: Code, nest: Nest) -> Any:
     numba = numba_module("loops")
+    meaning = meaning_of(nest.names)
+    name = None
+    if meaning is not None:
+        kinds = [nest.arrays[p][1].str for p in code.arrays]
+        name = digest("loops", (code.finders, code.source, kinds, meaning))
     names: dict[str, Any] = {
         **{f"given_{name}": value for name, value in nest.names.items()},
         "at_int": pointer_to(numba.int64),
@@ -468,11 +480,10 @@ def _function(code: Code, nest: Nest) -> Any:
             own = numba.uint8 if dtype.kind == "b" else numba.from_dtype(dtype)
             names |= {f"at_{i}": pointer_to(own), f"as_{i}": own}
             exec(compile(code.finders[i], f"<loops {code.name}>", "exec"), names)
-            names[f"find_{i}"] = numba.njit(**options)(names[f"find_{i}"])
+            find = names[f"find_{i}"]
+            names[f"find_{i}"] = numba.njit(**options)(find if name is None else named(find, name))
         exec(compile(code.source, f"<loops {code.name}>", "exec"), names)
-        address = numba.int64
-        signature = numba.int32(*[address] * 4, numba.uint64, address)
-        return numba.cfunc(signature, error_model="numpy")(names["kernel"])
+        return compiled_function(names["kernel"], name)
     except numba.core.errors.NumbaError as error:
         told = ", ".join(f"{p}: {nest.arrays[p][1]}" for p in code.arrays)
         raise InvalidTypeError(

@@ -27,6 +27,7 @@ from outcrop.loops.nest import Nest, read_nest
 from outcrop.loops.plan import LoopsPlan
 from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
 from outcrop.loops.program import Chosen, Job, chosen, small_tile
+from outcrop.loops.remembered import name_of, recall, remember
 from outcrop.loops.syntax import check_text
 from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
@@ -172,7 +173,7 @@ class Loops:
         nest = read_nest(self._text, shapes, dtypes, scalars)
         for p in nest.written:
             try:
-                arrays[p]._source.check_writable()
+                arrays[p]._source.check_writable(arrays[p]._view)
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{name}: {p} is written: {error}") from None
             for other in nest.used:
@@ -217,7 +218,7 @@ class _Run:
     def __init__(
         self, text: FunctionText, bound: _Bound, order: str, known: dict[Any, Chosen]
     ) -> None:
-        self._bound, self._name = bound, text.function.__name__
+        self._bound, self._text, self._name = bound, text, text.function.__name__
         nest = bound.nest
         self._arrays = {p: self._resolved(p) for p in nest.used}
         straight = {
@@ -311,6 +312,13 @@ class _Run:
         self, targets: Mapping[str, Any], tiles: dict[str, tuple[int, ...]], relaxed: bool
     ) -> Chosen | None:
         bound = self._bound
+        nest = bound.nest
+        made_anew = frozenset(nest.written) - self._straight
+        job = Job(nest, self._arrays, targets, made_anew, tiles, bound.scalars, relaxed)
+        name = self._name_of(job)
+        found = recall(name, nest, job)
+        if found is not None:
+            return found
         try:
             polyhedra = Polyhedra(bound.nest)
             if not bound.nest.statements:
@@ -320,14 +328,28 @@ class _Run:
             raise UnsupportedError(
                 f"{self._name}: it takes too long to say which elements are touched"
             ) from None
-        nest = bound.nest
         for p in nest.kept:
             shape, dtype = nest.arrays[p]
             tile = small_tile(shape, dtype, len(nest.arrays))
             tiles[p] = tuple(min(t, n) for t, n in zip(tile, shape, strict=True))
-        made_anew = frozenset(nest.written) - self._straight
-        job = Job(nest, self._arrays, targets, made_anew, tiles, bound.scalars, relaxed)
-        return with_the_least(lambda: chosen(polyhedra, job), lambda _: _LONG)
+        found = with_the_least(lambda: chosen(polyhedra, job), lambda _: _LONG)
+        remember(name, found)
+        return found
+
+    def _name_of(self, job: Job) -> str:
+        """Under which name the program is kept on disk."""
+        settings, nest = config(), job.nest
+        told: list[object] = [settings.memory, settings.threads, job.relaxed]
+        for p in nest.used:
+            given = self._bound.given[p]
+            kind = given._source.layout, given._source.format, given._view.is_box
+            shape, dtype = nest.arrays[p]
+            how = p in self._straight, p in job.made_anew, isinstance(job.targets.get(p), tuple)
+            told.append((p, shape, dtype.str, job.tiles[p], *kind, *how))
+        for p, s in job.scalars.items():
+            told.append((p, s if isinstance(s, int) else "float"))
+        told += [(p, nest.arrays[p][1].str) for p in nest.kept]
+        return name_of(self._text, told)
 
     # -- plans -------------------------------------------------------------------------------------
 

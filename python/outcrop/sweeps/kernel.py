@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from outcrop.compiled.cached import compiled_function, digest, meaning_of, named
 from outcrop.compiled.compiler import numba_module, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.sweeps.cell import Cell, Offset
@@ -592,15 +593,21 @@ class _Source:
         self._kernel()
         source = "\n".join(self.lines)
         name = f"<sweep {self.cell.name}>"
+        meaning = meaning_of(self.cell.names)
+        kept = None
+        if meaning is not None:
+            dtypes = [(p, self.index[p], dtype.str) for p, dtype in self.kernel.dtypes.items()]
+            kept = digest("sweep", (source, dtypes, meaning))
         try:
             exec(compile(source, name, "exec"), self.names)
             options = {"error_model": "numpy", "nogil": True}
             for inner in ("span", "several"):
                 if inner in self.names:
-                    self.names[inner] = numba.njit(**options)(self.names[inner])
-            address = numba.int64
-            signature = numba.int32(*[address] * 4, numba.uint64, address)
-            return numba.cfunc(signature, error_model="numpy")(self.names["kernel"])
+                    function = self.names[inner]
+                    if kept is not None:
+                        named(function, kept)
+                    self.names[inner] = numba.njit(**options)(function)
+            return compiled_function(self.names["kernel"], kept)
         except numba.core.errors.NumbaError as error:
             kinds = ", ".join(f"{p}: {dtype}" for p, dtype in self.kernel.dtypes.items())
             raise InvalidTypeError(
