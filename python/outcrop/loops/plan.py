@@ -9,7 +9,7 @@ from outcrop.program.plan import Plan
 
 __all__ = ["LoopsPlan"]
 
-_MOST_TOLD = 12
+_MOST_TOLD = 20
 """Dependences that are told one by one."""
 
 

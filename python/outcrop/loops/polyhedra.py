@@ -20,6 +20,9 @@ __all__ = ["LOCK", "Dependence", "Polyhedra", "TooHardError", "Unit", "isl_modul
 
 LOCK = threading.RLock()
 
+_MOST_VECTORS = 9
+"""Of a dependence between two statements, for people."""
+
 _OPERATIONS = 20_000_000
 """Of isl's, about a second's, after which it is left off."""
 
@@ -86,18 +89,20 @@ class Dependence:
     source, sink : str
         The statements, the earlier one first.
     distance : tuple
-        How far apart they are, in iterations of the loops that they have in common; None where
-        that is not always the same.
+        How far apart they are, in iterations of each of the loops that they have in common, from
+        outside to inside: a number, where that is always the same; ``"+"`` where the later one is
+        in later iterations, and ``"-"`` where it is in earlier ones, by numbers that differ. Where
+        there are many such vectors, the least and the largest number, as ``"-3..7"``.
     """
 
     kind: str
     array: str
     source: str
     sink: str
-    distance: tuple[int | None, ...]
+    distance: tuple[int | str, ...]
 
     def __str__(self) -> str:
-        apart = ", ".join("*" if d is None else str(d) for d in self.distance)
+        apart = ", ".join(map(str, self.distance))
         return f"{self.kind} {self.array}: {self.source} -> {self.sink} ({apart})"
 
 
@@ -342,11 +347,18 @@ class Polyhedra:
                 for one in maps:
                     source = by_name[one.get_tuple_name(self.isl.dim_type.in_)]
                     sink = by_name[one.get_tuple_name(self.isl.dim_type.out)]
-                    distance = self._distance(one, source, sink)
-                    found.append(Dependence(kind, array, source.name, sink.name, distance))
-        return sorted(set(found), key=lambda d: (d.source, d.sink, d.kind, d.array))
+                    found += [
+                        Dependence(kind, array, source.name, sink.name, distance)
+                        for distance in self._distances(one, source, sink)
+                    ]
+        return sorted(
+            set(found), key=lambda d: (d.source, d.sink, d.kind, d.array, str(d.distance))
+        )
 
-    def _distance(self, one: Any, source: Statement, sink: Statement) -> tuple[int | None, ...]:
+    def _distances(
+        self, one: Any, source: Statement, sink: Statement
+    ) -> list[tuple[int | str, ...]]:
+        """How far apart what depends on each other is: vectors that make up all of it."""
         common = 0
         while (
             common < min(len(source.loops), len(sink.loops))
@@ -355,17 +367,43 @@ class Polyhedra:
             common += 1
         if source.name == sink.name:
             common = len(source.loops)
-        found: list[int | None] = []
-        for d in range(common):
-            apart = self.map(
-                f"{{ [{source.name}[{', '.join(f'a{k}' for k in range(len(source.loops)))}] -> "
-                f"{sink.name}[{', '.join(f'b{k}' for k in range(len(sink.loops)))}]] -> "
-                f"[b{d} - a{d}] }}"
+        steps = [sink.loops[d].step for d in range(common)]
+        # Iterations: later ones are positive, whichever way a loop goes.
+        apart = ", ".join(f"({'' if s > 0 else '-'}(b{d} - a{d}))" for d, s in enumerate(steps))
+        values = (
+            one.wrap()
+            .apply(
+                self.map(
+                    f"{{ [{source.name}[{', '.join(f'a{k}' for k in range(len(source.loops)))}] -> "
+                    f"{sink.name}[{', '.join(f'b{k}' for k in range(len(sink.loops)))}]] -> "
+                    f"[{apart}] }}"
+                )
             )
-            values = one.wrap().apply(apart)
-            low, high = self._ends(values, 0) if values.is_bounded() else (0, 1)
-            found.append(low // sink.loops[d].step if low == high else None)
-        return tuple(found)
+            .coalesce()
+        )
+        names = [f"x{d}" for d in range(common)]
+        found: list[tuple[int | str, ...]] = []
+
+        def split(part: Any, vector: tuple[int | str, ...]) -> None:
+            d = len(vector)
+            if len(found) > _MOST_VECTORS:
+                return
+            if d == common:
+                found.append(vector)
+                return
+            for sign, own in (("=", 0), (">", "+"), ("<", "-")):
+                half = self.set(f"{{ [{', '.join(names)}] : x{d} {sign} 0 }}")
+                inside = part.intersect(half)
+                if not inside.is_empty():
+                    low, high = self._ends(inside, d)
+                    split(inside, (*vector, low // abs(steps[d]) if low == high else own))
+
+        split(values, ())
+        if len(found) <= _MOST_VECTORS:
+            return found
+        ends = [self._ends(values, d) for d in range(common)]
+        ranges = [tuple(e // abs(s) for e in own) for own, s in zip(ends, steps, strict=True)]
+        return [tuple(low if low == high else f"{low}..{high}" for low, high in ranges)]
 
     # -- orders ------------------------------------------------------------------------------------
 
