@@ -46,7 +46,15 @@ def test_what_is_not_touched_stays(
     n, m = part.shape
     part[10 : n - 150, 7 : m - 250] += b[7 : m - 250, 10 : n - 150].T
     with oc.config(memory=memory), oc.open(tmp_path / "a", "r+") as stored:
+        plan = added.plan(stored[view], oc.open(tmp_path / "b"), n, m)
         added(stored[view], oc.open(tmp_path / "b"), n, m)
+        run = oc.last_run()
+    assert run is not None
+    if plan.is_exact:
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    assert run.bytes_read <= plan.bytes_read
+    assert run.bytes_written <= plan.bytes_written
+    assert run.peak_bytes <= oc.config().memory
     np.testing.assert_array_equal(oc.open(tmp_path / "a").compute(), expected)
 
 
