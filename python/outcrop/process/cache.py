@@ -8,7 +8,6 @@ import hashlib
 import logging
 import os
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,6 +74,9 @@ class Cache:
         directory = self._directory(made=True)
         if directory is None or len(content) > self._most // 4:
             return
+        # Importing it takes longer than most processes would use it.
+        import tempfile
+
         temporary = None
         try:
             number, temporary = tempfile.mkstemp(dir=directory)
