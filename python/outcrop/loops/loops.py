@@ -3,7 +3,7 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.creation import asarray, create
+from outcrop.arrays.pieces import pieces
 from outcrop.arrays.route import told, with_the_least
 from outcrop.arrays.source import MemorySource, storable
 from outcrop.arrays.stored import StoreSource
@@ -375,7 +376,9 @@ class _Run:
             # What was computed is written to its place, and read before where it is in scratch.
             facts["exact"] = False
             facts["bytes_written"] += _writing(given)
-            facts["bytes_read"] += _writing(given) + (0 if self._is_small(given) else given.nbytes)
+            facts["bytes_read"] += _writing(given)
+            if not self._is_small(given):
+                facts["bytes_read"] += _collecting(given, self.chosen.job.tiles[p])
         return LoopsPlan(facts, self.chosen, self._name)
 
     # -- running -----------------------------------------------------------------------------------
@@ -490,7 +493,32 @@ def _place(array: Array) -> Any:
 def _writing(array: Array) -> int:
     """Bytes that are written where an array is that is not written tile by tile, at most."""
     block = 4096
-    return 2 * (array.nbytes + math.prod(array.shape[:-1]) * 2 * block) + (1 << 16)
+    source, view = array._source, array._view
+    if source.layout != "tiled":
+        return 2 * (array.nbytes + math.prod(array.shape[:-1]) * 2 * block) + (1 << 16)
+    boxes = (piece.box for _, piece in pieces(view, source.grid, piece_limit()))
+    return _of_tiles(boxes, source.tile, source.dtype.itemsize) + (1 << 16)
+
+
+def _collecting(array: Array, tile: tuple[int, ...]) -> int:
+    """Bytes that are read of what was computed in such tiles, to be written piece by piece."""
+    boxes = (
+        (tuple(s.start for s in where), tuple(s.stop - s.start for s in where))
+        for where, _ in pieces(array._view, array._source.grid, piece_limit())
+    )
+    return _of_tiles(boxes, tile, array.itemsize)
+
+
+def _of_tiles(
+    boxes: Iterable[tuple[tuple[int, ...], tuple[int, ...]]], tile: tuple[int, ...], itemsize: int
+) -> int:
+    """Bytes of tiles of which boxes have a part, at most, where each box brings all of its own."""
+    count = 0
+    for start, shape in boxes:
+        sides = zip(start, shape, tile, strict=True)
+        count += math.prod((s + n - 1) // t - s // t + 1 for s, n, t in sides)
+    nbytes = math.prod(tile) * itemsize
+    return count * (nbytes + nbytes // 8 + (1 << 13))
 
 
 def _no_step(*_: Any) -> None:
