@@ -28,6 +28,12 @@ from outcrop.array_api import (
     creation_functions as _creation_functions,
 )
 from outcrop.array_api import (
+    data_type_functions as _data_type_functions,
+)
+from outcrop.array_api import (
+    data_types as _data_types,
+)
+from outcrop.array_api import (
     elementwise_functions as _elementwise_functions,
 )
 from outcrop.array_api import (
@@ -52,18 +58,26 @@ from outcrop.array_api import (
     set_functions as _set_functions,
 )
 from outcrop.array_api import (
+    splitting_functions as _splitting_functions,
+)
+from outcrop.array_api import (
     statistical_functions as _statistical_functions,
 )
 from outcrop.array_api.creation_functions import *  # noqa: F403
+from outcrop.array_api.data_type_functions import *  # noqa: F403
+from outcrop.array_api.data_types import *  # noqa: F403
 from outcrop.array_api.elementwise_functions import *  # noqa: F403
 from outcrop.array_api.indexing_functions import *  # noqa: F403
+from outcrop.array_api.inspection_functions import __array_namespace_info__
 from outcrop.array_api.manipulation_functions import *  # noqa: F403
 from outcrop.array_api.non_ufunc_functions import *  # noqa: F403
 from outcrop.array_api.searching_functions import *  # noqa: F403
 from outcrop.array_api.set_functions import *  # noqa: F403
+from outcrop.array_api.splitting_functions import *  # noqa: F403
 from outcrop.array_api.statistical_functions import *  # noqa: F403
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray, create, fromfunction, open
+from outcrop.arrays.standard import __array_api_version__
 from outcrop.errors import (
     ArrayBusyError,
     ArrayExistsError,
@@ -138,6 +152,8 @@ __all__ = [
     "StoragePermissionError",
     "SweepPlan",
     "UnsupportedError",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "__version__",
     "asarray",
     "blas",
@@ -160,12 +176,15 @@ __all__ = [
     "sweeps",
     "transpose",
     *_creation_functions.__all__,
+    *_data_type_functions.__all__,
+    *_data_types.__all__,
     *_elementwise_functions.__all__,
     *_indexing_functions.__all__,
     *_manipulation_functions.__all__,
     *_non_ufunc_functions.__all__,
     *_searching_functions.__all__,
     *_set_functions.__all__,
+    *_splitting_functions.__all__,
     *_statistical_functions.__all__,
     *_products.__all__,
 ]

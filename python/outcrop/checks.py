@@ -16,6 +16,7 @@ __all__ = [
     "Order",
     "ShapeLike",
     "StrPath",
+    "check_device",
     "check_dtype",
     "check_order",
     "check_path",
@@ -36,6 +37,12 @@ _NAMES = (
     *("uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64", "complex64", "complex128"),
 )
+
+
+def check_device(device: object) -> None:
+    """Raise for any device but the one that there is."""
+    if device is not None and device != "cpu":
+        raise InvalidArgumentError(f"the only device is 'cpu', and not {device!r}")
 
 
 def check_dtype(dtype: DTypeLike, *, swapped: bool = False) -> np.dtype[Any]:

@@ -47,6 +47,8 @@ def test_integers(desk: Any) -> None:
     np.testing.assert_array_equal(values, np.unique(INTEGERS))
     np.testing.assert_array_equal(counts, np.bincount(INTEGERS))
     np.testing.assert_array_equal(oc.unique_values(X), values)
+    found, inverse = oc.unique_inverse(X)
+    np.testing.assert_array_equal(oc.take(found, inverse), INTEGERS)
 
 
 def test_one_pass_and_nothing_written(desk: Any) -> None:

@@ -21,6 +21,7 @@ import click
 import pytest
 
 import outcrop as oc
+from outcrop.array_api import data_types
 from outcrop.cli.app import group
 
 MIB = 1 << 20
@@ -35,7 +36,7 @@ COMPILING = 400 * MIB
 # integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
 # A, I, Q and L are compressed, B and J are not.
 FUNCTIONS = """
-    asarray(A)  asarray(A, dtype='float32')
+    asarray(A)  asarray(A, dtype='float32')  __array_namespace_info__()
     config(memory=oc.config().memory)  doctor('.', quick=True)  flip(A)
     flip('{A}', 'new.npy', axis=0)  fromfunction(lambda i, j: i + j, A.shape)  last_run()
     matmul(A.T, B[:, :100])  open('{A}')  permute_dims(A, (1, 0))
@@ -46,14 +47,19 @@ FUNCTIONS = """
     cumulative_prod(A, axis=0)  cumulative_sum(A, axis=1)  diff(A)  nancumprod(A, axis=1)
     nancumsum(A, axis=0)  trapezoid(A)
 
-    array_split(A, 3)  broadcast_arrays(A, B[:1])  moveaxis(A, 0, 1)  pad(A, 3)
+    array_split(A, 3)  broadcast_arrays(A, B[:1])  broadcast_shapes(A.shape, (1, 1))
+    matrix_transpose(A)  moveaxis(A, 0, 1)  pad(A, 3)
     repeat(A, 2, axis=0)  reshape(A, -1)  reshape(A, (1500, 2250))  roll(A, 5)  split(A, 2)
     swapaxes(A, 0, 1)  tile(A, 2)  unstack(A[:3])
 
-    arange(3_500_000)  eye(1850)  full(A.shape, 2.5)  full_like(A, 2)  linspace(0, 1, 3_500_000)
+    arange(3_500_000)  empty(A.shape)  empty_like(A)  eye(1850)  from_dlpack(A)  full(A.shape, 2.5)
+    full_like(A, 2)  linspace(0, 1, 3_500_000)  meshgrid(A[0], B[:, 0])
     ones(A.shape)  ones_like(A)  zeros(A.shape)  zeros_like(A)
 
-    bincount(oc.reshape(I, -1))  histogram(A, 20)  unique_counts(I)  unique_values(I)
+    bincount(oc.reshape(I, -1))  histogram(A, 20)  unique_all(I)  unique_counts(I)
+    unique_inverse(I)  unique_values(I)
+
+    can_cast(A, 'float32')  finfo(A)  iinfo(I)  isdtype(A.dtype, 'numeric')  result_type(A, I, 1)
 
     allclose(A, B)  digitize(A, [0.1, 0.5])  imag(A + 1j)  interp(A, [0, 1], [1, 2])
     isclose(A, B)  isin(I, [1, 5])  nan_to_num(A)  real(A + 1j)  round(A)  searchsorted([0.5], A)
@@ -82,6 +88,8 @@ FUNCTIONS = """
     extract(A > 0.9999, A)  flatnonzero(A > 0.9999)  nonzero(A > 0.9999)
     extract(A > 0.1, A)  flatnonzero(A > 0.1)
     nonzero(A > 0.5)  take(A, [3, 1], axis=0)  take(A, range(1499, 0, -2), axis=1)
+    take_along_axis(A, oc.argmax(A, axis=0, keepdims=True), axis=0)
+    take_along_axis(A, I[:2250, :900])
 
     all(A)  any(A, axis=1)  average(A, axis=1, weights=B[0])  max(A)  mean(A, axis=0)
     min(A, axis=1)  nanmax(A)  nanmean(A, axis=0)  nanmin(A)  nanprod(A)  nanstd(A)
@@ -105,7 +113,7 @@ FUNCTIONS = """
     linalg.lu_solve(F, Q[:, :300])  linalg.slogdet(Q)  linalg.solve(Q, Q[:, :300])
     linalg.solve(Q, Q[0], assume='pos')  linalg.solve(Q, Q[:, :300], assume='pos')
     linalg.solve_triangular(L, Q[:, :300], lower=True)
-    linalg.solve(Q, Q[0], assume='sym')  linalg.solve(Q, Q[:, :3], assume='her')
+    linalg.solve(Q, Q[0], assume_a='sym')  linalg.solve(Q, Q[:, :3], assume='her')
     linalg.ldl_factor(Q)  linalg.ldl_solve(H, Q[:, :300])  linalg.inertia(H)  linalg.sycon(H, 1.0)
     linalg.cho_inv((L, True))  linalg.cho_update((L, True), Q[:, :5])
     linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
@@ -131,13 +139,14 @@ MEMBERS = """
     A.T  A.all()  A.any(axis=0)  A.argmax()  A.argmin(axis=1)  A.astype('float32')  A.attributes
     A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
     A.conj()  A.conjugate()  A.copy()  A.cumprod(axis=1)  A.cumsum(axis=0)  A.cumsum()  A.diagonal()
-    A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value  A.flatten()  A.flatten('F')  A.format
+    A.device  A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value
+    A.flatten()  A.flatten('F')  A.format
     A.imag  A.item(3, 4)  A.itemsize  A.layout  A.mT  A.max(axis=1)  A.mean()  A.min()  A.nbytes
     A.ndim  A.nonzero()  A.path  A.prod(axis=0)  A.ravel()  A.real  A.repeat(2, axis=1)
     A.reshape(1500, 2250)  A.round(1)  A.save('new.zarr', codecs='zstd')
     A.save('new.npy', order='F')  A.save('new.zarr', tile=250)  A.shape  A.size  A.squeeze()
     A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.tile  A.tolist()
-    A[:100].tolist()  A.trace()  A.transpose()  A.var()  A.writable
+    A[:100].tolist()  A.to_device('cpu')  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
     P.explain()  P.show('new.svg')  P.waste  M.explain()  M.show('new.svg')  M.waste
     S.memory  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline
@@ -161,6 +170,9 @@ OTHERWISE = {
     "__add__": "A + B",
     "__and__": "I & J",
     "__array__": "np.asarray(A)",
+    "__array_namespace__": "A.__array_namespace__()",
+    "__dlpack__": "A.__dlpack__()",
+    "__dlpack_device__": "A.__dlpack_device__()",
     "__array_function__": "np.sum(A, axis=0), np.concatenate([A, B])",
     "__array_ufunc__": "np.add(A, B), np.add.reduce(A), np.multiply.outer(A[0], A[1])",
     "__bool__": "bool(A)",
@@ -231,13 +243,13 @@ OTHERWISE = {
 
 # What gives more in memory than the budget is, and what there is not.
 REFUSED = {
-    "oc.asarray(A, dtype='float32')": "UnsupportedError",
     "A.compute()": "BudgetError",
     "A.attach[...]": "BudgetError",
     "A.tolist()": "BudgetError",
     "oc.sweeps.index(0)": "UnsupportedError",
     "oc.sweeps.sweep_number()": "UnsupportedError",
     OTHERWISE["__array__"]: "BudgetError",
+    OTHERWISE["__dlpack__"]: "BudgetError",
     OTHERWISE["__bool__"]: "InvalidArgumentError",
     OTHERWISE["__reduce_ex__"]: "InvalidTypeError",
     OTHERWISE["__round__"]: "InvalidTypeError",
@@ -499,6 +511,9 @@ def test_every_function_is_in_the_table() -> None:
     }
 
 
+_ELEMENT_TYPES = {name for name in data_types.__all__ if inspect.isclass(getattr(data_types, name))}
+
+
 def test_every_member_is_in_the_table() -> None:
     own = {name for base in oc.Array.__mro__[:-1] for name in vars(base)}
     operators = {name for name in own if re.fullmatch("__.*__", name)}
@@ -512,7 +527,7 @@ def test_every_member_is_in_the_table() -> None:
     classes = {name for name in oc.__all__ if inspect.isclass(getattr(oc, name))}
     others = {name for name in classes if not issubclass(getattr(oc, name), Exception)}
     plans = {"ExpressionPlan", "LoopsPlan", "MovementPlan", "Plan", "SweepPlan"}
-    assert others == {"Array", "Config", "Run", *plans}
+    assert others == {"Array", "Config", "Run", *plans, *_ELEMENT_TYPES}
 
 
 def test_every_verb_is_in_the_table() -> None:

@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop.array_api import manipulation_functions
 from outcrop.arrays.array import Array
-from outcrop.arrays.creation import of_indices
+from outcrop.arrays.creation import asarray, of_indices
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import View
-from outcrop.checks import ShapeLike, check_dtype, check_shape
-from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.checks import ShapeLike, check_device, check_dtype, check_shape
+from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = [
     "arange",
+    "empty",
+    "empty_like",
     "eye",
+    "from_dlpack",
     "full",
     "full_like",
     "linspace",
+    "meshgrid",
     "ones",
     "ones_like",
     "zeros",
@@ -27,7 +32,13 @@ __all__ = [
 ]
 
 
-def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike | None = None) -> Array:
+def full(
+    shape: ShapeLike,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """Describe an array all of whose elements are the same. It takes no memory.
 
     Examples
@@ -35,6 +46,7 @@ def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike | None = None) -
     >>> oc.full((1000, 1000), 7)[3, 4:6].compute()
     array([7, 7])
     """
+    check_device(device)
     value = np.asarray(fill_value)
     if value.ndim:
         raise InvalidArgumentError("fill_value must be a number")
@@ -45,7 +57,21 @@ def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike | None = None) -
     return Array(source, View.whole(same.shape))
 
 
-def zeros(shape: ShapeLike, *, dtype: DTypeLike = np.float64) -> Array:
+def empty(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+    """Describe an array of which only shape and type matter: it is of zeros.
+
+    What is to be written to is made on disk by `outcrop.create`, and in memory by
+    ``oc.asarray(np.empty(shape))``.
+
+    Examples
+    --------
+    >>> oc.empty((2, 3), dtype="int8")
+    <outcrop.Array int8 (2, 3) 6 bytes, in memory>
+    """
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def zeros(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """Describe an array of zeros. It takes no memory.
 
     Examples
@@ -54,10 +80,10 @@ def zeros(shape: ShapeLike, *, dtype: DTypeLike = np.float64) -> Array:
     array([[0., 0.],
            [0., 0.]])
     """
-    return full(shape, 0, dtype=dtype)
+    return full(shape, 0, dtype=np.float64 if dtype is None else dtype, device=device)
 
 
-def ones(shape: ShapeLike, *, dtype: DTypeLike = np.float64) -> Array:
+def ones(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """Describe an array of ones. It takes no memory.
 
     Examples
@@ -65,26 +91,50 @@ def ones(shape: ShapeLike, *, dtype: DTypeLike = np.float64) -> Array:
     >>> oc.ones(3, dtype="int8").compute()
     array([1, 1, 1], dtype=int8)
     """
-    return full(shape, 1, dtype=dtype)
+    return full(shape, 1, dtype=np.float64 if dtype is None else dtype, device=device)
 
 
-def full_like(x: Array, /, fill_value: Any, *, dtype: DTypeLike | None = None) -> Array:
+def full_like(
+    x: Array,
+    /,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """Describe an array of the shape, and by default the type, of another one."""
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-def zeros_like(x: Array, /, *, dtype: DTypeLike | None = None) -> Array:
+def empty_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+    """Describe an array of the shape, and by default the type, of another one: of zeros.
+
+    Examples
+    --------
+    >>> oc.empty_like(oc.asarray([1, 2]), dtype="float32")
+    <outcrop.Array float32 (2,) 8 bytes, in memory>
+    """
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def zeros_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """Describe an array of zeros of the shape, and by default the type, of another one."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Array, /, *, dtype: DTypeLike | None = None) -> Array:
+def ones_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
     """Describe an array of ones of the shape, and by default the type, of another one."""
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Array:
     """Describe numbers with the same step between them, as `numpy.arange` makes them.
 
@@ -93,6 +143,7 @@ def arange(
     >>> oc.arange(1, 10, 4).compute()
     array([1, 5, 9])
     """
+    check_device(device)
     first, end = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise InvalidArgumentError("step must not be zero")
@@ -106,12 +157,13 @@ def arange(
 
 
 def linspace(
-    start: float,
-    stop: float,
+    start: complex,
+    stop: complex,
     /,
     num: int,
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
     endpoint: bool = True,
 ) -> Array:
     """Describe so many numbers, evenly spaced, as `numpy.linspace` makes them.
@@ -121,11 +173,13 @@ def linspace(
     >>> oc.linspace(0, 1, 5).compute()
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
+    check_device(device)
     count = operator.index(num)
     if count < 0:
         raise InvalidArgumentError(f"Number of samples, {count}, must be non-negative.")
     parts = max(count - 1 if endpoint else count, 1)
-    kind = np.dtype(np.float64 if dtype is None else dtype)
+    found = np.complex128 if isinstance(start + stop, complex | np.complexfloating) else np.float64
+    kind = np.dtype(found if dtype is None else dtype)
 
     def at(i: Any) -> Any:
         values = start + i * ((stop - start) / parts)
@@ -136,7 +190,103 @@ def linspace(
     return of_indices(at, count, kind)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = np.float64) -> Array:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """Repeat vectors of coordinates to all of a grid, as `numpy.meshgrid` does: nothing is stored.
+
+    Parameters
+    ----------
+    *arrays : array_like
+        The coordinates along each axis of the grid.
+    indexing : {"xy", "ij"}
+        Which axes of the results they lie along: ``"ij"``, in their order; ``"xy"``, with the
+        first two exchanged.
+
+    Returns
+    -------
+    tuple of Array
+        For each of them, not computed yet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such indexing, or an array has several axes.
+
+    Examples
+    --------
+    >>> x, y = oc.meshgrid(oc.arange(3), oc.asarray([10, 20]))
+    >>> (x + y).compute()
+    array([[10, 11, 12],
+           [20, 21, 22]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise InvalidArgumentError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
+    given = [asarray(x) for x in arrays]
+    if any(x.ndim > 1 for x in given):
+        raise InvalidArgumentError("coordinates of a grid are along one axis")
+    count = len(given)
+    order = list(range(count))
+    if indexing == "xy" and count > 1:
+        order[:2] = 1, 0
+    shape = tuple(given[axis].size for axis in order)
+    result = []
+    for axis, x in zip(order, given, strict=True):
+        alone = [None] * count
+        keys: list[Any] = [*alone[:axis], slice(None), *alone[axis + 1 :]]
+        line = x if x.ndim else x[None]
+        result.append(manipulation_functions.broadcast_to(line[tuple(keys)], shape))
+    return tuple(result)
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Array:
+    """Take an array of another library in the memory of the host, by the DLPack protocol.
+
+    Parameters
+    ----------
+    x : object
+        With the methods ``__dlpack__`` and ``__dlpack_device__``. An `Array` comes back as it is.
+    device : {"cpu"}, optional
+        The only one that there is.
+    copy : bool, optional
+        True: the elements are copied. Default, and False: they are not.
+
+    Returns
+    -------
+    Array
+        In memory.
+
+    Raises
+    ------
+    InvalidTypeError
+        `x` does not take part in the protocol.
+    UnsupportedError
+        It lies in other memory, or its elements are of a type that there is not here.
+
+    Examples
+    --------
+    >>> oc.from_dlpack(np.arange(3)).compute()
+    array([0, 1, 2])
+    """
+    check_device(device)
+    if isinstance(x, Array):
+        return asarray(x, copy=copy)
+    try:
+        taken = np.from_dlpack(x)
+    except AttributeError as error:
+        raise InvalidTypeError(f"an array with __dlpack__ is wanted: {error}") from None
+    except (BufferError, RuntimeError) as error:
+        raise UnsupportedError(str(error)) from None
+    return asarray(taken, copy=copy)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """Describe a matrix of ones on a diagonal, and zeros elsewhere.
 
     Examples
@@ -145,6 +295,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = n
     array([[1., 0.],
            [0., 1.]])
     """
-    kind = np.dtype(dtype)
+    check_device(device)
+    kind = np.dtype(np.float64 if dtype is None else dtype)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     return of_indices(lambda i, j: (j - i == k).astype(kind), shape, kind)

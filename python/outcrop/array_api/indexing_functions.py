@@ -1,5 +1,6 @@
 """Selecting elements: of one axis, by indices or by a condition; diagonals."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from outcrop.array_api.manipulation_functions import moveaxis
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
-from outcrop.arrays.creation import asarray
+from outcrop.arrays.creation import asarray, of_indices
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.indexing import (
@@ -19,7 +20,7 @@ from outcrop.expressions.build.indexing import (
 from outcrop.expressions.build.reductions import axes_of, one_axis
 from outcrop.expressions.rewrite.point_pushdown import on_diagonal
 
-__all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take"]
+__all__ = ["compress", "diagonal", "extract", "flatnonzero", "nonzero", "take", "take_along_axis"]
 
 
 def _array(x: Any) -> Array:
@@ -64,6 +65,82 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     if given.ndim == 1:
         return found
     return found.reshape((*array.shape[:along], *given.shape, *array.shape[along + 1 :]))
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+    """Select elements at indices along an axis, others for each row, as `numpy.take_along_axis`.
+
+    What `argmax` finds with ``keepdims=True``, for example.
+
+    Parameters
+    ----------
+    x : Array or numpy.ndarray
+        What to select from.
+    indices : array_like
+        Of integers, with as many axes as `x`; negative ones count from the end. But for `axis`, it
+        broadcasts against `x`. An `Array` is computed now.
+    axis : int
+        Along which.
+
+    Returns
+    -------
+    Array
+        Of the shape of `indices`, broadcast. Where the indices of all axes, 8 bytes each, take more
+        than an eighth of the memory budget, it is computed now, to the scratch directory where it
+        takes more than that, too; else it is not computed yet.
+
+    Raises
+    ------
+    BoxIndexError
+        An index is out of bounds.
+    AxisError
+        There is no such axis.
+    InvalidArgumentError
+        `indices` has another number of axes, or does not broadcast.
+    InvalidTypeError
+        Other indices than integers.
+    StorageFullError
+        There is no room in the scratch directory for what memory is not for.
+
+    Examples
+    --------
+    >>> A = oc.asarray([[10, 30, 20], [60, 40, 50]])
+    >>> oc.take_along_axis(A, oc.argmax(A, axis=1, keepdims=True), axis=1).compute()
+    array([[30],
+           [60]])
+    """
+    array = _array(x)
+    (along,) = axes_of(array.ndim, axis)
+    given = _array(indices)
+    if given.dtype.kind not in "iu":
+        raise InvalidTypeError(f"indices must be integers, not {given.dtype}")
+    if given.ndim != array.ndim:
+        raise InvalidArgumentError(
+            f"`indices` and `x` must have the same number of dimensions, and have {given.ndim} and "
+            f"{array.ndim}"
+        )
+    rest = [tuple(1 if i == along else n for i, n in enumerate(a.shape)) for a in (array, given)]
+    try:
+        shape = list(np.broadcast_shapes(*rest))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+    shape[along] = given.shape[along]
+    # An axis of length 1 is of the same elements for all that it broadcasts to.
+    key: list[Any] = []
+    for i, extent in enumerate(shape):
+        if i == along:
+            key.append(given)
+        else:
+            places = of_indices(partial(_every, array.shape[i] == 1), extent, np.int64)
+            key.append(places[(..., *(None,) * (array.ndim - 1 - i))])
+    if array.ndim == 1:
+        return selected(array, given)
+    return selected(array, tuple(key))
+
+
+def _every(is_one: bool, index: Any) -> Any:
+    """The index along an axis, or that of its one element."""
+    return np.zeros_like(index) if is_one else index
 
 
 def compress(condition: Any, a: Any, /, *, axis: int | None = None) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
+from outcrop.checks import check_device
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.expressions.build.arrays import argument, array_of, node_of, now
 from outcrop.expressions.build.reductions import axes_of, cast, expanded, filled, one_axis
@@ -22,25 +23,24 @@ from outcrop.expressions.rewrite.reshape_pushdown import reshaped
 from outcrop.expressions.rewrite.take_pushdown import taken, taken_by_rule
 
 __all__ = [
-    "array_split",
     "astype",
     "broadcast_arrays",
+    "broadcast_shapes",
     "broadcast_to",
     "clip",
     "concat",
     "expand_dims",
     "map",
+    "matrix_transpose",
     "moveaxis",
     "pad",
     "repeat",
     "reshape",
     "roll",
-    "split",
     "squeeze",
     "stack",
     "swapaxes",
     "tile",
-    "unstack",
     "where",
 ]
 
@@ -49,7 +49,7 @@ def _node(x: Any) -> Node:
     return node_of(x if isinstance(x, Array) else asarray(x))
 
 
-def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
+def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Array:
     """Convert the elements, as `numpy.ndarray.astype` does.
 
     Examples
@@ -57,7 +57,8 @@ def astype(x: Array, dtype: DTypeLike, /, *, copy: bool = True) -> Array:
     >>> oc.astype(oc.asarray([1.7, -2.2]), "int32").compute()
     array([ 1, -2], dtype=int32)
     """
-    return x.astype(dtype, copy=copy)
+    check_device(device)
+    return _array(x).astype(dtype, copy=copy)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -155,7 +156,7 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     return concat([expand_dims(array_of(node), axis=axis) for node in nodes], axis=axis)
 
 
-def expand_dims(x: Array, /, *, axis: int | Sequence[int] = 0) -> Array:
+def expand_dims(x: Array, /, axis: int | Sequence[int] = 0) -> Array:
     """Add axes of length 1.
 
     Examples
@@ -240,7 +241,7 @@ def _array(x: Any) -> Array:
     return x if isinstance(x, Array) else asarray(x)
 
 
-def _integers(values: Any, name: str) -> tuple[int, ...]:
+def integers(values: Any, name: str) -> tuple[int, ...]:
     given = values if isinstance(values, Sequence | np.ndarray) else (values,)
     try:
         return tuple(operator.index(n) for n in given)
@@ -248,7 +249,14 @@ def _integers(values: Any, name: str) -> tuple[int, ...]:
         raise InvalidTypeError(f"{name}: {error}") from None
 
 
-def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -> Array:
+def reshape(
+    x: Any,
+    /,
+    shape: int | Sequence[int],
+    *,
+    order: str | None = "C",
+    copy: bool | None = None,
+) -> Array:
     """Give the elements in another shape, as `numpy.reshape` does.
 
     Parameters
@@ -259,6 +267,9 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
         Extents, of which one may be -1: what is left for it.
     order : {"C", "F"}
         In which order elements are counted: the last axis the fastest, or the first.
+    copy : bool, optional
+        True: the result is no view, and what is assigned to `x` later does not change it. False:
+        it is an error where it cannot be a view. Default: it is one where it can be.
 
     Returns
     -------
@@ -271,7 +282,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
     Raises
     ------
     InvalidArgumentError
-        The shape has another number of elements; there is no such order.
+        The shape has another number of elements; there is no such order; or `copy` is False, and
+        the result is no view.
 
     Examples
     --------
@@ -287,9 +299,9 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
         )
     if order not in ("C", "F", None):
         raise InvalidArgumentError(f"order must be 'C' or 'F' (got {order!r})")
-    given = _integers(shape, "shape")
+    given = integers(shape, "shape")
     if order == "F":
-        return reshape(array.T, given[::-1]).T
+        return reshape(array.T, given[::-1], copy=copy).T
     if given.count(-1) > 1:
         raise InvalidArgumentError(f"cannot reshape into {given}: only one extent can be unknown")
     rest = math.prod(n for n in given if n != -1)
@@ -298,7 +310,14 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, order: str | None = "C") -
         wanted = tuple(array.size // rest if n == -1 else n for n in given)
     if any(n < 0 for n in wanted) or math.prod(wanted) != array.size:
         raise InvalidArgumentError(f"cannot reshape array of size {array.size} into shape {given}")
-    return array if wanted == array.shape else array_of(reshaped(node_of(array), wanted))
+    if wanted == array.shape:
+        return array.copy() if copy else array
+    if copy is False:
+        raise InvalidArgumentError(
+            "Unable to avoid copy while reshaping: of an array in another shape, the elements are "
+            "put in their places as they are read, and it is no view"
+        )
+    return array_of(reshaped(node_of(array.copy() if copy else array), wanted))
 
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Array:
@@ -357,6 +376,36 @@ def with_axes(x: Any, ndim: int) -> Array:
     return array[(None,) * (ndim - array.ndim)] if array.ndim < ndim else array
 
 
+def matrix_transpose(x: Any, /) -> Array:
+    """Give a view with the last two axes exchanged: a stack of matrices, each transposed.
+
+    Examples
+    --------
+    >>> oc.matrix_transpose(oc.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
+    return _array(x).mT
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """Tell the one shape that shapes broadcast to, as `numpy.broadcast_shapes` does.
+
+    Raises
+    ------
+    InvalidArgumentError
+        They do not broadcast, or one is no shape.
+
+    Examples
+    --------
+    >>> oc.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    try:
+        return np.broadcast_shapes(*(integers(shape, "shape") for shape in shapes))
+    except ValueError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
 def broadcast_arrays(*arrays: Any) -> list[Array]:
     """Repeat arrays to the one shape that they broadcast to, as `numpy.broadcast_arrays` does.
 
@@ -390,10 +439,10 @@ def roll(
     # Where nothing is moved, what it gives is no view either.
     array = now(_array(x))
     if axis is None:
-        return _carried(array, sum(_integers(shift, "shift")), array.ndim - 1)
+        return _carried(array, sum(integers(shift, "shift")), array.ndim - 1)
     # An axis that is named twice is rolled twice.
-    axes = [a for one in _integers(axis, "axis") for a in axes_of(array.ndim, one)]
-    shifts = _integers(shift, "shift")
+    axes = [a for one in integers(axis, "axis") for a in axes_of(array.ndim, one)]
+    shifts = integers(shift, "shift")
     try:
         pairs = np.broadcast_shapes((len(axes),), (len(shifts),))[0]
     except ValueError:
@@ -451,7 +500,7 @@ def tile(x: Any, repetitions: int | Sequence[int], /) -> Array:
     array([[1, 2, 1, 2],
            [1, 2, 1, 2]])
     """
-    array, counts = _array(x), _integers(repetitions, "repetitions")
+    array, counts = _array(x), integers(repetitions, "repetitions")
     if any(count < 0 for count in counts):
         raise InvalidArgumentError("negative dimensions are not allowed")
     counts = (1,) * (array.ndim - len(counts)) + counts
@@ -577,69 +626,3 @@ def _with_constants(node: Node, axis: int, widths: tuple[int, int], values: Any)
     )
     parts = [*before, *([node] if node.size else []), *after]
     return parts[0] if len(parts) == 1 else Join.of(parts, axis)
-
-
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Give parts along an axis as views, as `numpy.array_split` does.
-
-    Examples
-    --------
-    >>> [A.shape for A in oc.array_split(oc.zeros(7), 3)]
-    [(3,), (2,), (2,)]
-    """
-    array = _array(x)
-    (along,) = axes_of(array.ndim, axis)
-    extent = array.shape[along]
-    if isinstance(indices_or_sections, Sequence | np.ndarray) and np.ndim(indices_or_sections):
-        places = list(_integers(indices_or_sections, "indices"))
-    else:
-        (count,) = _integers(indices_or_sections, "sections")
-        if count <= 0:
-            raise InvalidArgumentError("number sections must be larger than 0.")
-        each, more = divmod(extent, count)
-        places = [i * each + min(i, more) for i in range(1, count)]
-    whole = (slice(None),) * along
-    ends = [*places, extent]
-    return [array[(*whole, slice(low, high))] for low, high in zip([0, *places], ends, strict=True)]
-
-
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Give parts of one size along an axis, or parts between indices, as `numpy.split` does.
-
-    Examples
-    --------
-    >>> [A.shape for A in oc.split(oc.zeros((6, 2)), 3)]
-    [(2, 2), (2, 2), (2, 2)]
-    """
-    array = _array(x)
-    (along,) = axes_of(array.ndim, axis)
-    if not np.ndim(indices_or_sections):
-        (count,) = _integers(indices_or_sections, "sections")
-        if count <= 0 or array.shape[along] % count:
-            raise InvalidArgumentError("array split does not result in an equal division")
-    return array_split(array, indices_or_sections, along)
-
-
-def split_along(x: Any, indices_or_sections: Any, axis: int) -> list[Array]:
-    """Give parts as `numpy.vsplit` (axis 0), `hsplit` (1) and `dsplit` (2) do."""
-    array = _array(x)
-    least = {0: 2, 1: 1, 2: 3}[axis]
-    if array.ndim < least:
-        raise InvalidArgumentError(f"only works on arrays of {least} or more dimensions")
-    return split(array, indices_or_sections, min(axis, array.ndim - 1))
-
-
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """Give what is at each index of an axis as views, as `numpy.unstack` does.
-
-    Examples
-    --------
-    >>> [A.shape for A in oc.unstack(oc.zeros((2, 3)))]
-    [(3,), (3,)]
-    """
-    array = _array(x)
-    if not array.ndim:
-        raise InvalidArgumentError("Input array must be at least 1-d.")
-    (along,) = axes_of(array.ndim, axis)
-    whole = (slice(None),) * along
-    return tuple(array[(*whole, i)] for i in range(array.shape[along]))

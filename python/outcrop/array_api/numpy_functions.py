@@ -10,6 +10,7 @@ from outcrop.array_api import (
     manipulation_functions,
     non_ufunc_functions,
     set_functions,
+    splitting_functions,
 )
 from outcrop.array_api.dispatch import copied, placed
 from outcrop.array_api.families import array_like
@@ -142,11 +143,6 @@ def _isrealobj(x: Any) -> Any:
     return x.dtype.kind != "c"
 
 
-@implements(np.result_type)
-def _result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*(x.dtype if isinstance(x, Array) else x for x in arrays_and_dtypes))
-
-
 @implements(np.common_type)
 def _common_type(*arrays: Any) -> Any:
     return np.common_type(*(np.empty(1, x.dtype) if isinstance(x, Array) else x for x in arrays))
@@ -155,12 +151,6 @@ def _common_type(*arrays: Any) -> Any:
 @implements(np.min_scalar_type)
 def _min_scalar_type(a: Any) -> Any:
     return a.dtype if a.ndim else np.min_scalar_type(np.asarray(a))
-
-
-@implements(np.can_cast)
-def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    given, wanted = (x.dtype if isinstance(x, Array) else x for x in (from_, to))
-    return np.can_cast(given, wanted, casting)
 
 
 def _in_memory(*arrays: Any) -> list[Any]:
@@ -559,27 +549,27 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> 
 
 @implements(np.split)
 def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return manipulation_functions.split(ary, indices_or_sections, axis)
+    return splitting_functions.split(ary, indices_or_sections, axis)
 
 
 @implements(np.array_split)
 def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return manipulation_functions.array_split(ary, indices_or_sections, axis)
+    return splitting_functions.array_split(ary, indices_or_sections, axis)
 
 
 @implements(np.vsplit)
 def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation_functions.split_along(ary, indices_or_sections, 0)
+    return splitting_functions.split_along(ary, indices_or_sections, 0)
 
 
 @implements(np.hsplit)
 def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation_functions.split_along(ary, indices_or_sections, 1)
+    return splitting_functions.split_along(ary, indices_or_sections, 1)
 
 
 @implements(np.dsplit)
 def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return manipulation_functions.split_along(ary, indices_or_sections, 2)
+    return splitting_functions.split_along(ary, indices_or_sections, 2)
 
 
 # Since NumPy 2.1.
@@ -587,7 +577,7 @@ if hasattr(np, "unstack"):
 
     @implements(np.unstack)
     def _unstack(x: Any, /, *, axis: Any = 0) -> Any:
-        return manipulation_functions.unstack(x, axis=axis)
+        return splitting_functions.unstack(x, axis=axis)
 
 
 # -- selecting -------------------------------------------------------------------------------------
@@ -597,6 +587,13 @@ if hasattr(np, "unstack"):
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     only_defaults("take", out=out, mode=None if mode == "raise" else mode)
     return indexing_functions.take(a, indices, axis=axis)
+
+
+@implements(np.take_along_axis)
+def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    if axis is None:
+        return indexing_functions.take_along_axis(ravel(arr), indices, axis=0)
+    return indexing_functions.take_along_axis(arr, indices, axis=axis)
 
 
 @implements(np.compress)

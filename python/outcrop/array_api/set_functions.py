@@ -1,23 +1,29 @@
 """How often elements have which values: what NumPy's functions of these names find, in one pass.
 
-The counts are small, and computed at once.
+What is counted is small, and computed at once.
 """
 
 import operator
 import threading
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop.array_api.families import array_like
+from outcrop.array_api.manipulation_functions import where
+from outcrop.array_api.non_ufunc_functions import searchsorted
 from outcrop.array_api.statistical_functions import any as any_of
+from outcrop.array_api.statistical_functions import cumulative_sum
 from outcrop.array_api.statistical_functions import max as max_of
 from outcrop.array_api.statistical_functions import min as min_of
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
+from outcrop.arrays.creation import of_indices
 from outcrop.arrays.registry import implements
+from outcrop.arrays.source import MemorySource
 from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
@@ -30,11 +36,21 @@ from outcrop.process.config import piece_limit
 from outcrop.process.room import charge, room
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["bincount", "histogram", "unique_counts", "unique_values"]
+__all__ = [
+    "bincount",
+    "histogram",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
 
 
 _EACH = 64
 """Bytes for a bin, or a value, while a block is counted."""
+
+_PLACED = 128
+"""The same for an element of a part of a block, of which it is known where it is."""
 
 _TWO, _FOUR = 2, 4
 """Parts of the budget, of which the counts are one, for those of a block and of all before, or for
@@ -44,16 +60,28 @@ _LONG = 4
 """Bytes of integers of which there may be more than are counted."""
 
 
-def _see(x: Array, see: Callable[[NDArray[Any]], None]) -> None:
-    """Show all elements, block by block in some order, to a function that is called alone."""
+def _see(x: Array, see: Callable[..., None], *, with_places: bool = False) -> None:
+    """Show all elements, block by block in some order, to a function that is called alone.
+
+    With the places of the elements in the flattened array, where these are asked for.
+    """
     alone = threading.Lock()
 
-    def one(block: NDArray[Any]) -> None:
+    def one(*blocks: NDArray[Any]) -> None:
         with alone:
-            see(block)
+            see(*blocks)
 
+    shown = [x, of_indices(partial(_flat, x.shape), x.shape, np.intp)] if with_places else [x]
     if x.size:
-        any_of(mapped(Seen(one), [argument(x)], np.dtype(bool))).compute()
+        any_of(mapped(Seen(one), [argument(a) for a in shown], np.dtype(bool))).compute()
+
+
+def _flat(shape: tuple[int, ...], *indices: Any) -> Any:
+    """The places in the flattened array of elements with these indices."""
+    place: Any = np.zeros((), np.intp)
+    for extent, index in zip(shape, indices, strict=True):
+        place = place * extent + index
+    return place
 
 
 def histogram(
@@ -205,8 +233,53 @@ def bincount(x: Any, /, weights: None = None, minlength: int = 0) -> NDArray[np.
     return counts
 
 
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` finds."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` finds."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` finds."""
+
+    values: Array
+    inverse_indices: Array
+
+
+@implements(np.unique_all)
+def unique_all(x: Any, /) -> UniqueAllResult:
+    """Find the different elements, with all that can be said of them; otherwise as `unique_counts`.
+
+    Returns
+    -------
+    values, indices, inverse_indices, counts : Array
+        The values, ascending, where in the flattened array each is first, and how often each is
+        there, are in memory; of which of them each element is, is not computed yet.
+
+    Examples
+    --------
+    >>> found = oc.unique_all(oc.asarray([[3, 1], [1, 3]]))
+    >>> found.indices.compute(), found.inverse_indices.compute().tolist()
+    (array([1, 0]), [[1, 0], [0, 1]])
+    """
+    array = array_like(x)
+    values, counts, firsts = _unique_with_places(array)
+    inverse = _inverse(array, values)
+    return UniqueAllResult(_of_ours(values), _of_ours(firsts), inverse, _of_ours(counts))
+
+
 @implements(np.unique_counts)
-def unique_counts(x: Any, /) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def unique_counts(x: Any, /) -> UniqueCountsResult:
     """Find the different elements, ascending, and how often each is there, in one pass.
 
     Parameters
@@ -216,7 +289,7 @@ def unique_counts(x: Any, /) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
     Returns
     -------
-    values, counts : numpy.ndarray
+    values, counts : Array
         In memory.
 
     Raises
@@ -226,22 +299,49 @@ def unique_counts(x: Any, /) -> tuple[NDArray[Any], NDArray[np.intp]]:
 
     Examples
     --------
-    >>> oc.unique_counts(oc.asarray([[3, 1], [1, 3]]))
-    (array([1, 3]), array([2, 2]))
+    >>> values, counts = oc.unique_counts(oc.asarray([[3, 1], [1, 3], [3, 3]]))
+    >>> values.compute(), counts.compute()
+    (array([1, 3]), array([2, 4]))
     """
-    return _unique(array_like(x), equal_nan=False)
+    values, counts = _unique(array_like(x), equal_nan=False)
+    return UniqueCountsResult(_of_ours(values), _of_ours(counts))
+
+
+@implements(np.unique_inverse)
+def unique_inverse(x: Any, /) -> UniqueInverseResult:
+    """Find the different elements, and of which of them each is; otherwise as `unique_counts`.
+
+    Returns
+    -------
+    values, inverse_indices : Array
+        The values, ascending, are in memory; the indices, of the shape of `x`, are not computed
+        yet: ``oc.take(values, inverse_indices)`` has the elements of `x`.
+
+    Examples
+    --------
+    >>> oc.unique_inverse(oc.asarray([[3, 1], [1, 3]])).inverse_indices.compute()
+    array([[1, 0],
+           [0, 1]])
+    """
+    array = array_like(x)
+    # Complex numbers that are NaN may differ: those have to be in their own order.
+    if array.dtype.kind == "c":
+        values, _, _ = _unique_with_places(array)
+    else:
+        values, _ = _unique(array, equal_nan=False)
+    return UniqueInverseResult(_of_ours(values), _inverse(array, values))
 
 
 @implements(np.unique_values)
-def unique_values(x: Any, /) -> NDArray[Any]:
+def unique_values(x: Any, /) -> Array:
     """Find the different elements, ascending, in one pass; otherwise as `unique_counts`.
 
     Examples
     --------
-    >>> oc.unique_values(oc.asarray([[3, 1], [1, 3]]))
+    >>> oc.unique_values(oc.asarray([[3, 1], [1, 3]])).compute()
     array([1, 3])
     """
-    return _unique(array_like(x), equal_nan=False)[0]
+    return _of_ours(_unique(array_like(x), equal_nan=False)[0])
 
 
 @implements(np.unique)
@@ -262,7 +362,28 @@ def unique(
     return (values, counts) if return_counts else values
 
 
+def _of_ours(elements: NDArray[Any]) -> Array:
+    return Array(MemorySource(elements, owned=True))
+
+
+def _inverse(x: Array, values: NDArray[Any]) -> Array:
+    """For each element, which of the values it is; each NaN is the next one of those at the end."""
+    places = searchsorted(values, x).astype(np.intp, copy=False)
+    first = _first_missing(values)
+    if first == len(values):
+        return places
+    missing: Any = np.isnan(x)
+    before = cumulative_sum(missing.reshape(-1), dtype=np.intp).reshape(x.shape)
+    return where(missing, before + (first - 1), places)
+
+
+def _first_missing(values: NDArray[Any]) -> int:
+    """Where among values, of which NaNs come last, these begin."""
+    return len(values) - int(np.count_nonzero(values != values))
+
+
 def _unique(x: Array, *, equal_nan: bool) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The different elements, ascending, and how often each is there."""
     values, counts = np.empty(0, x.dtype), np.empty(0, np.intp)
 
     def see(block: NDArray[Any]) -> None:
@@ -279,6 +400,53 @@ def _unique(x: Array, *, equal_nan: bool) -> tuple[NDArray[Any], NDArray[np.intp
         _see(x, see)
     charge([values, counts])
     return values, counts
+
+
+def _unique_with_places(
+    x: Array,
+) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
+    """The different elements, how often each is there, and where each is first.
+
+    They ascend, but for NaNs, which come last in the order of their places.
+    """
+    values, counts = np.empty(0, x.dtype), np.empty(0, np.intp)
+    firsts = np.empty(0, np.intp)
+    most = max(_FOUR * piece_limit() // _PLACED, 1)
+
+    def see(block: NDArray[Any], flat: NDArray[Any]) -> None:
+        # Of a part at a time: its elements are put in order by an index of each.
+        elements, places = block.reshape(-1), flat.reshape(-1)
+        for start in range(0, elements.size, most):
+            add(elements[start : start + most], places[start : start + most])
+
+    def add(elements: NDArray[Any], places: NDArray[Any]) -> None:
+        nonlocal values, counts, firsts
+        own, inside, times = np.unique(
+            elements, return_inverse=True, return_counts=True, equal_nan=False
+        )
+        earliest = _least(len(own), inside, places)
+        together = np.concatenate([values, own])
+        values, inside = np.unique(together, return_inverse=True, equal_nan=False)
+        _check_room(len(values), values.itemsize + 2 * counts.itemsize)
+        sums = np.zeros(len(values), np.intp)
+        np.add.at(sums, inside, np.concatenate([counts, times]))
+        firsts = _least(len(values), inside, np.concatenate([firsts, earliest]))
+        counts = sums
+
+    with room(min(_PLACED * x.size, _FOUR * piece_limit()), "unique"):
+        _see(x, see, with_places=True)
+    missing = slice(_first_missing(values), None)
+    order = np.argsort(firsts[missing])
+    values[missing], firsts[missing] = values[missing][order], firsts[missing][order]
+    charge([values, counts, firsts])
+    return values, counts, firsts
+
+
+def _least(count: int, which: NDArray[Any], numbers: NDArray[Any]) -> NDArray[np.intp]:
+    """For each of so many, the least of the numbers that are its own."""
+    least = np.full(count, np.iinfo(np.intp).max, np.intp)
+    np.minimum.at(least, which.reshape(-1), numbers)
+    return least
 
 
 def _check_room(count: int, itemsize: int) -> None:

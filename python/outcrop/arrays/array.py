@@ -22,6 +22,7 @@ from outcrop.arrays.pieces import converted_itemsize, with_length
 from outcrop.arrays.saving import save
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
+from outcrop.arrays.standard import Standard
 from outcrop.arrays.views import NewAxis, View, is_array
 from outcrop.checks import ShapeLike, StrPath, check_path
 from outcrop.errors import (
@@ -67,7 +68,7 @@ def _names_elements(key: Any) -> bool:
     return any(map(is_array, key)) if isinstance(key, tuple) else is_array(key)
 
 
-class Array(Shaping, np.lib.mixins.NDArrayOperatorsMixin):
+class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     """An n-dimensional array that need not fit in memory.
 
     Made by `open`, `create`, `fromfunction` and `asarray`, not directly. Indexing gives another

@@ -20,6 +20,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.checks import (
     ShapeLike,
     StrPath,
+    check_device,
     check_dtype,
     check_order,
     check_path,
@@ -408,7 +409,11 @@ def _of_function(
 
 
 def asarray(
-    x: ArrayLike | Array, dtype: DTypeLike | None = None, *, copy: bool | None = None
+    x: ArrayLike | Array,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
 ) -> Array:
     """Take an array in memory, or one of another library, as an `Array`.
 
@@ -426,7 +431,10 @@ def asarray(
         Memory that the library takes for itself, such as for the tasks of Dask or for caches, does
         not count to the budget. A long `range` is described, as by `arange`.
     dtype : dtype_like, optional
-        Default: that of `x`, in native byte order.
+        Default: that of `x`, in native byte order. An `Array` is converted as `Array.astype` does,
+        when it is computed.
+    device : {"cpu"}, optional
+        The only one that there is.
     copy : bool, optional
         True: `x` is copied, so that nobody else can change the elements. False: it is an error
         where it cannot be taken as it is. Default: it is copied where it has to be.
@@ -440,7 +448,7 @@ def asarray(
     Raises
     ------
     UnsupportedError
-        The dtype is not supported, `x` is an `Array` of another one, or some of it is masked.
+        The dtype is not supported, or some of `x` is masked.
     InvalidArgumentError
         `copy` is False, and a copy is needed.
     InvalidTypeError
@@ -454,14 +462,17 @@ def asarray(
     >>> oc.asarray([[1, 2, 3], [4, 5, 6]])[:, ::-1]
     <outcrop.Array int64 (2, 3) 48 bytes, memory[0:2, 2::-1]>
     """
+    check_device(device)
     kind = None if dtype is None else check_dtype(dtype)
     if isinstance(x, Array):
-        if kind is not None and kind != x.dtype:
-            raise UnsupportedError(
-                f"a lazy conversion from {x.dtype} to {kind} is not supported in this version; "
-                "numpy.asarray(x, dtype) converts in memory, and assignment converts to disk"
+        if kind is None or kind == x.dtype:
+            return x.copy() if copy else x
+        if copy is False:
+            raise InvalidArgumentError(
+                f"Unable to avoid copy while creating an array as requested: {x.dtype} is not "
+                f"{kind}"
             )
-        return x.copy() if copy else x
+        return x.astype(kind)
     lazy = lazy_source(x)
     if lazy is not None:
         if copy is False:

@@ -45,6 +45,7 @@ def solve(
     *,
     assume: str = "gen",
     refine: str | None = None,
+    assume_a: str | None = None,
 ) -> Array:
     """Solve ``A x = b``.
 
@@ -61,6 +62,8 @@ def solve(
     refine : {"float32", "complex64"}, optional
         A type of lower precision to factor the matrix in; the solution is refined to double
         precision, and computed at once: see `solve_mixed`.
+    assume_a : str, optional
+        The same as `assume`, by the name that it has in SciPy.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def solve(
     Raises
     ------
     InvalidArgumentError
-        Shapes do not match.
+        Shapes do not match; nothing like that can be assumed, or it is said by two names.
     SingularMatrixError
         When it is computed: a pivot of `A` is zero. ``index`` is its number, as LAPACK's info.
     NotFiniteError
@@ -97,6 +100,10 @@ def solve(
     >>> bool(np.allclose(A.compute() @ x, b))
     True
     """
+    if assume_a is not None:
+        if assume not in ("gen", assume_a):
+            raise InvalidArgumentError("assume and assume_a are two names of one argument")
+        assume = assume_a
     kind = kind_of(assume)
     matrix, given = asarray(A), asarray(b)
     dtype = system(matrix, given, "solve")
