@@ -22,7 +22,10 @@ except KeyboardInterrupt:
     raise
 
 # isort: split
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from outcrop import blas, linalg, random, sweeps
+from outcrop import numpy_names as _numpy_names
 from outcrop._native import __version__
 from outcrop.array_api import (
     creation_functions as _creation_functions,
@@ -111,6 +114,7 @@ from outcrop.linalg import products as _products
 from outcrop.linalg.products import *  # noqa: F403
 from outcrop.loops.loops import loops
 from outcrop.loops.plan import LoopsPlan
+from outcrop.numpy_names import *  # noqa: F403
 from outcrop.planning import plan
 from outcrop.process import allocator as _allocator  # noqa: F401
 from outcrop.process.config import Config, config
@@ -186,8 +190,17 @@ __all__ = [
     *_set_functions.__all__,
     *_splitting_functions.__all__,
     *_statistical_functions.__all__,
+    *_numpy_names.__all__,
     *_products.__all__,
 ]
+
+
+if not _TYPE_CHECKING:
+    # What checks types shall find names that there are not.
+
+    def __getattr__(name: str) -> object:
+        """Say what there is instead of a name that there is not."""
+        raise _numpy_names.missing(name, __all__)
 
 
 def __dir__() -> list[str]:

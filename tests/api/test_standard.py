@@ -252,21 +252,17 @@ def test_one_pass_over_what_is_stored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", ["zarr", "npy", "F", "memory", "transposed", "reversed"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_take_along_axis(tmp_path: Path, layout: str, axis: int) -> None:
-    x = np.random.default_rng(3).normal(size=(30, 20, 25))
+    x = np.random.default_rng(3).normal(size=(30, 10, 25))
     # More indices than memory is for, and few.
     for extent in (3, 40):
         shape = list(x.shape)
         shape[axis] = extent
-        indices = np.random.default_rng(4).integers(-20, 20, shape)
+        indices = np.random.default_rng(4).integers(-10, 10, shape)
         array, given_ = _put(x, layout, tmp_path), _put(indices, "zarr", tmp_path)
         expected = np.take_along_axis(x, indices, axis)
         found = oc.take_along_axis(array, given_, axis=axis)
-        assert found.shape == expected.shape
-        for i, block in enumerate(expected):
-            np.testing.assert_array_equal(found[i], block)
-            if i == 3:
-                break
-        assert float(found.sum()) == pytest.approx(expected.sum())
+        result = found.save(tmp_path / "result.npy", overwrite=True)
+        np.testing.assert_array_equal(result, expected)
 
 
 def _put(values: Any, layout: str, path: Path) -> oc.Array:

@@ -21,6 +21,7 @@ import click
 import pytest
 
 import outcrop as oc
+from outcrop import numpy_names
 from outcrop.array_api import data_types
 from outcrop.cli.app import group
 
@@ -64,6 +65,12 @@ FUNCTIONS = """
     allclose(A, B)  digitize(A, [0.1, 0.5])  imag(A + 1j)  interp(A, [0, 1], [1, 2])
     isclose(A, B)  isin(I, [1, 5])  nan_to_num(A)  real(A + 1j)  round(A)  searchsorted([0.5], A)
     tril(A)  triu(A)
+
+    amax(A, 0)  amin(A)  append(A, B, 0)  argwhere(A > 0.5)  array(A)  array_equal(A, B)
+    atleast_1d(A)  atleast_2d(A[0])  atleast_3d(A)  column_stack([A, B])  concatenate([A, B], 1)
+    cumprod(A, 1)  cumsum(A)  diag(A[0])  diag(A, -3)  dot(A.T, B[:, :100])  dstack([A, B])
+    fliplr(A)  flipud(A)  hstack([A, B])  identity(1850)  inner(A, B[:100])  load('D' + suffix)
+    ravel(A)  rot90(A, 3)  trace(A)  unique(I)  vdot(A, B)  vstack([A, B])
 
     abs(A)  acos(A)  acosh(A + 1)  add(A, B)  asin(A)  asinh(A)  atan(A)  atan2(A, B)  atanh(A)
     bitwise_and(I, J)  bitwise_invert(I)  bitwise_left_shift(I, J)  bitwise_or(I, J)
@@ -490,7 +497,7 @@ def test_every_function_is_in_the_table() -> None:
         for name in oc.__all__
         if not inspect.isclass(getattr(oc, name)) and callable(getattr(oc, name))
     }
-    assert not functions - called
+    assert not functions - called - set(numpy_names.ALIASES)
     # Its classes are what functions give.
     routines = {n for n in oc.linalg.__all__ if not inspect.isclass(getattr(oc.linalg, n))}
     assert not {f"linalg.{name}" for name in routines} - called

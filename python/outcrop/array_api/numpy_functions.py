@@ -1,4 +1,4 @@
-"""NumPy's functions that make, arrange, select and count, with its arguments, as our own."""
+"""NumPy's functions that make arrays, and of elements, with its arguments, as our own."""
 
 from typing import Any
 
@@ -9,8 +9,6 @@ from outcrop.array_api import (
     indexing_functions,
     manipulation_functions,
     non_ufunc_functions,
-    set_functions,
-    splitting_functions,
 )
 from outcrop.array_api.dispatch import copied, placed
 from outcrop.array_api.families import array_like
@@ -20,9 +18,8 @@ from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.arrays import applied, check_out, placed_in
-from outcrop.reorganize import turning
 
-__all__ = ["only_defaults", "ravel"]
+__all__ = ["array", "array_equal", "identity", "only_defaults"]
 
 
 def only_defaults(name: str, **options: Any) -> None:
@@ -86,7 +83,15 @@ def _eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *_: Any, **__: A
 
 
 @implements(np.identity)
-def _identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: Any, dtype: Any = None) -> Any:
+    """Describe a square matrix of ones on the diagonal, and zeros elsewhere.
+
+    Examples
+    --------
+    >>> oc.identity(2).compute()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return creation_functions.eye(n, dtype=np.float64 if dtype is None else dtype)
 
 
@@ -103,7 +108,36 @@ def _asarray(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
 
 
 @implements(np.array)
-def _array(x: Any, dtype: Any = None, *, copy: Any = True, **_: Any) -> Any:
+def array(
+    x: Any,
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    **_: Any,
+) -> Any:
+    """Make an array in memory, or of an `Array` a copy, as `numpy.array` does.
+
+    Parameters
+    ----------
+    x : Array or array_like
+        What `outcrop.asarray` takes.
+    dtype : dtype_like, optional
+        Default: that of `x`.
+    copy : bool, optional
+        True: the elements are copied, so that nobody else can change them; of what is not in
+        memory, see `Array.copy`. False: it is an error where a copy is needed. None: they are
+        copied where they have to be, which is what `outcrop.asarray` does.
+    ndmin : int
+        How many axes there are at least; new ones come first.
+
+    Examples
+    --------
+    >>> oc.array([1, 2], dtype="float32").compute()
+    array([1., 2.], dtype=float32)
+    >>> oc.array([1, 2], ndmin=2).shape
+    (1, 2)
+    """
     made = x if isinstance(x, Array) else asarray(x, copy=copy)
     if dtype is not None and made.dtype != np.dtype(dtype):
         if copy is False:
@@ -112,7 +146,8 @@ def _array(x: Any, dtype: Any = None, *, copy: Any = True, **_: Any) -> Any:
                 f"is not {np.dtype(dtype)}"
             )
         made = made.astype(dtype)
-    return made.copy() if copy and isinstance(x, Array) else made
+    made = made.copy() if copy and isinstance(x, Array) else made
+    return made[(None,) * (ndmin - made.ndim)] if made.ndim < ndmin else made
 
 
 # -- what arrays are -------------------------------------------------------------------------------
@@ -317,7 +352,14 @@ def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: Any
 
 
 @implements(np.array_equal)
-def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether shapes and all elements are equal, as `numpy.array_equal` says. It computes.
+
+    Examples
+    --------
+    >>> oc.array_equal(oc.arange(3), [0, 1, 2])
+    True
+    """
     one, other = array_like(a1), array_like(a2)
     if one.shape != other.shape:
         return False
@@ -353,326 +395,3 @@ def _interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     return non_ufunc_functions.interp(x, xp, fp, left, right, period)
-
-
-# -- shapes and axes -------------------------------------------------------------------------------
-
-
-@implements(np.reshape)
-def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
-    # Its name before NumPy 2.1.
-    wanted = options.pop("newshape", shape)
-    only_defaults("reshape", **options)
-    return manipulation_functions.reshape(a, wanted, order=order)
-
-
-@implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> Any:
-    """Give the elements in a row."""
-    return _reshape(a, -1, order)
-
-
-@implements(np.expand_dims)
-def _expand_dims(a: Any, axis: Any) -> Any:
-    return manipulation_functions.expand_dims(a, axis=axis)
-
-
-@implements(np.squeeze)
-def _squeeze(a: Any, axis: Any = None) -> Any:
-    single = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
-    return manipulation_functions.squeeze(a, axis=single if axis is None else axis)
-
-
-@implements(np.atleast_1d)
-def _atleast_1d(*arrays: Any) -> Any:
-    return _at_least(1, arrays)
-
-
-@implements(np.atleast_2d)
-def _atleast_2d(*arrays: Any) -> Any:
-    return _at_least(2, arrays)
-
-
-@implements(np.atleast_3d)
-def _atleast_3d(*arrays: Any) -> Any:
-    return _at_least(3, arrays)
-
-
-def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
-    made = tuple(manipulation_functions.with_axes(x, ndim) for x in arrays)
-    return made[0] if len(made) == 1 else made
-
-
-@implements(np.broadcast_to)
-def _broadcast_to(array: Any, shape: Any) -> Any:
-    return manipulation_functions.broadcast_to(array, shape)
-
-
-@implements(np.broadcast_arrays)
-def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
-    return tuple(manipulation_functions.broadcast_arrays(*args))
-
-
-@implements(np.moveaxis)
-def _moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    return manipulation_functions.moveaxis(a, source, destination)
-
-
-@implements(np.swapaxes)
-def _swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    return manipulation_functions.swapaxes(a, axis1, axis2)
-
-
-@implements(np.rollaxis)
-def _rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
-    return manipulation_functions.rollaxis(a, axis, start)
-
-
-@implements(np.transpose)
-def _transpose(a: Any, axes: Any = None) -> Any:
-    return turning.transpose(a, axes=axes)
-
-
-@implements(np.matrix_transpose)
-def _matrix_transpose(x: Any) -> Any:
-    return x.mT
-
-
-@implements(np.flip)
-def _flip(m: Any, axis: Any = None) -> Any:
-    return turning.flip(m, axis=axis)
-
-
-@implements(np.flipud)
-def _flipud(m: Any) -> Any:
-    return turning.flip(m, axis=0)
-
-
-@implements(np.fliplr)
-def _fliplr(m: Any) -> Any:
-    return turning.flip(m, axis=1)
-
-
-@implements(np.rot90)
-def _rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
-    return turning.rotate(m, None, 90 * k, axes=axes)
-
-
-@implements(np.roll)
-def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    return manipulation_functions.roll(a, shift, axis=axis)
-
-
-# -- joining, splitting and repeating --------------------------------------------------------------
-
-
-@implements(np.concatenate)
-def _concatenate(
-    arrays: Any,
-    axis: Any = 0,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    casting: Any = "same_kind",
-) -> Any:
-    given = _cast(arrays, dtype, casting)
-    return placed(manipulation_functions.concat(given, axis=axis), out, casting)
-
-
-@implements(np.stack)
-def _stack(
-    arrays: Any,
-    axis: Any = 0,
-    out: Any = None,
-    *,
-    dtype: Any = None,
-    casting: Any = "same_kind",
-) -> Any:
-    given = _cast(arrays, dtype, casting)
-    return placed(manipulation_functions.stack(given, axis=axis), out, casting)
-
-
-def _cast(arrays: Any, dtype: Any, casting: Any) -> Any:
-    if dtype is None:
-        return arrays
-    return [array_like(x).astype(dtype, casting=casting, copy=False) for x in arrays]
-
-
-@implements(np.vstack)
-def _vstack(tup: Any, **options: Any) -> Any:
-    return _stacked(tup, 2, 0, options)
-
-
-@implements(np.hstack)
-def _hstack(tup: Any, **options: Any) -> Any:
-    return _stacked(tup, 1, 1, options)
-
-
-@implements(np.dstack)
-def _dstack(tup: Any, **options: Any) -> Any:
-    return _stacked(tup, 3, 2, options)
-
-
-def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
-    """Arrays with so many axes at least, joined along one of them."""
-    arrays = [manipulation_functions.with_axes(x, ndim) for x in tup]
-    # Vectors have but one axis.
-    along = 0 if any(x.ndim == 1 for x in arrays) else axis
-    return _concatenate(arrays, axis=along, **options)
-
-
-@implements(np.column_stack)
-def _column_stack(tup: Any) -> Any:
-    arrays = [manipulation_functions.with_axes(x, 1) for x in tup]
-    return manipulation_functions.concat([x[:, None] if x.ndim == 1 else x for x in arrays], axis=1)
-
-
-@implements(np.append)
-def _append(arr: Any, values: Any, axis: Any = None) -> Any:
-    return manipulation_functions.concat([array_like(arr), array_like(values)], axis=axis)
-
-
-@implements(np.tile)
-def _tile(A: Any, reps: Any) -> Any:
-    return manipulation_functions.tile(A, reps)
-
-
-@implements(np.repeat)
-def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    return manipulation_functions.repeat(a, repeats, axis=axis)
-
-
-@implements(np.pad)
-def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
-    return manipulation_functions.pad(array, pad_width, mode, **options)
-
-
-@implements(np.split)
-def _split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return splitting_functions.split(ary, indices_or_sections, axis)
-
-
-@implements(np.array_split)
-def _array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
-    return splitting_functions.array_split(ary, indices_or_sections, axis)
-
-
-@implements(np.vsplit)
-def _vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return splitting_functions.split_along(ary, indices_or_sections, 0)
-
-
-@implements(np.hsplit)
-def _hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return splitting_functions.split_along(ary, indices_or_sections, 1)
-
-
-@implements(np.dsplit)
-def _dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return splitting_functions.split_along(ary, indices_or_sections, 2)
-
-
-# Since NumPy 2.1.
-if hasattr(np, "unstack"):
-
-    @implements(np.unstack)
-    def _unstack(x: Any, /, *, axis: Any = 0) -> Any:
-        return splitting_functions.unstack(x, axis=axis)
-
-
-# -- selecting -------------------------------------------------------------------------------------
-
-
-@implements(np.take)
-def _take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    only_defaults("take", out=out, mode=None if mode == "raise" else mode)
-    return indexing_functions.take(a, indices, axis=axis)
-
-
-@implements(np.take_along_axis)
-def _take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    if axis is None:
-        return indexing_functions.take_along_axis(ravel(arr), indices, axis=0)
-    return indexing_functions.take_along_axis(arr, indices, axis=axis)
-
-
-@implements(np.compress)
-def _compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
-    only_defaults("compress", out=out)
-    return indexing_functions.compress(condition, a, axis=axis)
-
-
-@implements(np.extract)
-def _extract(condition: Any, arr: Any) -> Any:
-    return indexing_functions.extract(condition, arr)
-
-
-@implements(np.nonzero)
-def _nonzero(a: Any) -> Any:
-    return indexing_functions.nonzero(a)
-
-
-@implements(np.flatnonzero)
-def _flatnonzero(a: Any) -> Any:
-    return indexing_functions.flatnonzero(a)
-
-
-@implements(np.argwhere)
-def _argwhere(a: Any) -> Any:
-    array = manipulation_functions.with_axes(a, 1)
-    found = manipulation_functions.stack(indexing_functions.nonzero(array), axis=1)
-    # Of a single element, NumPy gives no index at all, and says by their number whether it is one.
-    return found if a.ndim else found[:, :0]
-
-
-@implements(np.diagonal)
-def _diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
-    return indexing_functions.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
-
-
-@implements(np.diag)
-def _diag(v: Any, k: int = 0) -> Any:
-    if v.ndim != 1:
-        if v.ndim != 2:
-            raise InvalidArgumentError("Input must be 1- or 2-d.")
-        return indexing_functions.diagonal(v, offset=k)
-    extent = v.shape[0] + abs(k)
-    on = creation_functions.eye(extent, k=k, dtype=bool)
-    # The elements follow one another along rows where the diagonal begins in the first row.
-    given = manipulation_functions.pad(v, (0, abs(k)))
-    return manipulation_functions.where(
-        on, given[:, None] if k >= 0 else given, np.zeros((), v.dtype)
-    )
-
-
-@implements(np.trace)
-def _trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
-    found = indexing_functions.diagonal(a, offset=offset, axis1=axis1, axis2=axis2)
-    return placed(found.sum(-1, dtype=dtype), out, "same_kind")
-
-
-@implements(np.tril)
-def _tril(m: Any, k: Any = 0) -> Any:
-    return non_ufunc_functions.tril(m, k=k)
-
-
-@implements(np.triu)
-def _triu(m: Any, k: Any = 0) -> Any:
-    return non_ufunc_functions.triu(m, k=k)
-
-
-# -- counting --------------------------------------------------------------------------------------
-
-
-@implements(np.histogram)
-def _histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
-) -> Any:
-    return set_functions.histogram(a, bins, range, density, weights)
-
-
-@implements(np.bincount)
-def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    return set_functions.bincount(x, weights, minlength)

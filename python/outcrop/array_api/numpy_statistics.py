@@ -13,7 +13,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 
-__all__: list[str] = []
+__all__ = ["amax", "amin", "cumprod", "cumsum"]
 
 
 def _reduced(function: Callable[..., Any], x: Any, /, out: Any = None, **options: Any) -> Any:
@@ -137,7 +137,7 @@ def _nanprod(
 
 
 @implements(np.amax, np.max)
-def _max(
+def amax(
     a: Any,
     axis: Any = None,
     out: Any = None,
@@ -145,11 +145,18 @@ def _max(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
+    """Find the largest elements, with NumPy's arguments; see `outcrop.max`.
+
+    Examples
+    --------
+    >>> oc.amax(oc.asarray([[3, 7], [4, 1]]), 0).compute()
+    array([4, 7])
+    """
     return _reduced(own.max, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
 
 
 @implements(np.amin, np.min)
-def _min(
+def amin(
     a: Any,
     axis: Any = None,
     out: Any = None,
@@ -157,6 +164,13 @@ def _min(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
+    """Find the smallest elements, with NumPy's arguments; see `outcrop.min`.
+
+    Examples
+    --------
+    >>> oc.amin(oc.asarray([[3, 7], [4, 1]]), 0).compute()
+    array([3, 1])
+    """
     return _reduced(own.min, a, out, axis=axis, keepdims=keepdims, initial=initial, where=where)
 
 
@@ -430,14 +444,28 @@ if hasattr(np, "cumulative_prod"):
 
 
 @implements(np.cumsum)
-def _cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Sum up to each element, as `numpy.cumsum` does: without an axis, of the elements in a row.
+
+    Examples
+    --------
+    >>> oc.cumsum(oc.asarray([1, 2, 3])).compute()
+    array([1, 3, 6])
+    """
     if axis is None:
         a, axis = reshape(a, -1), 0
     return _reduced(own.cumulative_sum, a, out, axis=axis, dtype=dtype)
 
 
 @implements(np.cumprod)
-def _cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Multiply up to each element, as `numpy.cumprod` does; see `cumsum`.
+
+    Examples
+    --------
+    >>> oc.cumprod(oc.asarray([1, 2, 3])).compute()
+    array([1, 2, 6])
+    """
     if axis is None:
         a, axis = reshape(a, -1), 0
     return _reduced(own.cumulative_prod, a, out, axis=axis, dtype=dtype)

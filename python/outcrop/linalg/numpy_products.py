@@ -8,7 +8,8 @@ import numpy as np
 from outcrop.array_api import manipulation_functions
 from outcrop.array_api.dispatch import in_memory, placed
 from outcrop.array_api.families import array_like
-from outcrop.array_api.numpy_functions import only_defaults, ravel
+from outcrop.array_api.numpy_arrangement import ravel
+from outcrop.array_api.numpy_functions import only_defaults
 from outcrop.arrays.array import Array
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
@@ -21,7 +22,7 @@ from outcrop.linalg.norms import norm
 from outcrop.linalg.solve import solve
 from outcrop.reorganize import turning
 
-__all__: list[str] = []
+__all__ = ["vdot"]
 
 
 # -- ufuncs ----------------------------------------------------------------------------------------
@@ -107,7 +108,14 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.vdot)
-def _vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: Any, b: Any, /) -> Any:
+    """Sum the products of all elements, those of `a` conjugated, as `numpy.vdot` does.
+
+    Examples
+    --------
+    >>> oc.vdot(oc.asarray([1j, 2]), oc.asarray([1, 3])).compute()
+    array(6.-1.j)
+    """
     return products.vecdot(ravel(a), ravel(b))
 
 

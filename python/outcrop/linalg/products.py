@@ -195,7 +195,7 @@ def dot(a: Any, b: Any, /) -> Array:
 
     Examples
     --------
-    >>> np.dot(oc.asarray([1, 2]), oc.asarray([3, 4])).compute()
+    >>> oc.dot(oc.asarray([1, 2]), oc.asarray([3, 4])).compute()
     array(11)
     """
     one, other = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
@@ -213,7 +213,7 @@ def inner(a: Any, b: Any, /) -> Array:
 
     Examples
     --------
-    >>> np.inner(oc.asarray([[1, 2], [3, 4]]), oc.asarray([5, 6])).compute()
+    >>> oc.inner(oc.asarray([[1, 2], [3, 4]]), oc.asarray([5, 6])).compute()
     array([17, 39])
     """
     one, other = (x if isinstance(x, Array) else asarray(x) for x in (a, b))
