@@ -111,6 +111,7 @@ FUNCTIONS = """
 
     linalg.cholesky(Q)  linalg.cholesky(Q, upper=True)  linalg.diagonal(A)
     linalg.matmul(A, B.T[:, :100])  linalg.matrix_transpose(A)  linalg.norm(A)
+    linalg.matrix_norm(A)  linalg.vector_norm(A)
     linalg.norm(A, axis=1)  linalg.outer(v[:2000], w[:2000])
     linalg.cho_factor(Q)  linalg.cho_solve((L, True), Q[:, :300])  linalg.cond(Q)
     linalg.gecon(F, 1.0)  linalg.gerfs(Q, F, Q[:, :3], Q[:, 3:6])  linalg.gesvx(Q, Q[:, :300])

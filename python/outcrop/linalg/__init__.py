@@ -33,7 +33,7 @@ from outcrop.linalg.ldl import Inertia, LDLFactor, inertia, ldl_factor, ldl_solv
 from outcrop.linalg.lu import LUFactors, SlogdetResult, det, inv, lu, lu_factor, lu_solve, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.mixed_precision import MixedSolution, solve_mixed
-from outcrop.linalg.norms import norm
+from outcrop.linalg.norms import matrix_norm, norm, vector_norm
 from outcrop.linalg.products import outer, tensordot, vecdot
 from outcrop.linalg.refinement import (
     GerfsResult,
@@ -75,6 +75,7 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "matmul",
+    "matrix_norm",
     "matrix_transpose",
     "norm",
     "outer",
@@ -89,4 +90,5 @@ __all__ = [
     "tensordot",
     "trace",
     "vecdot",
+    "vector_norm",
 ]

@@ -1,16 +1,18 @@
 """Norms of vectors and matrices."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from outcrop.array_api.manipulation_functions import squeeze
+from outcrop.array_api.manipulation_functions import reshape, squeeze
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
+from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.reductions import axes_of
 
-__all__ = ["norm"]
+__all__ = ["matrix_norm", "norm", "vector_norm"]
 
 
 def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
@@ -98,3 +100,71 @@ def _of_matrices(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Arr
     result: Any = most(axis=outer, keepdims=True)
     found: Array = result if keepdims else squeeze(result, axis=axes)
     return found
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+    """Give the norm of a matrix, or of each of a stack: `norm` over the last two axes.
+
+    Examples
+    --------
+    >>> oc.linalg.matrix_norm(oc.asarray([[1.0, -7.0], [2.0, 3.0]]), ord=1).compute()
+    array(10.)
+    """
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(
+    x: Any,
+    /,
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    ord: Any = 2,
+) -> Array:
+    """Give the norm of a vector, or of many along axes, as `numpy.linalg.vector_norm` does.
+
+    Parameters
+    ----------
+    x : Array or array_like
+        Numbers. Integers count as float64.
+    axis : int or tuple of int, optional
+        Along which axes the elements of a vector are. Default: all.
+    keepdims : bool
+        Whether these axes stay, with an extent of 1.
+    ord : number, inf or -inf
+        Which norm.
+
+    Returns
+    -------
+    Array
+        Not computed yet.
+
+    Raises
+    ------
+    AxisError
+        There is no such axis.
+    InvalidArgumentError, UnsupportedError
+        There is no such norm.
+
+    Examples
+    --------
+    >>> oc.linalg.vector_norm(oc.asarray([[3.0, 4.0], [0.0, 12.0]])).compute()
+    array(13.)
+    """
+    array = asarray(x)
+    if axis is None:
+        found = norm(reshape(array, -1), ord, 0)
+        return reshape(found, (1,) * array.ndim) if keepdims else found
+    if not isinstance(axis, tuple):
+        return norm(array, ord, axis, keepdims)
+    # The others stay in front.
+    axes = axes_of(array.ndim, axis)
+    rest = tuple(i for i in range(array.ndim) if i not in axes)
+    moved = array.transpose(rest + axes)
+    extents = tuple(array.shape[i] for i in rest)
+    count = math.prod(array.shape[i] for i in axes)
+    found = norm(reshape(moved, (*extents, count)), ord, -1)
+    kept = tuple(1 if i in axes else e for i, e in enumerate(array.shape))
+    return reshape(found, kept) if keepdims else found

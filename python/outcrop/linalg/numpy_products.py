@@ -20,7 +20,6 @@ from outcrop.linalg.lu import det, inv, slogdet
 from outcrop.linalg.matmul import matmul
 from outcrop.linalg.norms import norm
 from outcrop.linalg.solve import solve
-from outcrop.reorganize import turning
 
 __all__ = ["vdot"]
 
@@ -127,29 +126,6 @@ def _linalg_matmul(x1: Any, x2: Any, /) -> Any:
 @implements(np.linalg.norm)
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     return norm(x, ord, axis, keepdims)
-
-
-@implements(np.linalg.matrix_norm)
-def _matrix_norm(x: Any, /, *, keepdims: Any = False, ord: Any = "fro") -> Any:
-    return norm(x, ord, (-2, -1), keepdims)
-
-
-@implements(np.linalg.vector_norm)
-def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    array = array_like(x)
-    if axis is None:
-        found = norm(ravel(array), ord, 0)
-        return manipulation_functions.reshape(found, (1,) * array.ndim) if keepdims else found
-    if isinstance(axis, tuple):
-        # The others stay in front.
-        axes = tuple(i % array.ndim for i in axis)
-        rest = tuple(i for i in range(array.ndim) if i not in axes)
-        moved = turning.transpose(array, axes=rest + axes)
-        extents = tuple(array.shape[i] for i in rest)
-        found = norm(manipulation_functions.reshape(moved, (*extents, -1)), ord, -1)
-        kept = tuple(1 if i in axes else e for i, e in enumerate(array.shape))
-        return manipulation_functions.reshape(found, kept) if keepdims else found
-    return norm(array, ord, axis, keepdims)
 
 
 @implements(np.linalg.cholesky)
