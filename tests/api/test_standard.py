@@ -299,3 +299,51 @@ def test_take_along_axis_broadcasts() -> None:
     ):
         with pytest.raises(error):
             oc.take_along_axis(array, np.asarray(indices), axis=axis)
+
+
+# -- masks of no axis ------------------------------------------------------------------------------
+
+WITH_A_TRUTH: list[Any] = [
+    *(lambda m: m, lambda m: (m,), lambda m: (..., m), lambda m: (m, ...), lambda m: (m, 1)),
+    *(lambda m: (1, m), lambda m: (None, m), lambda m: (slice(1, 3), m), lambda m: (m, None, 1)),
+    *(lambda m: (..., m, 2), lambda m: (..., slice(2), m), lambda m: (slice(None), 1, m)),
+]
+
+
+@pytest.mark.parametrize("truth", [True, np.False_, np.array(True), oc.asarray(False)])
+@pytest.mark.parametrize("number", range(len(WITH_A_TRUTH)))
+def test_masks_of_no_axis(tmp_path: Path, truth: Any, number: int) -> None:
+    key = WITH_A_TRUTH[number](truth)
+    plain = WITH_A_TRUTH[number](np.asarray(truth))
+    try:
+        expected = MATRIX[plain]
+        changed = MATRIX.copy()
+        changed[plain] = 7
+    except IndexError:
+        with pytest.raises(oc.BoxIndexError):
+            oc.asarray(MATRIX)[key]
+        return
+    stored = oc.asarray(MATRIX).save(tmp_path / "A.npy")
+    for array in (stored, oc.asarray(MATRIX) + 0):
+        try:
+            found = array[key]
+        except oc.UnsupportedError:
+            # Something stands between it and an integer, as in these.
+            assert number in (8,)
+            return
+        assert found.shape == expected.shape
+        np.testing.assert_array_equal(found, expected)
+    with oc.open(tmp_path / "A.npy", "r+") as target:
+        target[key] = 7
+        np.testing.assert_array_equal(target, changed)
+
+
+def test_masks_of_no_axis_at_all() -> None:
+    for truth in (True, False):
+        scalar = oc.asarray(np.array(3))
+        assert scalar[truth].compute().tolist() == np.array(3)[truth].tolist()
+        scalar[truth] = 5
+        assert int(scalar) == (5 if truth else 3)
+    for key in ((True, True), (True, slice(None), 0)):
+        with pytest.raises(oc.UnsupportedError, match="truth value"):
+            oc.asarray(MATRIX)[key]

@@ -20,6 +20,7 @@ from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.pieces import converted_itemsize, with_length
 from outcrop.arrays.saving import save
+from outcrop.arrays.scalar_masks import indexed
 from outcrop.arrays.shaping import Shaping
 from outcrop.arrays.source import ConjugateSource, Source
 from outcrop.arrays.standard import Standard
@@ -297,7 +298,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> "Array":
         if _names_elements(key):
             return hooks.selected(self, key)
-        return Array(self._source, self._view.index(key))
+        return Array(self._source, indexed(self._view, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set the elements that a key names, as in NumPy.
@@ -316,7 +317,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             with self._source.changing(whole=False):
                 hooks.assigned(self, key, value)
             return
-        view = self._view.index(key)
+        view = indexed(self._view, key)
         if isinstance(value, Array):
             value._source.check_open()
         else:
