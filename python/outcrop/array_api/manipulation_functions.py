@@ -406,7 +406,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
         raise InvalidArgumentError(str(error)) from None
 
 
-def broadcast_arrays(*arrays: Any) -> list[Array]:
+def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     """Repeat arrays to the one shape that they broadcast to, as `numpy.broadcast_arrays` does.
 
     Examples
@@ -420,10 +420,10 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     nodes = [node_of(array) for array in given]
-    return [
+    return tuple(
         array if array.shape == shape else array_of(Map.of(Copy(), [node], node.dtype, shape))
         for array, node in zip(given, nodes, strict=True)
-    ]
+    )
 
 
 def roll(

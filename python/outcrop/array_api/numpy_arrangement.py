@@ -121,7 +121,7 @@ def _broadcast_to(array: Any, shape: Any) -> Any:
 
 @implements(np.broadcast_arrays)
 def _broadcast_arrays(*args: Any, subok: Any = False) -> Any:
-    return tuple(manipulation_functions.broadcast_arrays(*args))
+    return manipulation_functions.broadcast_arrays(*args)
 
 
 @implements(np.moveaxis)
