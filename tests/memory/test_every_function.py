@@ -60,6 +60,7 @@ OURS = """
     linalg.multi_dot([A, A.T, A[:, 0]])  linalg.tensordot(A, A[0], axes=1)  linalg.vecdot(A, B)
     linalg.vector_norm(A, axis=1)  may_share_memory(A, B)  min_scalar_type(A)
     ones((2000, 3000), like=A)  shares_memory(A, B)  tri(3000, like=A)  unique_counts(i)
+    unique_all(i)  unique_inverse(i)  take_along_axis(A[:5], i[:5][:, None] % 9, 1)
     unique_values(i)  zeros((2000, 3000), like=A)
 """
 
