@@ -35,13 +35,12 @@ class Room:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._most = memory_budget() // _LARGE
-        self._own: Mapping[int, Stored] = {}
         self._there: dict[int, Stored] = {}
         self._nbytes = 0
 
     def begin(self, own: Mapping[int, Stored]) -> None:
         """A step begins, with tiles that it does not gather: their numbers, and of which arrays."""
-        self._own, self._there = own, dict(own)
+        self._there = dict(own)
         self._nbytes = 0
 
     def holds(self, tile: int, stored: Stored, nbytes: int) -> bool:
@@ -56,9 +55,9 @@ class Room:
         self._most = self._nbytes
         return self._refusal(self._there.values()) is None
 
-    def too_little(self, gathered: Iterable[Stored]) -> BudgetError:
-        """The error of a step that has no room for its own tiles and all that it gathers."""
-        error = self._refusal([*self._own.values(), *gathered])
+    def too_little(self, gathered: Mapping[int, Stored]) -> BudgetError:
+        """The error of a step that has no room for what it has and all of these tiles."""
+        error = self._refusal((self._there | dict(gathered)).values())
         assert error is not None
         return error
 
@@ -107,7 +106,7 @@ class Gathering:
         box = tuple([ranges.get(line, whole) for line, whole in self._lines])
         for share in node.shares(box, tiles):
             source = node.operands[share.operand]
-            if isinstance(source, Leaf) and not isinstance(source.source, StoreSource):
+            if _is_at_hand(source):
                 yield Gathered(node, None, _from_source(source, share))
             else:
                 number = storage.tile(source, share.coords)
@@ -120,13 +119,20 @@ class Gathering:
                 look, tile = storage.look(source), tiles[share.operand]
                 yield Gathered(node, number, partial(_copy_from_tile, look, share, tile))
 
-    def _gathered(self, box: Box) -> Iterator[Stored]:
-        """Of each tile that a step takes from, the array."""
-        found = {(s.operand, s.coords) for s in self._node.shares(box, self._tiles)}
-        for number, _ in found:
-            stored = self._storage.of(self._node.operands[number])
-            if stored is not None:
-                yield stored
+    def _gathered(self, box: Box) -> dict[int, Stored]:
+        """The tiles that are taken from, with their arrays."""
+        found: dict[int, Stored] = {}
+        for share in self._node.shares(box, self._tiles):
+            source = self._node.operands[share.operand]
+            stored = self._storage.of(source)
+            if stored is not None and not _is_at_hand(source):
+                found[self._storage.tile(source, share.coords)] = stored
+        return found
+
+
+def _is_at_hand(node: Node) -> bool:
+    """Whether elements are taken from an operand that has no tiles in the program."""
+    return isinstance(node, Leaf) and not isinstance(node.source, StoreSource)
 
 
 def _tile(node: Node, storage: Storage) -> Shape:
