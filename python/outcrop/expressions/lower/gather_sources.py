@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from numpy.typing import NDArray
 
@@ -130,7 +130,7 @@ class Gathering:
         return found
 
 
-def _is_at_hand(node: Node) -> bool:
+def _is_at_hand(node: Node) -> TypeGuard[Leaf]:
     """Whether elements are taken from an operand that has no tiles in the program."""
     return isinstance(node, Leaf) and not isinstance(node.source, StoreSource)
 
