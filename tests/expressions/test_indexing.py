@@ -194,7 +194,6 @@ def test_what_is_refused(desk: Any, tmp_path: Path) -> None:
         ([-31], IndexError, "out of bounds"),
         ((0, 0, [1]), IndexError, "too many"),
         ((..., [1], ...), IndexError, "single ellipsis"),
-        (True, oc.UnsupportedError, "boolean"),
         (["a"], IndexError, "integer"),
     ):
         with pytest.raises(error, match=words):
