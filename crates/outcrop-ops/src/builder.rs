@@ -46,10 +46,13 @@ const OPERATIONS: [&str; 24] = [
 /// The most kernels of a program.
 const MOST_KERNELS: usize = 1 << 16;
 
+/// What the inputs of a program are read from, by the numbers of arrays.
+pub type Stores = Vec<Option<Arc<dyn Store>>>;
+
 /// A program being made, and what its inputs are read from.
 pub struct Builder {
     program: Program,
-    stores: Vec<Option<Arc<dyn Store>>>,
+    stores: Stores,
     /// What the steps of each kernel are told.
     told: Vec<Arguments>,
     /// How many steps have been told their number.
@@ -269,15 +272,11 @@ impl Builder {
         if operands.is_empty() && numbers.is_empty() && places.is_empty() { Ok(()) } else { Err(unfit()) }
     }
 
-    /// Schedules the program; with it, what its inputs are read from, by the numbers of arrays.
+    /// Schedules the program; with it, what its inputs are read from.
     ///
     /// # Errors
     /// Those of [`plan::plan`].
-    pub fn plan(
-        self,
-        runtime: &Runtime,
-        watch: &mut dyn Watch,
-    ) -> Result<(Plan, Vec<Option<Arc<dyn Store>>>)> {
+    pub fn plan(self, runtime: &Runtime, watch: &mut dyn Watch) -> Result<(Plan, Stores)> {
         let speeds = self.speeds(runtime);
         let Builder { program, stores, .. } = self;
         Ok((plan::plan(runtime, program, &stores, speeds, watch)?, stores))

@@ -14,7 +14,7 @@ use outcrop_engine::plan::{self, Plan};
 use outcrop_engine::program::{ArrayId, Caller, Kernel, Program, Running, Tile};
 use outcrop_engine::runtime::run_queue;
 use outcrop_ops::arrays::{self, New};
-use outcrop_ops::builder::{Arguments, Builder, Steps};
+use outcrop_ops::builder::{Arguments, Builder, Steps, Stores};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
     self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Place, SomeColumns, Tiles, Transposition,
@@ -559,7 +559,7 @@ pub fn square_side(py: Python<'_>, itemsize: u64, tile: Option<(u64, u64)>) -> P
 pub struct ProgramPlan {
     plan: Plan,
     runtime: Arc<Runtime>,
-    stores: Vec<Option<Arc<dyn store::Store>>>,
+    stores: Stores,
     raised: Vec<Raised>,
 }
 
