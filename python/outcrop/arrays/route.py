@@ -44,8 +44,11 @@ _BLOCK = 4096
 _WAITING = 4096
 """Blocks of a file that wait to be whole, at most (`store::transfer::seams`)."""
 
-_ATTEMPTS = 8
+_ATTEMPTS = 12
 """How many times a budget that is named is tried, and what is named then."""
+
+_HOPEFUL = 4
+"""How many of these add little to what is named; the others more, or they might never do."""
 
 _BELOW = (0.98, 0.95, 0.9, 0.8)
 """Parts of a budget that are tried once what is a little less was too little."""
@@ -122,12 +125,13 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
     assert named is not None
     end = time.monotonic() + _SECONDS
     least, too_little = named, budget
-    for _ in range(_ATTEMPTS):
+    for attempt in range(_ATTEMPTS):
         # However long that takes: what is named has to work.
         found, needed = _tried(plan, least)
         if found is not None:
             break
-        too_little, least = least, max(needed, least + least // 64)
+        more = least // (64 if attempt < _HOPEFUL else 4)
+        too_little, least = least, max(needed, least + more)
 
     def narrowed(found: _T, least: int, too_little: int) -> int:
         """Less, as long as that does, and it takes no long time."""
@@ -145,14 +149,16 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
 
     if found is not None:
         least = narrowed(found, least, too_little)
-        for part in _BELOW:
+        below = list(_BELOW)
+        while below:
             # Other programs may do with less than what was too little for these.
-            lower = int(least * part)
+            lower = int(least * below.pop(0))
             if lower <= budget or steps(found) > _MANY_STEPS or time.monotonic() > end:
                 break
             other, _ = _tried(plan, lower)
             if other is not None:
                 least = narrowed(other, lower, max(budget, int(lower * _LOWER)))
+                below = list(_BELOW)
     message = str(error).replace(str(named), str(least))
     try:
         raise BudgetError(message, least)
