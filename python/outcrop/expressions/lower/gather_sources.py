@@ -43,23 +43,21 @@ class Room:
         self._there = dict(own)
         self._nbytes = 0
 
-    def holds(self, tile: int, stored: Stored, nbytes: int) -> bool:
-        """Whether one more tile has room; it need not be another one."""
+    def refusal(self, tile: int, stored: Stored, nbytes: int) -> BudgetError | None:
+        """What says that one more tile has no room, if it has none; it need not be another one."""
         if tile in self._there:
-            return True
+            return None
         self._there[tile] = stored
         self._nbytes += nbytes
         if self._nbytes <= self._most:
-            return True
+            return None
         # Steps are alike: those that are no larger need not be looked at again.
         self._most = self._nbytes
-        return self._refusal(self._there.values()) is None
+        return self._refusal(self._there.values())
 
-    def too_little(self, gathered: Mapping[int, Stored]) -> BudgetError:
-        """The error of a step that has no room for what it has and all of these tiles."""
-        error = self._refusal((self._there | dict(gathered)).values())
-        assert error is not None
-        return error
+    def refusal_of_all(self, gathered: Mapping[int, Stored]) -> BudgetError | None:
+        """The same of what the step has and all of these tiles, which names what it takes."""
+        return self._refusal((self._there | dict(gathered)).values())
 
     def _refusal(self, tiles: Iterable[Stored]) -> BudgetError | None:
         try:
@@ -112,8 +110,10 @@ class Gathering:
                 number = storage.tile(source, share.coords)
                 stored = storage.of(source)
                 assert stored is not None
-                if not room.holds(number, stored, self._nbytes[share.operand]):
-                    raise room.too_little(self._gathered(box))
+                error = room.refusal(number, stored, self._nbytes[share.operand])
+                if error is not None:
+                    # Others may have let go of memory meanwhile.
+                    raise room.refusal_of_all(self._gathered(box)) or error
                 # There may be very many: what is not told apart before is worked out when it is
                 # copied.
                 look, tile = storage.look(source), tiles[share.operand]
