@@ -231,6 +231,9 @@ def test_who_looks_on_while_it_settles() -> None:
         relax(*given, sweeps=5, on_check=stop)
     with pytest.raises(oc.InvalidArgumentError, match="an option of saving"):
         relax(*given, sweeps=5, progress=lambda done, total: None)
+    for nothing in (-1.0, np.nan):
+        with pytest.raises(oc.InvalidArgumentError, match="until="):
+            relax(*given, sweeps=5, until=nothing)
 
 
 def test_progress_of_sweeps_that_are_saved(tmp_path: Path) -> None:

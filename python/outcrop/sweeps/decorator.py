@@ -143,7 +143,7 @@ class Sweep:
         Raises
         ------
         InvalidArgumentError
-            The shapes differ, or there are other axes than offsets.
+            The shapes differ, there are other axes than offsets, or `until` is negative or NaN.
         InvalidTypeError
             Something is neither an array nor a number where it has to be.
         UnsupportedError
@@ -163,6 +163,8 @@ class Sweep:
             results = self._swept(arrays, scalars, 0, count)
         else:
             limit = _scalar(until, "until=")
+            if not limit >= 0:
+                raise InvalidArgumentError(f"until={limit}: no change is that small")
             every = _count(1 if check_every is None else check_every, "check_every=")
             with operation():
                 watch = _Watch(limit, on_check, progress)
