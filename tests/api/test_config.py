@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import outcrop as oc
+from outcrop import _native
 
 
 @pytest.mark.parametrize(
@@ -173,3 +174,23 @@ def test_a_scratch_directory_that_is_gone_is_named(use: int, tmp_path: Path) -> 
         scratch.mkdir()
         USES[use](A, Z, tmp_path)
         Z.abort()
+
+
+@pytest.mark.parametrize("when", ["entering", "leaving"])
+def test_an_interrupt_while_settings_change(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came when the core had the new settings already: they stayed for good."""
+    configure, budget = _native.configure, oc.config().memory
+    ready = when == "entering"
+
+    def interrupted(memory: int, *rest: Any) -> None:
+        nonlocal ready
+        configure(memory, *rest)
+        if ready:
+            ready = False
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_native, "configure", interrupted)
+    with pytest.raises(KeyboardInterrupt), oc.config(memory="3MiB"):
+        assert when == "leaving"
+        ready = True
+    assert oc.config().memory == _native.status()["memory"] == budget

@@ -128,7 +128,7 @@ class Config:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _replace(self._previous)
+        _replace(self._previous, leaving=True)
 
     def __repr__(self) -> str:
         scratch = "the system's" if self.scratch is None else repr(str(self.scratch))
@@ -278,13 +278,23 @@ def piece_limit() -> int:
     return max(memory_budget() // 8, 1)
 
 
-def _replace(settings: _Settings) -> None:
+def _replace(settings: _Settings, *, leaving: bool = False) -> None:
     global _current
     with _lock:
         # Replacing the runtime forgets what is resident, so it is not done for nothing.
-        if settings != _current:
+        if settings == _current:
+            return
+        try:
             settings.apply()
-            _current = settings
+        except BaseException:
+            # An interrupt comes when the core has replaced the runtime already: as if it had come
+            # before a `with` block was entered, and as if after it was left.
+            after = settings if leaving else _current
+            if after is not None:
+                after.apply()
+            _current = after
+            raise
+        _current = settings
 
 
 def _from_environment() -> _Settings:
