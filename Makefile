@@ -61,10 +61,10 @@ test-python: build $(VENV)/.demo
 	$(BIN)/python -m pytest -q -n $$(( $$(nproc) + 1 )) --maxprocesses 4 --dist worksteal $(ARGS)
 
 bench: build
-	@for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
-		echo "== $$claim"; $(BIN)/python "$$claim" $(ARGS); \
-	done
-	@$(BIN)/python benchmarks/report.py
+	@failed=; for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
+		echo "== $$claim"; $(BIN)/python "$$claim" $(ARGS) || failed="$$failed $$claim"; \
+	done; $(BIN)/python benchmarks/report.py; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 lint: build
 	cargo fmt --check

@@ -207,6 +207,49 @@ def test_factors_for_any_cut(desk: Desk, random: Make, data: st.DataObject) -> N
     np.testing.assert_array_equal(pivots, scipy_linalg.lu_factor(a)[1])
 
 
+@each_dtype
+@pytest.mark.parametrize("shape", [(1300, 1300), (1500, 900), (900, 1300)], ids=str)
+@pytest.mark.parametrize("layout", ["tiles", "turned", "flat"])
+def test_tiles_of_several_squares(
+    desk: Desk, random: Make, dtype: str, shape: tuple[int, int], layout: str
+) -> None:
+    """Where memory holds a narrow column only, tiles are higher than wide."""
+    a = random(shape, dtype, 1)
+    with oc.config(memory="64MiB"):
+        if layout == "flat":
+            A = oc.asarray(a).save(desk.new(".npy"))
+        elif layout == "turned":
+            A = desk.put(a.T.copy(), 300).T
+        else:
+            A = desk.put(a, 300)
+    with oc.config(memory=300 * shape[0] * a.itemsize):
+        factors = oc.linalg.lu_factor(A)
+        paths = desk.new(), desk.new()
+        plan = oc.plan(dict(zip(paths, factors, strict=True)))
+        assert plan.is_exact
+        lu, pivots = oc.save(dict(zip(paths, factors, strict=True))).values()
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+        assert run.peak_bytes <= oc.config().memory < lu.nbytes
+        high, wide = lu.tile
+        assert high % wide == 0
+        assert high > wide
+        if shape[0] == shape[1]:
+            b = random((shape[0], 3), dtype, 2)
+            B = desk.put(b, 50)
+            check_solution(a, b, desk.afford(oc.linalg.solve(A, B)))
+            check_solution(a, b, desk.afford(oc.linalg.lu_solve((lu, pivots), B)))
+            check_solution(a.T, b, desk.afford(oc.linalg.lu_solve((lu, pivots), B, trans="T")))
+            sign, log = oc.linalg.slogdet(A)
+            expected = np.linalg.slogdet(a)
+            np.testing.assert_allclose(sign.compute(), expected[0], rtol=1e-3)
+            np.testing.assert_allclose(log.compute(), expected[1], rtol=1e-4)
+    found = desk.read(lu), desk.read(pivots)
+    check_factors(a, *found)
+    np.testing.assert_array_equal(found[1], scipy_linalg.lu_factor(a)[1])
+
+
 def test_both_orders_are_taken(desk: Desk, random: Make) -> None:
     """Left-looking where memory holds many columns, by halves where it holds few."""
     a = random((600, 600), "float64", 1)

@@ -24,8 +24,8 @@ pub struct Pivots {
     pub not_finite: Option<usize>,
 }
 
-/// A matrix whose rows lie in several blocks. All have as many rows as the first one, but for the last, and as many
-/// columns.
+/// A matrix whose rows lie in several blocks. All have as many columns, and as many rows as the second one; but for the
+/// last, and the first, which may have fewer.
 #[derive(Clone, Copy)]
 pub struct Stack<'a> {
     blocks: &'a [Block],
@@ -38,8 +38,12 @@ impl<'a> Stack<'a> {
     /// # Panics
     /// Where there is none, or they do not fit.
     pub fn new(blocks: &'a [Block], itemsize: usize) -> Stack<'a> {
-        let (first, last) = (&blocks[0], &blocks[blocks.len() - 1]);
-        assert!(blocks[..blocks.len() - 1].iter().all(|b| b.rows == first.rows) && last.rows <= first.rows);
+        let first = &blocks[0];
+        if let [_, second, .., last] = blocks {
+            let others = &blocks[1..blocks.len() - 1];
+            assert!(first.rows <= second.rows && last.rows <= second.rows);
+            assert!(others.iter().all(|b| b.rows == second.rows));
+        }
         assert!(blocks.iter().all(|b| b.cols == first.cols));
         Stack { blocks, size: itemsize }
     }
@@ -53,8 +57,12 @@ impl<'a> Stack<'a> {
             return;
         }
         let [a, b] = [one, other].map(|row| {
-            let rows = self.blocks[0].rows;
-            self.blocks[row / rows].part(row % rows..row % rows + 1, cols.clone(), self.size)
+            let first = self.blocks[0].rows;
+            let (block, row) = match row.checked_sub(first) {
+                None => (0, row),
+                Some(below) => (1 + below / self.blocks[1].rows, below % self.blocks[1].rows),
+            };
+            self.blocks[block].part(row..row + 1, cols.clone(), self.size)
         });
         let size = self.size as isize;
         if a.col_stride == 1 && b.col_stride == 1 {

@@ -76,15 +76,15 @@ pub struct Factors {
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn lu(place: Place<'_>, factors: Factors, a: Tiles) -> Result<Way> {
     let Place { runtime, program, speeds, way, makers } = place;
-    let l = factors.lu.beginning_as(program, a);
+    let l = factors.lu.beginning_as(program, a).in_blocks(program);
     let pivots = match factors.pivots {
         Some(pivots) => pivots,
         None => new_pivots(program, l)?,
     };
-    let (rows, side) = (l.shape(program).0, l.tile(program));
+    let (rows, tile) = (l.shape(program).0, l.stored_tile(program));
     let turned = l.axes().is_transposed();
     let mut builder =
-        Builder::on(program, makers, l.dtype(program), speeds, extents(side, side.1, rows, turned));
+        Builder::on(program, makers, l.dtype(program), speeds, extents(tile, tile.1, rows, turned));
     let count = steps(builder.program, Columns::all(l));
     let capacity = capacity(runtime, builder.program, Columns::all(l), count, speeds)?;
     let ways = orders(builder.program, Columns::all(l), capacity);
@@ -101,7 +101,7 @@ pub fn lu(place: Place<'_>, factors: Factors, a: Tiles) -> Result<Way> {
         builder.permutation(permutation, pivots);
     }
     Ok(Way {
-        remark: order.remark(side),
+        remark: order.remark(tile),
         count: ways.len(),
         frugal: order == Order::Left(1),
         lower_bound: lower_bound(runtime, builder.program, a),
@@ -125,22 +125,27 @@ pub struct SomeColumns {
 pub fn lu_columns(place: Place<'_>, next: SomeColumns, done: Option<SomeColumns>, a: Tiles) -> Result<Way> {
     let Place { runtime, program, speeds, way, makers } = place;
     let own = next.lu.beginning_as(program, a);
-    let (rows, side) = (own.shape(program).0, own.tile(program));
+    // What is left may be narrower than what is done.
+    let width = done.map(|done| done.lu.tile(program).1);
+    let own = width.map_or_else(|| own.in_blocks(program), |width| own.in_blocks_of(program, width));
+    let done = done.map(|done| SomeColumns { lu: done.lu.in_blocks_of(program, done.lu.tile(program).1), ..done });
+    let (rows, tile) = (own.shape(program).0, own.stored_tile(program));
     let l = Columns::after(done.map(|done| done.lu), own, program);
     let pivots = Columns::after(done.map(|done| done.pivots.transposed()), next.pivots.transposed(), program);
     let turned = own.axes().is_transposed();
     let mut builder =
-        Builder::on(program, makers, own.dtype(program), speeds, extents(side, side.1, rows, turned));
+        Builder::on(program, makers, own.dtype(program), speeds, extents(tile, tile.1, rows, turned));
     let count = steps(builder.program, l);
     let capacity = capacity(runtime, builder.program, l, count, speeds)?;
     let most = panel_columns(builder.program, l, capacity);
     let ways = if most > 1 { vec![most, 1] } else { vec![1] };
     let columns = super::chosen(&ways, way);
     Factoring::of(&mut builder, l, pivots, false).left_looking(columns, &mut |_, _| {});
-    let read = (a.shape(builder.program).0 * (l.first * side.1 + a.shape(builder.program).1)) as usize;
+    let done = l.first * own.tile(builder.program).0;
+    let read = (a.shape(builder.program).0 * (done + a.shape(builder.program).1)) as usize;
     let bytes = (read * own.dtype(builder.program).size()) as f64;
     Ok(Way {
-        remark: Order::Left(columns).remark(side),
+        remark: Order::Left(columns).remark(tile),
         count: ways.len(),
         frugal: columns == 1,
         lower_bound: (bytes, "what is done, and the columns, once"),
@@ -152,6 +157,8 @@ pub fn lu_columns(place: Place<'_>, next: SomeColumns, done: Option<SomeColumns>
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn lu_in_order(place: Place<'_>, (x, pivots, factors): (Tiles, Tiles, Tiles)) -> Result<Way> {
+    let (program, side) = (&*place.program, pivots.tile(place.program).0);
+    let x = if pivots.counts(program).0 > 1 { x.in_blocks_of(program, side) } else { x };
     exchanged(place, (x, pivots, factors), false, |column, count| column + 1..count)
 }
 
@@ -162,19 +169,20 @@ pub fn lu_in_order(place: Place<'_>, (x, pivots, factors): (Tiles, Tiles, Tiles)
 pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Result<Way> {
     let Place { runtime, program, speeds, way, makers } = place;
     let x = x.beginning_as(program, b);
-    let ((side, wide), (n, _)) = (x.tile(program), a.shape(program));
+    let ((height, wide), (_, side), (n, _)) = (x.tile(program), a.tile(program), a.shape(program));
     let dtype = a.dtype(program);
     // As A lies, so that its tiles can become those of the factors; unless A is a part of something else.
     let plain = a.is_plain(program);
     let axes = if plain { a.axes() } else { Axes::MATRIX };
     let initial = (plain && a.role(program) == Role::Input).then(|| a.array());
-    let (shape, tile) = ([n, n], tile_shape(2, Axes::MATRIX, side, side));
+    let (shape, tile) = ([n, n], tile_shape(2, axes, height, side));
     let new = New { name: "L U", dtype, shape: &shape, tile: &tile, initial };
-    let l = Tiles::new(new.temporary(program)?, axes).beginning_as(program, a);
+    let l = Tiles::new(new.temporary(program)?, axes).beginning_as(program, a).in_blocks(program);
+    let x = x.in_blocks_of(program, l.tile(program).0);
     let pivots = new_pivots(program, l)?;
     let turned = axes.is_transposed();
     let mut builder =
-        Builder::on(program, makers, dtype, speeds, extents((side, side), wide.max(side), n, turned));
+        Builder::on(program, makers, dtype, speeds, extents((height, side), wide.max(side), n, turned));
     let count = steps(builder.program, Columns::all(l));
     let capacity = capacity(runtime, builder.program, Columns::all(l), count, speeds)?;
     let orders = orders(builder.program, Columns::all(l), capacity);
@@ -208,7 +216,7 @@ pub fn solve_general(place: Place<'_>, (x, a, b): (Tiles, Tiles, Tiles)) -> Resu
     solve_steps(&mut builder, l, UPPER, (x, None), rest);
     let when = if fused { "with" } else { "after" };
     Ok(Way {
-        remark: format!("{}; L Y = P B {when} the factorization", order.remark((side, side))),
+        remark: format!("{}; L Y = P B {when} the factorization", order.remark((height, side))),
         count: ways.len(),
         frugal: order == Order::Left(1) && !fused,
         lower_bound: lower_bound(runtime, builder.program, a),
@@ -325,8 +333,8 @@ fn in_a_row(pivots: Tiles) -> Columns {
 
 /// How many steps there are, roughly.
 fn steps(program: &Program, l: Columns) -> u64 {
-    let (m, n) = l.counts(program);
-    (0..m.min(n)).map(|k| (m - k + 1) * (n - k.max(l.first) + 1)).sum()
+    let ((m, n), high) = (l.counts(program), l.heights(program));
+    (0..m.min(n)).map(|k| ((m - k - 1).div_ceil(high) + 2) * (n - k.max(l.first) + 1)).sum()
 }
 
 /// Bytes for tiles, of which a column has to fit in.
@@ -429,6 +437,7 @@ impl Update {
 
 /// Adds what the tiles of a column start with.
 fn begin_column(builder: &mut Builder<'_>, x: Tiles, column: u64) {
+    let x = x.whole();
     let rows = x.counts(builder.program).0;
     (0..rows).for_each(|i| builder.begin(x, i, column));
 }
@@ -512,19 +521,19 @@ impl<'a, 'b> Factoring<'a, 'b> {
             let (tile, extents) = (l.at(program, k, j), (l.rows_of(program, k), l.cols_of(program, j)));
             solve_row(self.builder, l, k, tile, extents);
         }
-        for i in rows {
+        for strip in l.strips(self.builder.program, rows) {
             for j in cols.clone() {
-                self.subtract((i, k, j));
+                self.subtract(strip.clone(), (k, j));
             }
         }
     }
 
-    /// What a tile of L takes from the tiles of its row.
-    fn subtract(&mut self, (i, k, j): (u64, u64, u64)) {
+    /// What rows of L, which lie in one tile of the array, take from those of a column.
+    fn subtract(&mut self, strip: Range<u64>, (k, j): (u64, u64)) {
         let (l, program) = (self.l, &*self.builder.program);
-        let tiles = (l.at(program, i, j), l.at(program, i, k), l.at(program, k, j));
-        let extents = (l.rows_of(program, i), l.cols_of(program, j), l.rows_of(program, k));
-        self.builder.product(tiles, (true, -1.0), (false, false), extents);
+        let ((c, count), (a, _)) = (l.high(program, strip.clone(), j), l.high(program, strip, k));
+        let extents = (count, l.cols_of(program, j), l.rows_of(program, k));
+        self.builder.product((c, a, l.at(program, k, j)), (true, -1.0), (false, false), extents);
     }
 
     /// Brings the rows of L to the order of all pivots.
@@ -583,8 +592,8 @@ impl<'a, 'b> Factoring<'a, 'b> {
                 let beside = j..(j + q).min(cols.end);
                 for k in left.clone() {
                     for j in beside.clone() {
-                        for i in some.clone() {
-                            self.subtract((i, k, j));
+                        for strip in self.l.strips(self.builder.program, some.clone()) {
+                            self.subtract(strip, (k, j));
                         }
                     }
                 }
@@ -632,12 +641,13 @@ fn forward_by(
         let (tile, extents) = (x.at(program, k, s), (x.rows_of(program, k), x.cols_of(program, s)));
         solve_row(builder, l, k, tile, extents);
     }
-    for i in k + 1..rows {
+    for strip in l.strips(builder.program, k + 1..rows) {
         for s in cols.clone() {
             let program = &*builder.program;
-            let tiles = (x.at(program, i, s), l.at(program, i, k), x.at(program, k, s));
-            let extents = (x.rows_of(program, i), x.cols_of(program, s), x.rows_of(program, k));
-            builder.product(tiles, (true, -1.0), (false, false), extents);
+            let ((c, count), (a, _)) =
+                (x.high(program, strip.clone(), s), l.high(program, strip.clone(), k));
+            let extents = (count, x.cols_of(program, s), x.rows_of(program, k));
+            builder.product((c, a, x.at(program, k, s)), (true, -1.0), (false, false), extents);
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::kernels::Block;
 use outcrop_engine::program::{ArrayId, Program, Role, Tile, TileId};
 use outcrop_store::shape::row_major_strides;
 use outcrop_store::{DType, Dims};
+use std::ops::Range;
 
 /// Along which axis of an array a matrix's rows follow each other, and its columns; none for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,27 +60,83 @@ pub struct Tiles {
     /// The array that its tiles are copied from when they are first used, where it is not the initial
     /// array because it lies otherwise.
     source: Option<Source>,
+    /// Rows and columns of what counts as a tile, where those of the array are several of them.
+    blocks: Option<(u64, u64)>,
 }
 
-/// A tile of a matrix.
+/// A tile of a matrix, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MatrixTile {
     pub tile: TileId,
     /// Which of the array's axes are its rows and columns.
     pub axes: Axes,
+    /// Which part of it is meant, if not all of it.
+    pub part: Option<Part>,
+}
+
+/// Rows or columns of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Whether they are columns.
+    across: bool,
+    start: u32,
+    /// No more than there are.
+    count: u32,
+}
+
+impl Part {
+    /// Rows of a tile.
+    pub(crate) fn rows(rows: Range<u64>) -> Part {
+        Part { across: false, start: rows.start as u32, count: (rows.end - rows.start) as u32 }
+    }
+
+    /// As an argument of a step.
+    pub(crate) fn encoded(part: Option<Part>) -> u64 {
+        part.map_or(0, |part| {
+            u64::from(part.across) << 63 | u64::from(part.start) << 31 | u64::from(part.count)
+        })
+    }
+
+    /// The reverse.
+    pub(crate) fn decoded(argument: u64) -> Option<Part> {
+        let number = |bits: u64| (bits & 0x7fff_ffff) as u32;
+        let part = Part { across: argument >> 63 == 1, start: number(argument >> 31), count: number(argument) };
+        (part.count > 0).then_some(part)
+    }
+
+    /// The first of them.
+    pub(crate) fn start(self) -> u64 {
+        u64::from(self.start)
+    }
+
+    /// The rows, or columns, of a block of this extent.
+    fn within(self, extent: usize) -> Range<usize> {
+        let start = (self.start as usize).min(extent);
+        start..(start + self.count as usize).min(extent)
+    }
+
+    /// The part of the block of a tile.
+    pub(crate) fn of(self, block: Block, itemsize: usize) -> Block {
+        if self.across {
+            block.part(0..block.rows, self.within(block.cols), itemsize)
+        } else {
+            block.part(self.within(block.rows), 0..block.cols, itemsize)
+        }
+    }
 }
 
 impl MatrixTile {
     /// The tile of the transposed matrix.
     pub(crate) fn transposed(self) -> MatrixTile {
-        MatrixTile { axes: self.axes.transposed(), ..self }
+        let part = self.part.map(|part| Part { across: !part.across, ..part });
+        MatrixTile { axes: self.axes.transposed(), part, ..self }
     }
 }
 
 impl Tiles {
     /// Those of an array, along whose axes rows and columns run.
     pub fn new(array: ArrayId, axes: Axes) -> Tiles {
-        Tiles { array, axes, source: None }
+        Tiles { array, axes, source: None, blocks: None }
     }
 
     /// Whether they are those of one array.
@@ -127,7 +184,47 @@ impl Tiles {
 
     /// Rows and columns of a tile.
     pub(crate) fn tile(&self, program: &Program) -> (u64, u64) {
+        self.blocks.unwrap_or_else(|| self.stored_tile(program))
+    }
+
+    /// Rows and columns of a tile of the array.
+    pub(crate) fn stored_tile(&self, program: &Program) -> (u64, u64) {
         self.along(&program.array_at(self.array).grid.tile)
+    }
+
+    /// The same, where tiles that are higher than wide count as so many, one below the other, that are square: as
+    /// there are on the diagonal.
+    pub(crate) fn in_blocks(self, program: &Program) -> Tiles {
+        let (columns, width) = (self.shape(program).1, self.stored_tile(program).1);
+        if columns <= width { self } else { self.in_blocks_of(program, width) }
+    }
+
+    /// The same, where so many rows count as a tile.
+    pub(crate) fn in_blocks_of(self, program: &Program, rows: u64) -> Tiles {
+        let (height, width) = self.stored_tile(program);
+        if height <= rows {
+            return self;
+        }
+        assert!(
+            height.is_multiple_of(rows) || self.stored_counts(program).0 == 1,
+            "blocks of {rows} rows in tiles of {height}"
+        );
+        Tiles { blocks: Some((rows, width)), ..self }
+    }
+
+    /// The tiles of the array.
+    pub(crate) fn whole(self) -> Tiles {
+        Tiles { blocks: None, ..self }
+    }
+
+    /// How many tiles a tile of the array has, one below the other.
+    pub(crate) fn heights(&self, program: &Program) -> u64 {
+        self.blocks.map_or(1, |(rows, _)| self.stored_tile(program).0.div_ceil(rows))
+    }
+
+    /// How many it has beside one another.
+    fn widths(&self, program: &Program) -> u64 {
+        self.blocks.map_or(1, |(_, cols)| self.stored_tile(program).1.div_ceil(cols))
     }
 
     fn along(&self, extents: &[u64]) -> (u64, u64) {
@@ -137,16 +234,56 @@ impl Tiles {
 
     /// The tile in a row and a column of tiles.
     pub(crate) fn at(&self, program: &Program, row: u64, col: u64) -> MatrixTile {
+        let (high, wide) = (self.heights(program), self.widths(program));
+        let part = self.blocks.and_then(|(rows, cols)| {
+            // Only one of the axes has several to a tile.
+            let part = |across, i: u64, extent: u64| Part {
+                across,
+                start: (i * extent) as u32,
+                count: extent as u32,
+            };
+            match (high, wide) {
+                (1, 1) => None,
+                (_, 1) => Some(part(false, row % high, rows)),
+                _ => Some(part(true, col % wide, cols)),
+            }
+        });
+        MatrixTile { tile: self.stored_at(program, row / high, col / wide), axes: self.axes, part }
+    }
+
+    /// The tile of the array in a row and a column of its tiles.
+    fn stored_at(&self, program: &Program, row: u64, col: u64) -> TileId {
         let mut coords = Dims::from_elem(0, program.array_at(self.array).grid.shape.len());
         self.axes.rows.into_iter().for_each(|a| coords[a] = row);
         self.axes.cols.into_iter().for_each(|a| coords[a] = col);
-        MatrixTile { tile: program.tile(self.array, &coords), axes: self.axes }
+        program.tile(self.array, &coords)
+    }
+
+    /// Some rows of tiles, of which those together lie in the same tiles of the array.
+    pub(crate) fn strips(&self, program: &Program, rows: Range<u64>) -> Vec<Range<u64>> {
+        let high = self.heights(program);
+        let tiles = rows.start / high..rows.end.div_ceil(high);
+        tiles
+            .map(|i| rows.start.max(i * high)..rows.end.min((i + 1) * high))
+            .filter(|strip| !strip.is_empty())
+            .collect()
+    }
+
+    /// What such a strip is in a column of tiles, and how many of the matrix's rows.
+    pub(crate) fn high(&self, program: &Program, strip: Range<u64>, col: u64) -> (MatrixTile, f64) {
+        let (high, side, most) = (self.heights(program), self.tile(program).0, self.shape(program).0);
+        let (first, count) = (strip.start % high, strip.end - strip.start);
+        let is_whole = first == 0 && (count == high || strip.end * side >= most);
+        let part = (!is_whole).then(|| Part::rows(first * side..(first + count) * side));
+        let tile = MatrixTile { part, ..self.at(program, strip.start, col) };
+        (tile, ((strip.end * side).min(most) - strip.start * side) as f64)
     }
 
     /// The tiles of the transposed matrix.
     pub(crate) fn transposed(self) -> Tiles {
         let source = self.source.map(|(array, axes)| (array, axes.transposed()));
-        Tiles { axes: self.axes.transposed(), source, ..self }
+        let blocks = self.blocks.map(|(rows, cols)| (cols, rows));
+        Tiles { axes: self.axes.transposed(), source, blocks, ..self }
     }
 
     /// The tiles it is copied from, if it is.
@@ -156,27 +293,31 @@ impl Tiles {
 
     /// How many rows of tiles there are, and how many columns.
     pub(crate) fn counts(&self, program: &Program) -> (u64, u64) {
+        let ((rows, cols), (m, n)) = (self.tile(program), self.shape(program));
+        (m.div_ceil(rows.max(1)), n.div_ceil(cols.max(1)))
+    }
+
+    /// The same of the array's own.
+    fn stored_counts(&self, program: &Program) -> (u64, u64) {
         self.along(&program.array_at(self.array).grid.counts())
     }
 
     /// Rows of the matrix in a row of tiles.
     pub(crate) fn rows_of(&self, program: &Program, row: u64) -> f64 {
-        self.extent(program, self.axes.rows, row)
+        let (side, rows) = (self.tile(program).0, self.shape(program).0);
+        side.min(rows - row * side) as f64
     }
 
     /// Columns of the matrix in a column of tiles.
     pub(crate) fn cols_of(&self, program: &Program, col: u64) -> f64 {
-        self.extent(program, self.axes.cols, col)
+        let (side, cols) = (self.tile(program).1, self.shape(program).1);
+        side.min(cols - col * side) as f64
     }
 
-    fn extent(&self, program: &Program, axis: Option<usize>, i: u64) -> f64 {
-        let grid = &program.array_at(self.array).grid;
-        axis.map_or(1.0, |a| grid.tile[a].min(grid.shape[a] - i * grid.tile[a]) as f64)
-    }
-
-    /// Bytes of a tile's frame.
+    /// Bytes of a tile's frame; of those that are parts of one, of each.
     pub(crate) fn frame(&self, program: &Program) -> usize {
-        program.array_at(self.array).frame
+        let parts = self.heights(program) * self.widths(program);
+        program.array_at(self.array).frame.div_ceil(parts as usize)
     }
 }
 
@@ -207,6 +348,24 @@ impl Columns {
             Some(done) if col < self.first => done.at(program, row, col),
             _ => self.own.at(program, row, col - self.first),
         }
+    }
+
+    /// As [`Tiles::strips`].
+    pub(crate) fn strips(&self, program: &Program, rows: Range<u64>) -> Vec<Range<u64>> {
+        self.own.strips(program, rows)
+    }
+
+    /// As [`Tiles::high`].
+    pub(crate) fn high(&self, program: &Program, strip: Range<u64>, col: u64) -> (MatrixTile, f64) {
+        match self.done {
+            Some(done) if col < self.first => done.high(program, strip, col),
+            _ => self.own.high(program, strip, col - self.first),
+        }
+    }
+
+    /// As [`Tiles::heights`].
+    pub(crate) fn heights(&self, program: &Program) -> u64 {
+        self.own.heights(program)
     }
 
     /// What is not done yet, and the number of a column there.

@@ -1,7 +1,7 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
 use super::Makers;
-use super::matrix::{Axes, Columns, MatrixTile, Tiles};
+use super::matrix::{Axes, Columns, MatrixTile, Part, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::lu::Stack;
 use crate::kernels::{self, Block, Diagonal, Half, Operand, Scalar};
@@ -89,6 +89,9 @@ const PART: usize = 512;
 /// Rows and columns of parts are a multiple of this: of the registers that products are computed in.
 const ALIGNED: usize = 32;
 
+/// In the argument of an operand of a step, beside its part: it lies in the tile that the step changes.
+const IS_CHANGED: u64 = 1 << 62;
+
 /// Rates of the kernels by which a step is slower than a product, roughly.
 pub(super) const SQUARE_RATE: f64 = 0.85;
 const SOLVE_RATE: f64 = 0.8;
@@ -156,6 +159,25 @@ impl<'a> Builder<'a> {
         self.program.step(kernel, operands, &[], work);
     }
 
+    /// Adds a step that changes the first of three tiles, or of two. A tile that is meant twice, or parts of one, are one
+    /// operand; where a part is meant, or what is changed is read, too, arguments say so.
+    fn step_on_parts(&mut self, kind: Kind, first: Use, tiles: &[MatrixTile], work: f64) {
+        let mut operands: SmallVec<[Use; 3]> = smallvec![first];
+        for (i, tile) in tiles.iter().enumerate().skip(1) {
+            if tiles[..i].iter().all(|other| other.tile != tile.tile) {
+                operands.push(Use::read(tile.tile));
+            }
+        }
+        let is_changed = |i: usize| i > 0 && tiles[i].tile == tiles[0].tile;
+        let mut arguments: SmallVec<[u64; 3]> = SmallVec::new();
+        if (0..tiles.len()).any(|i| tiles[i].part.is_some() || is_changed(i)) {
+            let place = |i| if is_changed(i) { IS_CHANGED } else { 0 };
+            arguments.extend((0..tiles.len()).map(|i| place(i) | Part::encoded(tiles[i].part)));
+        }
+        let kernel = self.kernel(kind, tiles.iter().map(|tile| tile.axes).collect());
+        self.program.step(kernel, &operands, &arguments, work);
+    }
+
     /// Operations of a multiplication and an addition.
     pub(super) fn pair(&self) -> f64 {
         if matches!(self.dtype, DType::C64 | DType::C128) { 8.0 } else { 2.0 }
@@ -204,12 +226,11 @@ impl<'a> Builder<'a> {
         conj: (bool, bool),
         (m, n, k): (f64, f64, f64),
     ) {
+        // What is written is written as a whole.
+        debug_assert!(accumulate || c.part.is_none());
         let use_of_c = if accumulate { Use::update(c.tile) } else { Use::write(c.tile) };
-        // A product of a tile with itself names it once.
-        let operands = [use_of_c, Use::read(a.tile), Use::read(b.tile)];
-        let operands = &operands[..if a.tile == b.tile { 2 } else { 3 }];
         let kind = Kind::Product { accumulate, alpha, conj };
-        self.step(kind, smallvec![c.axes, a.axes, b.axes], operands, self.pair() * m * n * k);
+        self.step_on_parts(kind, use_of_c, &[c, a, b], self.pair() * m * n * k);
     }
 
     pub(crate) fn square(&mut self, c: MatrixTile, a: MatrixTile, n: f64, k: f64) {
@@ -228,12 +249,17 @@ impl<'a> Builder<'a> {
         let program = &*self.program;
         let (rows, pivot) = (x.counts(program).0, pivots.at(program, 0, k).transposed());
         let mut operands = vec![Use::write(pivot.tile)];
-        operands.extend((k..rows).map(|i| Use::update(x.at(program, i, k).tile)));
+        let tiles: Vec<_> =
+            x.strips(program, k..rows).into_iter().map(|strip| x.high(program, strip, k).0).collect();
+        operands.extend(tiles.iter().map(|tile| Use::update(tile.tile)));
         let (m, n) = ((k..rows).map(|i| x.rows_of(program, i)).sum::<f64>(), x.cols_of(program, k));
         let (least, most) = (m.min(n), m.max(n));
         let work = self.pair() / 2.0 * least * least * (most - least / 3.0);
-        let axes = x.at(program, k, k).axes;
-        self.step(Kind::Pivot { has_to_be_regular }, smallvec![pivot.axes, axes], &operands, work);
+        // Those above the diagonal stay as they are.
+        let arguments = tiles[0].part.map(|_| Part::encoded(tiles[0].part));
+        let kernel =
+            self.kernel(Kind::Pivot { has_to_be_regular }, smallvec![pivot.axes, tiles[0].axes]);
+        self.program.step(kernel, &operands, arguments.as_slice(), work);
     }
 
     /// Exchanges rows of a column of tiles, from the first row on of which pivots are taken.
@@ -247,13 +273,14 @@ impl<'a> Builder<'a> {
             return;
         }
         let program = &*self.program;
-        let rows = taken.start..x.counts(program).0;
         let side = x.tile(program).0;
-        let mut operands: Vec<Use> =
-            rows.clone().map(|i| Use::update(x.at(program, i, column).tile)).collect();
+        let strips = x.strips(program, taken.start..x.counts(program).0);
+        let tiles: Vec<_> = strips.into_iter().map(|strip| x.high(program, strip, column).0).collect();
+        let mut operands: Vec<Use> = tiles.iter().map(|tile| Use::update(tile.tile)).collect();
         let pivot = pivots.at(program, 0, taken.start).transposed();
         operands.extend(taken.clone().map(|k| Use::read(pivots.at(program, 0, k).tile)));
-        let arguments = [rows.end - rows.start, taken.start * side, side];
+        let first = Part::encoded(tiles[0].part);
+        let arguments = [tiles.len() as u64, taken.start * side, side, first];
         let kernel = self.kernel(Kind::Exchange { backwards }, smallvec![x.axes(), pivot.axes]);
         self.program.step(kernel, &operands, &arguments, 0.0);
     }
@@ -270,14 +297,22 @@ impl<'a> Builder<'a> {
 
     /// `x` has `n` rows or columns along `t`, and `m` the other way.
     pub(crate) fn solve(&mut self, kind: Kind, x: MatrixTile, t: MatrixTile, n: f64, m: f64) {
-        let operands = [Use::update(x.tile), Use::read(t.tile)];
-        self.step(kind, smallvec![x.axes, t.axes], &operands, self.pair() / 2.0 * n * n * m);
+        self.step_on_parts(kind, Use::update(x.tile), &[x, t], self.pair() / 2.0 * n * n * m);
     }
 }
 
 impl MatrixKernel {
     fn block(&self, operand: usize, tile: &Tile<'_>) -> Block {
         self.axes[operand].block(tile)
+    }
+
+    /// The blocks of tiles one below the other, of whose first one only a part may be meant.
+    fn stack(&self, operand: usize, tiles: &[Tile<'_>], first: Option<Part>) -> Vec<Block> {
+        let mut blocks: Vec<Block> = tiles.iter().map(|tile| self.block(operand, tile)).collect();
+        if let Some(part) = first {
+            blocks[0] = part.of(blocks[0], self.dtype.size());
+        }
+        blocks
     }
 
     /// Where a tile's first diagonal element is on the diagonal of its matrix.
@@ -296,6 +331,13 @@ impl Kernel for MatrixKernel {
     unsafe fn run(&self, step: Running<'_>) -> Result<()> {
         let Running { tiles, workspace, cancel, arguments, .. } = step;
         let (dtype, size) = (self.dtype, self.dtype.size());
+        // A part of a tile where the arguments say so.
+        let operand = |i: usize| {
+            let argument = arguments.get(i).copied().unwrap_or(0);
+            let own = if argument & IS_CHANGED == 0 { tiles.get(i).unwrap_or(&tiles[1]) } else { &tiles[0] };
+            let block = self.block(i, own);
+            Part::decoded(argument).map_or(block, |part| part.of(block, size))
+        };
         let c = self.block(0, &tiles[0]);
         let spans = |extent, work| spans(extent, work, dtype);
         // SAFETY, of every kernel below: the tiles are granted to the step, those that it writes to it
@@ -345,8 +387,8 @@ impl Kernel for MatrixKernel {
                 }
             }
             Kind::Product { accumulate, alpha, conj } => {
-                let a = factor_of(self.block(1, &tiles[1]), conj.0);
-                let b = factor_of(self.block(2, tiles.get(2).unwrap_or(&tiles[1])), conj.1);
+                let c = operand(0);
+                let (a, b) = (factor_of(operand(1), conj.0), factor_of(operand(2), conj.1));
                 // SAFETY: as above.
                 unsafe { product(dtype, c, (accumulate, alpha.into()), a, b, workspace, cancel)? };
             }
@@ -412,14 +454,16 @@ impl Kernel for MatrixKernel {
                 }
             }
             Kind::Solve { half, diagonal, conj, right } => {
-                let factor = self.block(1, &tiles[1]);
+                let (c, factor) = (operand(0), operand(1));
                 let x = if right { c.transposed() } else { c };
                 // The last tile on the diagonal of what is not square has more rows, or columns.
                 let factor = factor.part(0..x.rows, 0..x.rows, size);
                 // SAFETY: as above.
                 let zero = unsafe { kernels::first_zero_diagonal(dtype, factor) };
                 if let Some(i) = zero.filter(|_| diagonal == Diagonal::Stored) {
-                    return Err(singular(self.diagonal_start(1, &tiles[1]) + i as u64 + 1));
+                    let part = arguments.get(1).and_then(|&argument| Part::decoded(argument));
+                    let start = self.diagonal_start(1, &tiles[1]) + part.map_or(0, Part::start);
+                    return Err(singular(start + i as u64 + 1));
                 }
                 for cols in spans(x.cols, x.rows * x.rows) {
                     cancel.check()?;
@@ -432,13 +476,14 @@ impl Kernel for MatrixKernel {
                 }
             }
             Kind::Pivot { has_to_be_regular } => {
-                let blocks: Vec<Block> = tiles[1..].iter().map(|tile| self.axes[1].block(tile)).collect();
+                let first = arguments.first().and_then(|&argument| Part::decoded(argument));
+                let blocks = self.stack(1, &tiles[1..], first);
                 let mut found = vec![0; c.rows];
                 let stack = Stack::new(&blocks, size);
                 // SAFETY: as above.
                 let remarkable = unsafe { kernels::lu(dtype, stack, &mut found, workspace, cancel)? };
                 // Its first row is that on the diagonal.
-                let row = row_of(self.axes[1], &tiles[1]);
+                let row = row_of(self.axes[1], &tiles[1]) + first.map_or(0, Part::start) as usize;
                 let index = |i: usize| (row + i) as u64 + 1;
                 if let Some(i) = remarkable.not_finite {
                     return Err(not_finite(index(i)));
@@ -453,7 +498,7 @@ impl Kernel for MatrixKernel {
             }
             Kind::Exchange { backwards } => {
                 let (changed, pivots) = tiles.split_at(arguments[0] as usize);
-                let blocks: Vec<Block> = changed.iter().map(|tile| self.axes[0].block(tile)).collect();
+                let blocks = self.stack(0, changed, Part::decoded(arguments[3]));
                 let [_, top, side] = [0, 1, 2].map(|i| arguments[i] as usize);
                 let bottom = top + blocks.iter().map(|block| block.rows).sum::<usize>();
                 let stack = Stack::new(&blocks, size);

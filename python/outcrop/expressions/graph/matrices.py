@@ -263,7 +263,9 @@ class Solve(MatrixOperation):
         return Solve.of(operands[0], operands[1], positive_definite=definite)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
-        return _alike_in_system(self)
+        found = _alike_in_system(self)
+        # Of what is factored with pivots, tiles may be higher than wide.
+        return found if self.positive_definite else found[:-1]
 
 
 class LU(MatrixOperation):
@@ -288,7 +290,7 @@ class LU(MatrixOperation):
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         (a,) = self.operands
-        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1))]
 
 
 class Companion(MatrixOperation):
@@ -317,6 +319,10 @@ class Pivots(Companion):
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Pivots.of(operands[0])
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (factors,) = self.operands
+        return [((factors, 1), (self, 0))]
 
 
 class Permutation(Companion):
@@ -565,7 +571,7 @@ class LUColumns(SomeColumns):
         if done:
             lu, pivots = done
             found += [((lu, 0), (self, 0)), ((lu, 1), (self, 1)), ((pivots, 0), (self, 1))]
-        return [*found, ((self, 0), (self, 1))]
+        return found
 
 
 class LUInOrder(MatrixOperation):
@@ -591,7 +597,7 @@ class LUInOrder(MatrixOperation):
     def alike(self) -> list[tuple[Axis, Axis]]:
         pivots, factors = self.operands
         own: list[tuple[Axis, Axis]] = [((factors, axis), (self, axis)) for axis in (0, 1)]
-        return [*own, ((pivots, 0), (self, 0)), ((self, 0), (self, 1))]
+        return [*own, ((pivots, 0), (self, 1))]
 
 
 class LUSolve(MatrixOperation):
@@ -721,7 +727,7 @@ class SolveTriangular(MatrixOperation):
 
 
 def _alike_in_system(node: Node) -> list[tuple[Axis, Axis]]:
-    """Of a system, both axes of the matrix and the rows; and the right-hand sides' columns."""
+    """Of a system, its rows, and the right-hand sides' columns; last, the matrix's columns."""
     matrix, given = node.operands
     own: list[tuple[Axis, Axis]] = [((given, axis), (node, axis)) for axis in range(node.ndim)]
     return [*own, ((matrix, 0), (node, 0)), ((matrix, 1), (node, 0))]

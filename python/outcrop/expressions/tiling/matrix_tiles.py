@@ -30,7 +30,7 @@ from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.parts import equal_part
 from outcrop.process.config import memory_budget
 
-__all__ = ["is_pivoted", "side_for_pivots", "wanted_extents"]
+__all__ = ["factored_with_pivots", "is_pivoted", "side_for_pivots", "wanted_extents"]
 
 _THERE = 3
 """What part of the budget the tiles have that something is copied from, at most."""
@@ -44,8 +44,17 @@ _WIDEST = 0.62
 _PROGRAM = 1 / 8
 """What part of the budget a program may have."""
 
-_STEP = 40
-"""Bytes of a program for each step, roughly."""
+_STEP = 64
+"""Bytes of a program and its schedule for each step, roughly."""
+
+_HIGH = 8
+"""How many times as high as wide tiles may be of which memory holds a column."""
+
+_ROWS = 6
+"""Tiles of such a column, at least, if they are higher than wide."""
+
+_LONG_TRANSFER = 512 << 10
+"""Bytes from which on tiles need not be higher: they are transferred well."""
 
 _EVEN = 8
 """Columns of which tiles have a multiple, if they have as many."""
@@ -72,8 +81,8 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     last = isinstance(node, ExchangeRows | LUInOrder | SomeColumns | CholeskyUpdate)
     matrix = tiles[-1] if last else tiles[0]
     side = _native.square_side(itemsize, matrix)
-    if is_pivoted(node):
-        factored = node.operands[-1 if last else 0]
+    factored = factored_with_pivots(node)
+    if factored is not None:
         (short, _), columns = sorted(factored.shape), factored.shape[1]
         if columns > (most := side_for_pivots(factored)):
             # A copy is cut as it should be, what is stored into parts of its tiles.
@@ -82,13 +91,16 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
             # A few columns, or rows, which are not cut: as many elements as of a square.
             side *= side // short
     found: list[tuple[Axis, int]] = [((node, 0), side)]
-    if isinstance(node, SomeColumns):
+    if factored is not None:
+        found = [((node, 0), _height(factored, side)), ((factored, 1), side)]
+    elif isinstance(node, SomeColumns):
         # One of the axes may be as short as a tile.
         found.append(((node, 1), side))
     elif isinstance(node, CholeskyUpdate):
         # All columns of V at once, as far as these are not many.
         found.append(((node.operands[0], 1), side))
-    elif len(tiles) > 1 and node.ndim == 2 and not isinstance(node, LUInOrder):
+    others = LUInOrder | SomeColumns | CholeskyUpdate
+    if len(tiles) > 1 and node.ndim == 2 and not isinstance(node, others):
         wide, own = _for_others(side, best), tiles[-1]
         wide = min(wide if own is None else own[1], 2 * wide)
         if is_pivoted(node) or isinstance(node, LUSolve | LDLSolve | ExchangeRows):
@@ -109,6 +121,12 @@ def is_pivoted(node: MatrixOperation) -> bool:
     )
 
 
+def factored_with_pivots(node: MatrixOperation) -> Node | None:
+    """The matrix whose tiles are squares one below the other, if there is one."""
+    last = isinstance(node, LUInOrder | SomeColumns)
+    return node.operands[-1 if last else 0] if is_pivoted(node) else None
+
+
 def side_for_pivots(matrix: Node) -> int:
     """Columns of tiles of a matrix of which memory holds a column, and some more.
 
@@ -121,10 +139,19 @@ def side_for_pivots(matrix: Node) -> int:
     )
     row = max(rows, 1) * matrix.dtype.itemsize
     most = budget // (_COLUMN * row)
-    steps = _PROGRAM * budget / _STEP
+    steps = _HIGH * _PROGRAM * budget / _STEP
     fewest = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (1 / 3)
     most = max(most, min(int(fewest), int(_WIDEST * budget) // row))
     return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
+
+
+def _height(matrix: Node, columns: int) -> int:
+    """Rows of its tiles: some times their columns, for a shorter program and longer transfers."""
+    rows, itemsize = max(matrix.shape[0], 1), matrix.dtype.itemsize
+    work = rows * min(rows, matrix.shape[1]) * matrix.shape[1] / 3
+    for_steps = math.ceil(work / columns**3 * _STEP / (_PROGRAM * memory_budget()))
+    for_size = -(-_LONG_TRANSFER // (columns * columns * itemsize))
+    return columns * max(min(max(for_steps, for_size), _HIGH, rows // (_ROWS * columns)), 1)
 
 
 def _of_blas(

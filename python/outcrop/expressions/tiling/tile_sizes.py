@@ -15,7 +15,7 @@ from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
-from outcrop.expressions.tiling.matrix_tiles import wanted_extents
+from outcrop.expressions.tiling.matrix_tiles import factored_with_pivots, wanted_extents
 from outcrop.expressions.tiling.parts import RUN, equal_part
 
 __all__ = ["cut", "sizes"]
@@ -219,8 +219,43 @@ def cut(
         # What is shorter than that stays whole.
         if extents := [cuts[line] for line in alike if line in cuts]:
             cuts.update(dict.fromkeys(alike, min(extents)))
+    _whole_squares(tiling, nodes, natural, fixed)
     tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
     return tiling
+
+
+def _whole_squares(
+    tiling: Tiling, nodes: Sequence[Node], natural: dict[int, int], fixed: set[int]
+) -> None:
+    """Cut what is factored with pivots into tiles of whole squares, one below the other.
+
+    There is one on the diagonal in each column of tiles. A single row or column of them may be as
+    it is.
+    """
+    axes, cuts = tiling.axes, tiling.cuts
+    factored = [
+        matrix
+        for node in nodes
+        if isinstance(node, MatrixOperation) and (matrix := factored_with_pivots(node)) is not None
+    ]
+    before = None
+    while before != cuts:
+        before = dict(cuts)
+        for matrix in factored:
+            rows, columns = axes.of(matrix)
+            high, wide = tiling.extent(rows), tiling.extent(columns)
+            is_one_column = wide >= axes.extents[columns] and high >= wide
+            if high >= axes.extents[rows] or is_one_column or high % wide == 0:
+                continue
+            if rows in fixed:
+                line, extent = rows, math.lcm(natural[rows], wide)
+            elif high >= wide:
+                line, extent = rows, high // wide * wide
+            elif columns in fixed:
+                line, extent = rows, wide
+            else:
+                line, extent = columns, high
+            cuts.update(dict.fromkeys(axes.alike(line), extent))
 
 
 def _whole_tiles(extent: int, tile: int, others: Collection[int]) -> int:
