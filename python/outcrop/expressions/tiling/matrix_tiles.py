@@ -38,6 +38,10 @@ _THERE = 3
 _COLUMN = 3
 """What part of the budget a column of tiles has, at most, that is in memory as a whole."""
 
+_NARROW = 4
+"""What part it has where tiles are cut for that: a few columns are in memory, so that there is work
+for all threads while one looks for pivots."""
+
 _WIDEST = 0.62
 """What part of the budget it may have where the program is long otherwise."""
 
@@ -85,8 +89,13 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     if factored is not None:
         (short, _), columns = sorted(factored.shape), factored.shape[1]
         if columns > (most := side_for_pivots(factored)):
-            # A copy is cut as it should be, what is stored into parts of its tiles.
-            side = min(side, most) if _copy_below(factored) is not None else _part(side, most)
+            # A copy is cut as it should be, what is stored into parts of its tiles, if at all.
+            is_copied, narrow = (
+                _copy_below(factored) is not None,
+                side_for_pivots(factored, _NARROW),
+            )
+            if side > most:
+                side = narrow if is_copied else equal_part(side, narrow)
         elif 0 < short < side and isinstance(node, LU):
             # A few columns, or rows, which are not cut: as many elements as of a square.
             side *= side // short
@@ -127,8 +136,8 @@ def factored_with_pivots(node: MatrixOperation) -> Node | None:
     return node.operands[-1 if last else 0] if is_pivoted(node) else None
 
 
-def side_for_pivots(matrix: Node) -> int:
-    """Columns of tiles of a matrix of which memory holds a column, and some more.
+def side_for_pivots(matrix: Node, parts: int = _COLUMN) -> int:
+    """Columns of tiles of a matrix of which memory holds a column, in one of some parts.
 
     Where that would make a long program, which takes memory as well, there are more of them, and
     less beside them.
@@ -138,7 +147,7 @@ def side_for_pivots(matrix: Node) -> int:
         matrix.shape if matrix.ndim == 2 else (*matrix.shape, 1),
     )
     row = max(rows, 1) * matrix.dtype.itemsize
-    most = budget // (_COLUMN * row)
+    most = budget // (parts * row)
     steps = _HIGH * _PROGRAM * budget / _STEP
     fewest = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (1 / 3)
     most = max(most, min(int(fewest), int(_WIDEST * budget) // row))

@@ -81,8 +81,10 @@ def cut(
     cuts = tiling.cuts
 
     def shorten(line: int, extent: int) -> None:
-        if extent < tiling.extent(line):
-            cuts.update(dict.fromkeys(axes.alike(line), max(extent, 1)))
+        # Where it is no longer than that, another one that is cut alike may be.
+        for own in axes.alike(line):
+            if extent < tiling.extent(own):
+                cuts[own] = max(extent, 1)
 
     # Tiles that there are, and those of results, which are stored whole.
     natural: dict[int, int] = {}
