@@ -157,8 +157,8 @@ def test_ctrl_c(bench: Bench, new: Any) -> None:
     for _ in range(6):
         bench.put_old()
         timer = threading.Timer(chance.uniform(0, duration), os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         try:
+            timer.start()
             bench.run()
             timer.join()
         except KeyboardInterrupt:

@@ -128,7 +128,8 @@ pub fn lu_columns(place: Place<'_>, next: SomeColumns, done: Option<SomeColumns>
     // What is left may be narrower than what is done.
     let width = done.map(|done| done.lu.tile(program).1);
     let own = width.map_or_else(|| own.in_blocks(program), |width| own.in_blocks_of(program, width));
-    let done = done.map(|done| SomeColumns { lu: done.lu.in_blocks_of(program, done.lu.tile(program).1), ..done });
+    let done =
+        done.map(|done| SomeColumns { lu: done.lu.in_blocks_of(program, done.lu.tile(program).1), ..done });
     let (rows, tile) = (own.shape(program).0, own.stored_tile(program));
     let l = Columns::after(done.map(|done| done.lu), own, program);
     let pivots = Columns::after(done.map(|done| done.pivots.transposed()), next.pivots.transposed(), program);
@@ -644,8 +645,7 @@ fn forward_by(
     for strip in l.strips(builder.program, k + 1..rows) {
         for s in cols.clone() {
             let program = &*builder.program;
-            let ((c, count), (a, _)) =
-                (x.high(program, strip.clone(), s), l.high(program, strip.clone(), k));
+            let ((c, count), (a, _)) = (x.high(program, strip.clone(), s), l.high(program, strip.clone(), k));
             let extents = (count, x.cols_of(program, s), x.rows_of(program, k));
             builder.product((c, a, x.at(program, k, s)), (true, -1.0), (false, false), extents);
         }

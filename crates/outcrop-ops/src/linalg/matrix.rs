@@ -100,7 +100,8 @@ impl Part {
     /// The reverse.
     pub(crate) fn decoded(argument: u64) -> Option<Part> {
         let number = |bits: u64| (bits & 0x7fff_ffff) as u32;
-        let part = Part { across: argument >> 63 == 1, start: number(argument >> 31), count: number(argument) };
+        let part =
+            Part { across: argument >> 63 == 1, start: number(argument >> 31), count: number(argument) };
         (part.count > 0).then_some(part)
     }
 

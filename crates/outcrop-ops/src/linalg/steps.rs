@@ -257,8 +257,7 @@ impl<'a> Builder<'a> {
         let work = self.pair() / 2.0 * least * least * (most - least / 3.0);
         // Those above the diagonal stay as they are.
         let arguments = tiles[0].part.map(|_| Part::encoded(tiles[0].part));
-        let kernel =
-            self.kernel(Kind::Pivot { has_to_be_regular }, smallvec![pivot.axes, tiles[0].axes]);
+        let kernel = self.kernel(Kind::Pivot { has_to_be_regular }, smallvec![pivot.axes, tiles[0].axes]);
         self.program.step(kernel, &operands, arguments.as_slice(), work);
     }
 
