@@ -1,11 +1,22 @@
-"""Names that live longer than a statement, and for how many loops."""
+"""Names that live longer than a statement: for how many loops, and which need no place for that."""
 
 import ast
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from outcrop.loops.reading import Item, Loop, Run
 
-__all__ = ["assigned_surely", "kept_depth", "local_names", "mentions", "runs"]
+__all__ = [
+    "assigned_surely",
+    "kept_depth",
+    "local_names",
+    "mentions",
+    "runs",
+    "stored_at_once",
+]
 
 
 def assigned_surely(body: Sequence[ast.stmt], name: str) -> tuple[bool, bool]:
@@ -93,3 +104,78 @@ def local_names(items: Sequence[Item]) -> list[str]:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     found[node.id] = None
     return list(found)
+
+
+def stored_at_once(
+    items: list[Item],
+    name: str,
+    dtype: np.dtype[Any],
+    dtypes: Mapping[str, np.dtype[Any]],
+) -> bool:
+    """Put an element in the place of a name that is only made to be assigned to it.
+
+    As in ``s = 0.0``, a loop of ``s += ...``, and ``c[i, j] = s``: where nothing else is done with
+    the array before that, and the element has the type of the name, the sum may as well be made in
+    the element, and the name takes no memory.
+
+    Parameters
+    ----------
+    items : list of Item
+        The nest, in which it is replaced.
+    name : str
+        The name.
+    dtype : numpy.dtype
+        Its type.
+    dtypes : mapping
+        Those of the arrays.
+
+    Returns
+    -------
+    bool
+        Whether it was replaced.
+    """
+    body = _home(items, name)
+    own = [k for k, item in enumerate(body) if mentions(item, name)]
+    last = body[own[-1]]
+    if len(own) < 2 or not isinstance(last, Run):
+        return False
+    number = max(k for k, one in enumerate(last.body) if mentions(Run([one]), name))
+    store = last.body[number]
+    if not isinstance(store, ast.Assign) or not isinstance(store.value, ast.Name):
+        return False
+    element = store.targets[0]
+    if not isinstance(element, ast.Subscript) or not isinstance(element.value, ast.Name):
+        return False
+    array = element.value.id
+    before: list[Item] = [*body[own[0] : own[-1]], Run(last.body[:number])]
+    if dtypes[array] != dtype or any(mentions(item, array) for item in before):
+        return False
+    del last.body[number]
+    if not last.body:
+        del body[own[-1]]
+    replacing = _Replacing(name, element)
+    for run in runs(before):
+        run.body[:] = [replacing.visit(one) for one in run.body]
+    return True
+
+
+def _home(items: list[Item], name: str) -> list[Item]:
+    """The body that a name is kept for each execution of."""
+    inside = [item for item in items if mentions(item, name)]
+    if len(inside) == 1 and not isinstance(inside[0], Run) and _fresh(inside[0].body, name):
+        return _home(inside[0].body, name)
+    return items
+
+
+class _Replacing(ast.NodeTransformer):
+    """Puts an element in the place of a name."""
+
+    def __init__(self, name: str, element: ast.Subscript) -> None:
+        self._name, self._element = name, element
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id != self._name:
+            return node
+        made = copy.copy(self._element)
+        made.ctx = node.ctx
+        return ast.copy_location(made, node)
