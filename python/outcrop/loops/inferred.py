@@ -1,6 +1,7 @@
 """The types of names, as Numba infers them."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,23 +38,29 @@ def types_of(
     InvalidTypeError
         Numba does not compile it, or a name has no type that an array can have.
     """
-    names = list(names)
-    if not names:
-        return {}
+    given = tuple(
+        (dtypes[p].str, len(shapes[p]))
+        if p in shapes
+        else ("f8" if isinstance(numbers[p], float) else "i8", 0)
+        for p in text.parameters
+    )
+    own = tuple(sorted(names))
+    return dict(_inferred(text.function, given, own)) if own else {}
+
+
+@functools.lru_cache(maxsize=64)
+def _inferred(
+    function: Callable[..., Any], given: Sequence[tuple[str, int]], names: Sequence[str]
+) -> dict[str, np.dtype[Any]]:
+    """The same, for elements of such types and so many axes; a number has none."""
     numba = numba_module("loops")
     from numba.core import compiler, typed_passes
     from numba.core.registry import cpu_target
 
-    function = text.function
     arguments = []
-    for p in text.parameters:
-        if p in shapes:
-            element = numba.from_dtype(dtypes[p])
-            arguments.append(numba.types.Array(element, len(shapes[p]), "C"))
-        elif isinstance(numbers[p], float):
-            arguments.append(numba.float64)
-        else:
-            arguments.append(numba.int64)
+    for kind, ndim in given:
+        element = numba.from_dtype(np.dtype(kind))
+        arguments.append(numba.types.Array(element, ndim, "C") if ndim else element)
     try:
         context, target = cpu_target.typing_context, cpu_target.target_context
         context.refresh()

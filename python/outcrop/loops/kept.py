@@ -16,6 +16,7 @@ __all__ = [
     "mentions",
     "runs",
     "stored_at_once",
+    "told_apart",
 ]
 
 
@@ -95,6 +96,50 @@ def kept_depth(items: Sequence[Item], name: str, depth: int = 0) -> int | None:
     return own
 
 
+def told_apart(items: Sequence[Item], taken: set[str]) -> dict[str, str]:
+    """Give a name another one wherever it begins anew, so that each of them is kept for itself.
+
+    As in two loops one after the other, each of which begins with ``s = 0.0``.
+
+    Parameters
+    ----------
+    items : sequence of Item
+        The nest, in which names are replaced.
+    taken : set of str
+        Names that there are; the new ones are added.
+
+    Returns
+    -------
+    dict of str to str
+        Of each new name, the one that it was.
+    """
+    found: dict[str, str] = {}
+    for name in local_names(items):
+        own = [item for item in items if mentions(item, name)]
+        if len(own) > 1 and all(_begins_anew(item, name) for item in own):
+            for k, item in enumerate(own[1:], 1):
+                new = f"{name}_{k}"
+                while new in taken:
+                    new += "_"
+                taken.add(new)
+                found[new] = name
+                replacing = _Replacing(name, ast.Name(new, ast.Load()))
+                for run in runs([item]):
+                    run.body[:] = [replacing.visit(one) for one in run.body]
+    for item in items:
+        if not isinstance(item, Run):
+            inner = told_apart(item.body, taken)
+            found |= {new: found.get(old, old) for new, old in inner.items()}
+    return found
+
+
+def _begins_anew(item: Item, name: str) -> bool:
+    """Whether an item uses a name only after it has assigned it, whatever is around."""
+    if isinstance(item, Run):
+        return not assigned_surely(item.body, name)[1]
+    return _fresh(item.body, name)
+
+
 def local_names(items: Sequence[Item]) -> list[str]:
     """The names that are assigned."""
     found: dict[str, None] = {}
@@ -168,9 +213,9 @@ def _home(items: list[Item], name: str) -> list[Item]:
 
 
 class _Replacing(ast.NodeTransformer):
-    """Puts an element in the place of a name."""
+    """Puts an element, or another name, in the place of a name."""
 
-    def __init__(self, name: str, element: ast.Subscript) -> None:
+    def __init__(self, name: str, element: ast.Subscript | ast.Name) -> None:
         self._name, self._element = name, element
 
     def visit_Name(self, node: ast.Name) -> ast.AST:

@@ -270,7 +270,7 @@ class _Run:
                 return None
             while len(known) >= _KEPT:
                 del known[next(iter(known))]
-            known[key] = replace(found, job=replace(found.job, arrays={}, targets={}))
+            known[key] = _without_arrays(found)
             return found
         job = replace(
             found.job,
@@ -390,7 +390,7 @@ class _Run:
             facts["bytes_read"] += _writing(given)
             if not self._is_small(given):
                 facts["bytes_read"] += _collecting(given, self.chosen.job.tiles[p])
-        return LoopsPlan(facts, self.chosen, self._name)
+        return LoopsPlan(facts, _without_arrays(self.chosen), self._name)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -463,6 +463,11 @@ class _Run:
             given[...] = result
         if isinstance(source, StoreSource) and source._committed:
             _native.commit([source.store])
+
+
+def _without_arrays(chosen: Chosen) -> Chosen:
+    """A program that keeps no array open."""
+    return replace(chosen, job=replace(chosen.job, arrays={}, targets={}))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from outcrop.loops.kept import (
     mentions,
     runs,
     stored_at_once,
+    told_apart,
 )
 from outcrop.loops.reading import Condition, Index, Item, Loop, Reader, Run, Scope
 
@@ -295,9 +296,13 @@ class _Maker:
         self.reader, self.text, self.numbers = reader, reader.text, reader.numbers
         self.names: dict[str, Any] = {}
         self.scalars: set[str] = set()
+        was = told_apart(items, reader.taken)
         self.local = set(local_names(items))
         self.kept = self._kept(items)
-        self.types = types_of(self.text, dtypes, reader.shapes, reader.numbers, self.kept)
+        of_old = types_of(
+            self.text, dtypes, reader.shapes, reader.numbers, {was.get(p, p) for p in self.kept}
+        )
+        self.types = {p: of_old[was.get(p, p)] for p in self.kept}
         for name in list(self.kept):
             if stored_at_once(items, name, self.types[name], dtypes):
                 # Its element is where it is kept.
