@@ -94,11 +94,10 @@ def element(*indices: Any) -> Any:
 
 
 def tile_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of 2 MiB, square where the array is not lean."""
+    """Of 1 MiB, twice as long as high."""
     if len(shape) == 1:
-        return (min(shape[0], 1 << 18),)
-    side = min(512, *shape)
-    return tuple(min(n, (1 << 18) // side) for n in shape)
+        return (min(shape[0], 1 << 17),)
+    return tuple(min(n, t) for n, t in zip(shape, (256, 512), strict=True))
 
 
 def mapped(name: str, given: dict[str, Any], longest: float) -> dict[str, Any] | None:

@@ -71,11 +71,15 @@ class Code:
 
 @dataclass
 class _Pointer:
-    """Where an element is, as a loop comes by: elements lie so far from each other."""
+    """Where an element is, as a loop comes by: elements lie so far from each other.
+
+    Where it is always the same one, it may be held in a variable meanwhile.
+    """
 
     name: str
     array: str
     stride: int
+    held: str = ""
 
 
 def _up(end: int, index: int, x: int, tile: int, stride: int) -> int:
@@ -341,13 +345,59 @@ class _Source:
                     strides = self._strides(access, indices, name)
                     if strides is not None:
                         pointers[key] = self._pointer(access, indices, name, strides)
+        written = self._hold(body, pointers, [self._called(call) for call in calls])
+        self.write(*(f"{p.held} = {p.name}[0]" for p in pointers.values() if p.held))
         self.write(f"for {name} in range({begin}, {name}_end + 1, {step}):")
         self.depth += 1
         self._inner(body, name, pointers)
         self.depth -= 1
+        self.write(*(f"{p.name}[0] = {p.held}" for p in written))
         further = "" if step == "1" else f" // {step} * {step}"
         self.write(f"{begin} += ({name}_end - {begin}){further} + {step}")
         self.depth -= 1
+
+    def _hold(
+        self,
+        body: Any,
+        pointers: Mapping[Any, _Pointer],
+        calls: Sequence[tuple[Statement, list[Number]]],
+    ) -> list[_Pointer]:
+        """Hold elements in variables that a loop always touches; those that it writes.
+
+        No other element of their arrays is touched, so that nothing else changes them. LLVM does
+        not know that, and would go by way of memory each time.
+        """
+        keys: dict[str, set[Any]] = {}
+        written, sure = set(), set()
+        for s, indices in calls:
+            for access in s.accesses:
+                key = self._key(access, indices)
+                keys.setdefault(access.array, set()).add(key)
+                if access.is_write:
+                    written.add(key)
+        for call in self._unconditional(body):
+            s, indices = self._called(call)
+            sure |= {self._key(a, indices) for a in s.accesses if a.is_sure and not a.guards}
+        found = []
+        for key, pointer in pointers.items():
+            if pointer.stride == 0 and len(keys[pointer.array]) == 1 and key in sure:
+                pointer.held = f"r{pointer.name[1:]}"
+                if key in written:
+                    found.append(pointer)
+        return found
+
+    def _unconditional(self, node: Any) -> Iterator[Any]:
+        """What is done in each iteration of a loop with such a body."""
+        types = self.isl.ast_node_type
+        kind = node.get_type()
+        if kind == types.user:
+            yield node
+        elif kind == types.block:
+            children = node.block_get_children()
+            for k in range(children.n_ast_node()):
+                yield from self._unconditional(children.get_at(k))
+        elif kind == types.mark:
+            yield from self._unconditional(node.mark_get_node())
 
     def _inner(self, node: Any, name: str, pointers: dict[Any, _Pointer]) -> None:
         types = self.isl.ast_node_type
@@ -558,6 +608,8 @@ class _Source:
             if pointer is None:
                 pointer = self._pointer(access, indices, None, [0] * len(access.subscripts))
                 elements.append(f"{pointer.name}[0]")
+            elif pointer.held:
+                elements.append(pointer.held)
             elif pointer.stride:
                 times = "" if pointer.stride == 1 else f"{pointer.stride} * "
                 elements.append(f"{pointer.name}[{times}({name} - {name}_begin)]")
