@@ -91,7 +91,7 @@ def test_orders_respect_dependences_one_by_one(name: str) -> None:
                 assert (one[0] < other[0]) == (one[1] < other[1])
 
 
-PROGRAMS, STEPS = 64, 12_000
+PROGRAMS, STEPS = 64, 25_000
 """That are planned for a nest of the tables, and steps of all of them: a second or two."""
 
 

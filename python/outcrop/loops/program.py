@@ -210,10 +210,10 @@ class Program:
             # What is only planned is never called.
             function = None if functions is None else functions[k]
             address = 1 if function is None else function.address
-            count, seconds = self._work(code, points[k])
-            rate = count / seconds if count else _RATE
+            total, seconds = self._work(code, points[k])
+            rate = total / seconds if total else _RATE
             numbers.append(self.draft.native(code.name, rate, address, lengths[k], function))
-            operations.append(count)
+            operations.append(total)
         multiply = _native.product_function("float64")
         assert multiply is not None
         words = [*(_word(job.scalars[p]) for p in job.nest.scalars), multiply[0]]

@@ -74,9 +74,8 @@ pub unsafe extern "C" fn product(
         unsafe { std::slice::from_raw_parts_mut(workspace, room as usize) }
     };
     // SAFETY: as the caller vouches.
-    let ended = unsafe {
-        product_in_parts(dtype, c, (true, alpha.into()), a.plain(), b.plain(), workspace, check)
-    };
+    let ended =
+        unsafe { product_in_parts(dtype, c, (true, alpha.into()), a.plain(), b.plain(), workspace, check) };
     if ended.is_ok() { 0 } else { STOPPED }
 }
 
@@ -94,9 +93,7 @@ mod tests {
         let mut call = |dtype, stop: &bool| {
             let [c, a, b] = [&mut c, &mut a, &mut b].map(|x| x.as_mut_ptr().cast::<u8>());
             // SAFETY: blocks of such sizes; a lies column by column.
-            unsafe {
-                product(dtype, c, a, b, m, n, k, n, 1, 1, m, n, 1, -2.0, std::ptr::null_mut(), 0, stop)
-            }
+            unsafe { product(dtype, c, a, b, m, n, k, n, 1, 1, m, n, 1, -2.0, std::ptr::null_mut(), 0, stop) }
         };
         assert_eq!(call(number(DType::F64), &stop[0]), 0);
         assert_eq!(call(number(DType::I64), &stop[0]), UNKNOWN);
