@@ -42,13 +42,15 @@ ALLOWANCE = 200 * MIB
 """What a process may occupy beside its budget."""
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """The options of every benchmark."""
+def arguments(description: str, **more: Any) -> argparse.Namespace:
+    """The options of every benchmark, and ``more``: names, and what there is to say of them."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--directory", type=Path, default=Path("benchmarks/data"))
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    for name, said in more.items():
+        parser.add_argument(f"--{name}", **said)
     options = parser.parse_args()
     if options.quick:
         options.rounds = 1

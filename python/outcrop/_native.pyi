@@ -419,6 +419,9 @@ class ProgramPlan:
     def sketch(self, array: int, path: str) -> Store:
         """A result as a Zarr array at a path, of which nothing is made."""
 
+    def traffic(self) -> list[tuple[str, str, int, int, float]]:
+        """Of each kernel and array: names, bytes read and written for its steps, and no time."""
+
     def moved_anyway(self) -> tuple[int, int] | None:
         """Bytes read and written, whatever threads and speeds there are; None: it does not fit."""
 
@@ -446,6 +449,12 @@ def multiply(
 ) -> None: ...
 def mirror(dtype: str, c: NDArray[Any]) -> None: ...
 def multiply_memory(dtype: str, rows: int, cols: int, depth: int) -> tuple[int, int]: ...
+
+# Products that compiled kernels call: the address and the number of the type; and what they cost.
+def product_function(dtype: str) -> tuple[int, int] | None: ...
+def product_cost(
+    dtype: str, extents: tuple[int, int, int], transposed: tuple[bool, bool]
+) -> tuple[float, int, int]: ...
 def copy_box(
     source: Store,
     start: Sequence[int],

@@ -7,19 +7,19 @@ import pytest
 
 import outcrop as oc
 
-from .nests import arguments
+from . import more_nests, nests
 
 pytest.importorskip("numba")
 pytest.importorskip("islpy")
 
 from .plain import plain, stored
 
-NESTS = list(arguments())
+NESTS = {**nests.arguments(), **more_nests.arguments()}
 
 
-@pytest.mark.parametrize("name", NESTS)
+@pytest.mark.parametrize("name", list(NESTS))
 def test_nests_are_right_in_little_memory(name: str, tmp_path: Path) -> None:
-    function, given, written = arguments()[name]
+    function, given, written = NESTS[name]
     expected = plain(function, given)
     own = stored(given, written, 31, tmp_path)
     nest = oc.loops(function)

@@ -11,7 +11,7 @@ import pytest
 import outcrop as oc
 from outcrop.compiled.function import FunctionText
 
-from . import nests
+from . import more_nests, nests
 from .nests import arguments
 
 pytest.importorskip("numba")
@@ -89,6 +89,29 @@ def test_orders_respect_dependences_one_by_one(name: str) -> None:
         for one, other in itertools.combinations(uses, 2):
             if (one[2] or other[2]) and one[0] != other[0]:
                 assert (one[0] < other[0]) == (one[1] < other[1])
+
+
+PROGRAMS, STEPS = 64, 25_000
+"""That are planned for a nest of the tables, and steps of all of them: a second or two."""
+
+
+@pytest.mark.parametrize("name", [*nests.arguments(), *more_nests.arguments()])
+def test_few_programs_are_planned(name: str, tmp_path: Path) -> None:
+    """Some nests took half a minute. What that comes of is counted, as times differ."""
+    function, given, written = {**nests.arguments(), **more_nests.arguments()}[name]
+    own = stored(given, written, 31, tmp_path)
+    made: list[int] = []
+    init = program.Program.__init__
+
+    def counted(self: Any, job: Any, steps: Any, *rest: Any) -> None:
+        made.append(len(steps))
+        init(self, job, steps, *rest)
+
+    with pytest.MonkeyPatch.context() as patched, oc.config(memory="256KiB"):
+        patched.setattr(program.Program, "__init__", counted)
+        oc.loops(function).plan(*own.values())
+    assert len(made) <= PROGRAMS
+    assert sum(made) <= STEPS
 
 
 def test_a_plan_names_dependences_and_what_forbids_tiling(tmp_path: Path) -> None:

@@ -23,10 +23,41 @@ pub struct Report {
     pub work: f64,
     /// By kernel, the time of its steps, added up over all threads.
     pub kernels: Vec<(Arc<str>, Duration)>,
+    /// By kernel and array, what was moved for its steps.
+    pub traffic: Vec<Traffic>,
     /// Most bytes of the budget in use at once.
     pub peak_bytes: u64,
     /// Most memory the process has had resident so far, in bytes, as the kernel says.
     pub peak_rss: u64,
+}
+
+/// What was moved of an array for the steps of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// The kernel.
+    pub kernel: Arc<str>,
+    /// The array.
+    pub array: Arc<str>,
+    /// Bytes that were loaded.
+    pub bytes_read: u64,
+    /// Bytes that were stored.
+    pub bytes_written: u64,
+    /// How long threads had nothing to do until a tile was loaded, added up over all of them.
+    pub waited: Duration,
+}
+
+impl Traffic {
+    /// Adds this to what is known of its kernel and array.
+    pub(crate) fn add_to(&self, all: &mut Vec<Traffic>) {
+        match all.iter_mut().find(|one| one.kernel == self.kernel && one.array == self.array) {
+            Some(one) => {
+                one.bytes_read += self.bytes_read;
+                one.bytes_written += self.bytes_written;
+                one.waited += self.waited;
+            }
+            None => all.push(self.clone()),
+        }
+    }
 }
 
 impl Report {
@@ -43,6 +74,9 @@ impl Report {
                 Some((_, sum)) => *sum += *time,
                 None => self.kernels.push((Arc::clone(name), *time)),
             }
+        }
+        for one in &other.traffic {
+            one.add_to(&mut self.traffic);
         }
         self.peak_bytes = self.peak_bytes.max(other.peak_bytes);
         self.peak_rss = self.peak_rss.max(other.peak_rss);

@@ -39,7 +39,7 @@ mod _native {
         last_run, memory_asked_for, operations_seen, status, total_memory,
     };
     #[pymodule_export]
-    use super::products::{mirror, multiply, multiply_memory};
+    use super::products::{mirror, multiply, multiply_memory, product_cost, product_function};
     #[pymodule_export]
     use super::program::{Draft, ProgramPlan, plan_program, square_side};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use crate::ending::detached;
 use crate::errors::to_python;
 use crate::watch::PyWatch;
+use outcrop_engine::report::Traffic;
 use outcrop_engine::runtime::memory;
 use outcrop_engine::runtime::scratch::ScratchDir;
 use outcrop_engine::{Runtime, Settings, Watch};
@@ -168,6 +169,15 @@ impl Operation {
     }
 }
 
+/// Of each kernel and array: their names, bytes that were read and written, and seconds of waiting.
+pub fn rows_of(traffic: &[Traffic]) -> Vec<(String, String, u64, u64, f64)> {
+    let row = |one: &Traffic| {
+        let (kernel, array) = (one.kernel.to_string(), one.array.to_string());
+        (kernel, array, one.bytes_read, one.bytes_written, one.waited.as_secs_f64())
+    };
+    traffic.iter().map(row).collect()
+}
+
 #[pyfunction]
 pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     let Some(report) = runtime(py)?.last_run() else { return Ok(None) };
@@ -186,6 +196,7 @@ pub fn last_run(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
         kernels.set_item(&**name, time.as_secs_f64())?;
     }
     run.set_item("kernels", kernels)?;
+    run.set_item("traffic", rows_of(&report.traffic))?;
     Ok(Some(run))
 }
 

@@ -3,8 +3,10 @@
 use crate::convert::dtype_of;
 use crate::ending::detached;
 use crate::errors::to_python;
+use crate::process::runtime;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_ops::kernels::{self, Block, Half};
+use outcrop_ops::linalg::called;
 use outcrop_store::{DType, Error};
 use pyo3::prelude::*;
 
@@ -112,4 +114,26 @@ pub fn multiply_memory(
     let beside =
         if kernels::is_floating(dtype) { kernels::packing_bytes(dtype, rows, cols, depth) } else { 0 };
     Ok((kernels::gemm_workspace(dtype, rows, cols, depth), beside))
+}
+
+/// What a compiled kernel is told to multiply by (`outcrop_ops::linalg::called`): the address of the function, and the number
+/// of the element type; None for types that it does not take.
+#[pyfunction]
+pub fn product_function(py: Python<'_>, dtype: &str) -> PyResult<Option<(usize, i64)>> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let number = kernels::is_floating(dtype).then(|| called::number(dtype));
+    Ok(number.map(|number| (called::product as *const () as usize, number)))
+}
+
+/// Operations in a second, and bytes of workspace and beside it, of such products when each thread of the budget does one.
+#[pyfunction]
+pub fn product_cost(
+    py: Python<'_>,
+    dtype: &str,
+    extents: (usize, usize, usize),
+    transposed: (bool, bool),
+) -> PyResult<(f64, usize, usize)> {
+    let (dtype, _) = dtype_of(py, dtype)?;
+    let threads = runtime(py)?.settings().threads;
+    detached(py, || called::cost(dtype, extents, transposed, threads))
 }

@@ -5,7 +5,7 @@ use crate::convert::{box_of, dtype_of};
 use crate::errors::to_python;
 use crate::function::Raised;
 use crate::plan::{Wish, facts_of, run_plan};
-use crate::process::runtime;
+use crate::process::{rows_of, runtime};
 use crate::store::{Store, run};
 use crate::tape::TapeDraft;
 use numpy::PyReadonlyArray1;
@@ -28,6 +28,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -579,6 +580,11 @@ impl ProgramPlan {
     #[getter]
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         facts_of(py, &self.plan, &self.runtime)
+    }
+
+    /// Of each kernel and array: their names, bytes that are read and written for its steps, and no time.
+    fn traffic(&self) -> Vec<(String, String, u64, u64, f64)> {
+        rows_of(&self.plan.schedule.traffic_by_kernel(&self.plan.program, &BTreeMap::new()))
     }
 
     /// A result as a Zarr array at a path, of which nothing is made.

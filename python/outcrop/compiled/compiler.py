@@ -9,7 +9,7 @@ import numpy as np
 
 from outcrop.errors import UnsupportedError
 
-__all__ = ["check_types", "numba_module", "pointer_to"]
+__all__ = ["calling_products", "check_types", "numba_module", "pointer_to"]
 
 
 def numba_module(what: str = "sweeps") -> ModuleType:
@@ -46,6 +46,61 @@ def pointer_to(numba_type: Any) -> Any:
         return pointers(types.int64), generate
 
     return intrinsic(pointer)
+
+
+@functools.cache
+def calling_products() -> Any:
+    """What calls the kernel of products, whose address is its first argument.
+
+    That is no constant, since compiled functions outlive the process. The others are as in
+    `outcrop_ops::linalg::called`, all but the factor integers.
+    """
+    numba_module()
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    own = [types.int64] * 13 + [types.float64, types.int64, types.uint64, types.int64]
+    # The type, pointers to three matrices, extents and strides, the factor, memory, and its size.
+    pointers = {1, 2, 3, 14, 16}
+
+    def product(
+        context: Any,
+        function: Any,
+        dtype: Any,
+        c: Any,
+        a: Any,
+        b: Any,
+        m: Any,
+        n: Any,
+        k: Any,
+        c_row: Any,
+        c_col: Any,
+        a_row: Any,
+        a_col: Any,
+        b_row: Any,
+        b_col: Any,
+        factor: Any,
+        workspace: Any,
+        room: Any,
+        stop: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            address = ir.IntType(8).as_pointer()
+            kinds = [
+                address if k in pointers else context.get_value_type(kind)
+                for k, kind in enumerate(own)
+            ]
+            called = ir.FunctionType(ir.IntType(32), kinds).as_pointer()
+            given = [
+                builder.inttoptr(value, address) if k in pointers else value
+                for k, value in enumerate(values[1:])
+            ]
+            return builder.call(builder.inttoptr(values[0], called), given)
+
+        return types.int32(types.int64, *own), generate
+
+    return intrinsic(product)
 
 
 def check_types(dtypes: Mapping[str, np.dtype[Any]], what: str = "sweeps") -> None:

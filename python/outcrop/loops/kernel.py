@@ -2,7 +2,8 @@
 
 A step is given the tiles that it touches, and of each array a table of them. An innermost loop is
 cut where an element that it touches leaves its stored tile, so that inside there is nothing between
-the loop and the elements but a pointer and a constant step.
+the loop and the elements but a pointer and a constant step. Loops around a product of matrices that
+may be done at once are cut likewise, and inside of them linear algebra's kernel is called.
 """
 
 import ast
@@ -15,17 +16,24 @@ from typing import Any
 
 import numpy as np
 
+from outcrop import _native
 from outcrop.compiled.cached import compiled_function, digest, meaning_of, named
-from outcrop.compiled.compiler import numba_module, pointer_to
+from outcrop.compiled.compiler import calling_products, numba_module, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.loops.generated import Number, last_of, number_of
 from outcrop.loops.nest import Access, Nest, Statement
 from outcrop.loops.polyhedra import Polyhedra, Unit
+from outcrop.loops.products import BLOCK, Arrangement, Product
 from outcrop.loops.tiles import inner_order
 
-__all__ = ["Code", "code_of", "compiled", "kernel_name", "types_of_kept"]
+__all__ = ["Code", "code_of", "compiled", "kernel_name"]
+
+Multiplied = tuple[str, tuple[int, int, int], tuple[bool, bool]]
 
 _INDEX = re.compile(r"\bv(\d+)\b")
+
+_AT_ONCE = "_at_once"
+"""After the name of a statement: points of it that make up a box."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,11 @@ class Code:
     n_fixed : int
         How many of its arguments do not belong to tables: the tile, numbers, and of each array the
         first tile and the number of tiles along each axis, and where its table is.
-    work : int
-        Operations for each point, about.
+    work : dict
+        Operations for each point, about, by statements.
+    products : dict
+        Of the statements that linear algebra's kernel does, the type of the elements, the extents
+        of the products, and which of their factors lie column by column.
     """
 
     name: str
@@ -54,16 +65,21 @@ class Code:
     source: str
     arrays: tuple[str, ...]
     n_fixed: int
-    work: int
+    work: dict[str, int]
+    products: dict[str, Multiplied]
 
 
 @dataclass
 class _Pointer:
-    """Where an element is, as a loop comes by: elements lie so far from each other."""
+    """Where an element is, as a loop comes by: elements lie so far from each other.
+
+    Where it is always the same one, it may be held in a variable meanwhile.
+    """
 
     name: str
     array: str
     stride: int
+    held: str = ""
 
 
 def _up(end: int, index: int, x: int, tile: int, stride: int) -> int:
@@ -85,8 +101,11 @@ class _Source:
         unit: Unit,
         tiles: Mapping[str, tuple[int, ...]],
         kinds: Sequence[str],
+        arrangement: Arrangement | None,
     ) -> None:
         self.polyhedra, self.unit, self.tiles, self.kinds = polyhedra, unit, tiles, kinds
+        self.arrangement = arrangement
+        self.multiplied: dict[str, Multiplied] = {}
         self.isl, self.nest = polyhedra.isl, polyhedra.nest
         self.statements = {s.name: s for s in self.nest.statements}
         own = {
@@ -118,43 +137,146 @@ class _Source:
         for name, kind in zip(self.nest.scalars, self.kinds, strict=True):
             self.write(f"scalar_{name} = {'fr' if kind == 'float' else 'ar'}[{n}]")
             n += 1
+        self.write(f"multiply, block = ar[{n}], ar[{n + 1}]")
+        n += 2
         finders = []
         for i, array in enumerate(self.arrays):
             finders.append(self._finder(i, array, n))
             n += 2 * len(self.tiles[array]) + 1
-        self._node(self._ast())
+        self._tile()
         self.write("return 0")
-        statements = [self.statements[s] for s in unit.statements]
         name = kernel_name(self.nest, unit.statements)
-        work = sum(self._work(s) for s in statements)
-        return Code(name, tuple(finders), "\n".join(self.lines), self.arrays, n, work)
+        work = {s: self._work(self.statements[s]) for s in unit.statements}
+        source = "\n".join(self.lines)
+        return Code(name, tuple(finders), source, self.arrays, n, work, self.multiplied)
 
-    @staticmethod
-    def _work(s: Statement) -> int:
+    def _work(self, s: Statement) -> int:
+        if s.name in self.multiplied:
+            return 8 if np.dtype(self.multiplied[s.name][0]).kind == "c" else 2
         kinds = (ast.BinOp, ast.Call, ast.Compare, ast.UnaryOp)
         return 1 + sum(isinstance(node, kinds) for one in s.body for node in ast.walk(one))
 
-    def _ast(self) -> Any:
+    # -- orders ------------------------------------------------------------------------------------
+
+    def _tile(self) -> None:
+        """Write what is done with a tile."""
+        how, unit = self.arrangement, self.unit
+        if how is None:
+            self._node(self._ast(self._in_order()))
+            return
+        if how.plain is None:
+            self._node(self._ast(self._in_turn(how)))
+            return
+        first = range(unit.n_outer, unit.n_outer + unit.n_band)
+        depth = self.depth
+        for k, p in enumerate(first):
+            self.write(f"S{k}, N{k} = P{p}, E{k}")
+        for k, p in enumerate(first):
+            self.write(f"for Q{k} in range(S{k} // block, (N{k} - 1) // block + 1):")
+            self.depth += 1
+            self.write(f"P{p} = max(S{k}, Q{k} * block)", f"E{k} = min(N{k}, (Q{k} + 1) * block)")
+        self.write(f"if block == {BLOCK} and {self._is_plain(how)}:")
+        self.depth += 1
+        self._node(self._ast(self._in_order()))
+        self.depth -= 1
+        self.write("else:")
+        self.depth += 1
+        self._node(self._ast(self._in_turn(how)))
+        self.depth = depth
+
+    def _is_plain(self, how: Arrangement) -> str:
+        """Whether a block is done point by point, as Python writes it."""
         polyhedra, unit = self.polyhedra, self.unit
+        own = [f"P{k}" for k in range(unit.n_outer)] + [f"Q{k}" for k in range(unit.n_band)]
+        this = polyhedra.set(f"[{', '.join(own)}] -> {{ [{', '.join(own)}] }}")
+        sets: list[Any] = []
+        how.plain.foreach_set(sets.append)
+        if not sets:
+            return "False"
+        (found,) = sets
+        context = polyhedra.set(f"[{', '.join(own)}] -> {{ : }}")
+        build = self.isl.AstBuild.from_context(context)
+        return number_of(self.isl, build.expr_from_set(this.intersect(found).params())).python
+
+    def _parameters(self) -> str:
+        unit = self.unit
+        names = [f"P{k}" for k in range(unit.n_outer + unit.n_band)]
+        names += [f"E{k}" for k in range(unit.n_band)]
+        return f"[{', '.join(names)}] -> "
+
+    def _inside(self) -> Any:
+        """The points of a tile."""
+        unit = self.unit
         outer = [f"o{k}" for k in range(unit.n_outer)]
         band = [f"b{k}" for k in range(unit.n_band)]
-        first = [f"P{k}" for k in range(unit.n_outer + unit.n_band)]
-        ends = [f"E{k}" for k in range(unit.n_band)]
-        inside = [f"{o} = {p}" for o, p in zip(outer, first, strict=False)]
-        begin = first[unit.n_outer :]
-        inside += [f"{p} <= {b} < {e}" for p, b, e in zip(begin, band, ends, strict=True)]
-        parameters = f"[{', '.join([*first, *ends])}] -> "
+        inside = [f"{o} = P{k}" for k, o in enumerate(outer)]
+        inside += [f"P{unit.n_outer + k} <= {b} < E{k}" for k, b in enumerate(band)]
         where = f" : {' and '.join(inside)}" if inside else ""
-        tile = polyhedra.set(f"{parameters}{{ [{', '.join([*outer, *band])}]{where} }}")
+        tile = f"{self._parameters()}{{ [{', '.join([*outer, *band])}]{where} }}"
         both = unit.outer.flat_range_product(unit.band)
-        domain = both.intersect_range(tile.to_union_set()).domain()
+        return both.intersect_range(self.polyhedra.set(tile).to_union_set()).domain()
+
+    def _in_order(self) -> Any:
+        """The order of a tile's points."""
+        polyhedra, unit = self.polyhedra, self.unit
+        band = [f"b{k}" for k in range(unit.n_band)]
         order = [band[d] for d in inner_order(polyhedra, unit)]
         turned = polyhedra.map(f"{{ [{', '.join(band)}] -> [{', '.join(order)}] }}").to_union_map()
         schedule = unit.band.apply_range(turned).flat_range_product(unit.inner)
-        schedule = schedule.intersect_domain(domain)
-        known = [f"{p} < {e}" for p, e in zip(begin, ends, strict=True)]
+        return schedule.intersect_domain(self._inside())
+
+    def _in_turn(self, how: Arrangement) -> Any:
+        """Another order: one statement after the other, of which products are boxes.
+
+        Their innermost loops are those of a product.
+        """
+        polyhedra, points = self.polyhedra, self._in_order()
+        parts = []
+        for k, name in enumerate(s.name for s in self.nest.statements):
+            if name not in self.unit.statements:
+                continue
+            own = points.intersect_domain(polyhedra.domains[name].to_union_set())
+            product = how.products.get(name)
+            if product is not None:
+                own = self._box(self.statements[name], product, own.domain())
+            parts.append(self._at(k, own.domain()).flat_range_product(own))
+        # All of them by as many numbers.
+        length = max(map(self._length, parts))
+        for k, part in enumerate(parts):
+            for _ in range(length - self._length(part)):
+                parts[k] = parts[k].flat_range_product(self._at(0, part.domain()))
+        return polyhedra.union_map(parts)
+
+    def _box(self, s: Statement, product: Product, points: Any) -> Any:
+        """The order of all points of a product that lie between those which there are."""
+        polyhedra = self.polyhedra
+        names = ", ".join(s.indices)
+        head = f"{{ {s.name}[{names}] -> "
+        made = f"{s.name}{_AT_ONCE}[{names}]"
+        inside = None
+        for v in s.indices:
+            side = polyhedra.map(f"{head}[{v}] }}").to_union_map()
+            between = polyhedra.map(f"{{ [x] -> {made} : {v} = x }}").to_union_map()
+            own = points.apply(side).apply(between)
+            inside = own if inside is None else inside.intersect(own)
+        around = [v for d, v in enumerate(s.indices) if d not in product.loops]
+        order = ", ".join([*around, *(s.indices[d] for d in product.loops)])
+        return polyhedra.map(f"{{ {made} -> [{order}] }}").to_union_map().intersect_domain(inside)
+
+    def _at(self, number: int, points: Any) -> Any:
+        where = self.polyhedra.set(f"{{ [{number}] }}").to_union_set()
+        return self.isl.UnionMap.from_domain_and_range(points, where)
+
+    def _length(self, order: Any) -> int:
+        maps: list[Any] = []
+        order.foreach_map(maps.append)
+        return int(max((one.dim(self.isl.dim_type.out) for one in maps), default=0))
+
+    def _ast(self, schedule: Any) -> Any:
+        unit = self.unit
+        known = [f"P{unit.n_outer + k} < E{k}" for k in range(unit.n_band)]
         where = f" : {' and '.join(known)}" if known else ""
-        context = polyhedra.set(f"{parameters}{{ {where or ':'} }}")
+        context = self.polyhedra.set(f"{self._parameters()}{{ {where or ':'} }}")
         build = self.isl.AstBuild.from_context(context)
         return build.node_from_schedule_map(schedule)
 
@@ -186,6 +308,8 @@ class _Source:
 
     def _loop(self, node: Any) -> None:
         isl = self.isl
+        if self._multiplication(node):
+            return
         name = node.for_get_iterator().get_id().get_name()
         first = number_of(isl, node.for_get_init()).python
         if node.for_is_degenerate():
@@ -221,13 +345,59 @@ class _Source:
                     strides = self._strides(access, indices, name)
                     if strides is not None:
                         pointers[key] = self._pointer(access, indices, name, strides)
+        written = self._hold(body, pointers, [self._called(call) for call in calls])
+        self.write(*(f"{p.held} = {p.name}[0]" for p in pointers.values() if p.held))
         self.write(f"for {name} in range({begin}, {name}_end + 1, {step}):")
         self.depth += 1
         self._inner(body, name, pointers)
         self.depth -= 1
+        self.write(*(f"{p.name}[0] = {p.held}" for p in written))
         further = "" if step == "1" else f" // {step} * {step}"
         self.write(f"{begin} += ({name}_end - {begin}){further} + {step}")
         self.depth -= 1
+
+    def _hold(
+        self,
+        body: Any,
+        pointers: Mapping[Any, _Pointer],
+        calls: Sequence[tuple[Statement, list[Number]]],
+    ) -> list[_Pointer]:
+        """Hold elements in variables that a loop always touches; those that it writes.
+
+        No other element of their arrays is touched, so that nothing else changes them. LLVM does
+        not know that, and would go by way of memory each time.
+        """
+        keys: dict[str, set[Any]] = {}
+        written, sure = set(), set()
+        for s, indices in calls:
+            for access in s.accesses:
+                key = self._key(access, indices)
+                keys.setdefault(access.array, set()).add(key)
+                if access.is_write:
+                    written.add(key)
+        for call in self._unconditional(body):
+            s, indices = self._called(call)
+            sure |= {self._key(a, indices) for a in s.accesses if a.is_sure and not a.guards}
+        found = []
+        for key, pointer in pointers.items():
+            if pointer.stride == 0 and len(keys[pointer.array]) == 1 and key in sure:
+                pointer.held = f"r{pointer.name[1:]}"
+                if key in written:
+                    found.append(pointer)
+        return found
+
+    def _unconditional(self, node: Any) -> Iterator[Any]:
+        """What is done in each iteration of a loop with such a body."""
+        types = self.isl.ast_node_type
+        kind = node.get_type()
+        if kind == types.user:
+            yield node
+        elif kind == types.block:
+            children = node.block_get_children()
+            for k in range(children.n_ast_node()):
+                yield from self._unconditional(children.get_at(k))
+        elif kind == types.mark:
+            yield from self._unconditional(node.mark_get_node())
 
     def _inner(self, node: Any, name: str, pointers: dict[Any, _Pointer]) -> None:
         types = self.isl.ast_node_type
@@ -251,11 +421,112 @@ class _Source:
         else:
             self._inner(node.mark_get_node(), name, pointers)
 
+    # -- products ----------------------------------------------------------------------------------
+
+    def _multiplication(self, node: Any) -> bool:
+        """Write three loops that are a product as calls of the kernel; whether they are."""
+        isl, types = self.isl, self.isl.ast_node_type
+        loops: dict[str, tuple[str, str]] = {}
+        while node.get_type() == types.for_ and len(loops) < 3:
+            name = node.for_get_iterator().get_id().get_name()
+            first = last = number_of(isl, node.for_get_init()).python
+            if not node.for_is_degenerate():
+                last = last_of(isl, node)
+                if number_of(isl, node.for_get_inc()).python != "1":
+                    return False
+            loops[name] = first, last
+            node = node.for_get_body()
+        if node.get_type() != types.user or len(loops) != 3 or self.arrangement is None:
+            return False
+        called = node.user_get_expr().get_op_arg(0).get_id().get_name()
+        if not called.endswith(_AT_ONCE):
+            return False
+        inner = re.compile(rf"\b({'|'.join(loops)})\b")
+        if any(inner.search(bound) for ends in loops.values() for bound in ends):
+            # No box.
+            return False
+        s, indices = self._called(node)
+        product = self.arrangement.products[s.name]
+        by: list[tuple[str, int]] = []
+        for v in product.loops:
+            own = [(n, k) for n, k in (indices[v].terms or {}).items() if n in loops]
+            if len(own) != 1 or abs(own[0][1]) != 1:
+                return False
+            by += own
+        if len({name for name, _ in by}) != 3:
+            return False
+        self._multiplied(product, s, indices, [(name, *loops[name], k) for name, k in by])
+        return True
+
+    def _multiplied(
+        self,
+        product: Product,
+        s: Statement,
+        indices: list[Number],
+        loops: Sequence[tuple[str, str, str, int]],
+    ) -> None:
+        """Write a product of a box of points: each of its loops with its ends and direction."""
+        number = self.count
+        self.count += 1
+        names = [f"{kind}{number}" for kind in ("row", "col", "sum")]
+        inner = list(indices)
+        for v, name, (index, first, last, way) in zip(product.loops, names, loops, strict=True):
+            ends = ("first", "last") if way > 0 else ("last", "first")
+            for end, value in zip(ends, (first, last), strict=True):
+                self.write(f"{index} = {value}", f"{name}_{end} = {indices[v].python}")
+            inner[v] = Number(name, {name: 1})
+        accesses = (product.result, product.left, product.right)
+        pairs = ((0, 1), (0, 2), (2, 1))
+        depth = self.depth
+        for d, name in enumerate(names):
+            self.write(f"{name} = {name}_first", f"while {name} <= {name}_last:")
+            self.depth += 1
+            self.write(f"{name}_end = {name}_last")
+            cuts: dict[str, None] = {}
+            for access, pair, axes in zip(accesses, pairs, product.places, strict=True):
+                if d not in pair:
+                    continue
+                axis = axes[pair.index(d)]
+                tile = self.tiles[access.array][axis]
+                if tile < self.nest.arrays[access.array][0][axis]:
+                    x = self._subscript(access.subscripts[axis].python, inner)
+                    cuts[f"up({name}_end, {name}, {x} % {tile}, {tile}, 1)"] = None
+            self.write(*(f"{name}_end = {cut}" for cut in cuts))
+        starts, strides = [], []
+        for access, axes in zip(accesses, product.places, strict=True):
+            xs = [self._subscript(one.python, inner) for one in access.subscripts]
+            starts.append(f"find_{self.index(access.array)}(st, ar, {', '.join(xs)})")
+            apart = _apart(self.tiles[access.array])
+            strides += [apart[axis] for axis in axes]
+        extents = [f"{name}_end + 1 - {name}" for name in names]
+        made = _Placed(self, s, indices, ()).visit(copy.deepcopy(product.factor))
+        found = _native.product_function(product.dtype.name)
+        assert found is not None
+        given = [f"{found[1]}", *starts, *extents, *map(str, strides), ast.unparse(made)]
+        self.write(
+            f"if product(multiply, {', '.join(given)}, workspace, room, stop) != 0:",
+            "    return -1",
+        )
+        for name in reversed(names):
+            self.write(f"{name} = {name}_end + 1")
+            self.depth -= 1
+        assert self.depth == depth
+        sizes = [
+            min(
+                self.tiles[a.array][axes[p.index(d)]]
+                for a, p, axes in zip(accesses, pairs, product.places, strict=True)
+                if d in p
+            )
+            for d in range(3)
+        ]
+        turned = strides[2] < strides[3], strides[4] < strides[5]
+        self.multiplied[s.name] = product.dtype.name, (sizes[0], sizes[1], sizes[2]), turned
+
     # -- elements ----------------------------------------------------------------------------------
 
     def _called(self, node: Any) -> tuple[Statement, list[Number]]:
         expr = node.user_get_expr()
-        s = self.statements[expr.get_op_arg(0).get_id().get_name()]
+        s = self.statements[expr.get_op_arg(0).get_id().get_name().removesuffix(_AT_ONCE)]
         arguments = range(1, expr.get_op_n_arg())
         return s, [number_of(self.isl, expr.get_op_arg(k)) for k in arguments]
 
@@ -337,6 +608,8 @@ class _Source:
             if pointer is None:
                 pointer = self._pointer(access, indices, None, [0] * len(access.subscripts))
                 elements.append(f"{pointer.name}[0]")
+            elif pointer.held:
+                elements.append(pointer.held)
             elif pointer.stride:
                 times = "" if pointer.stride == 1 else f"{pointer.stride} * "
                 elements.append(f"{pointer.name}[{times}({name} - {name}_begin)]")
@@ -427,10 +700,28 @@ def kernel_name(nest: Nest, statements: Sequence[str]) -> str:
 
 
 def code_of(
-    polyhedra: Polyhedra, unit: Unit, tiles: Mapping[str, tuple[int, ...]], kinds: Sequence[str]
+    polyhedra: Polyhedra,
+    unit: Unit,
+    tiles: Mapping[str, tuple[int, ...]],
+    kinds: Sequence[str],
+    arrangement: Arrangement | None = None,
 ) -> Code:
-    """The code of a tile of a unit; `kinds` are those of the numbers, ``"float"`` or ``"int"``."""
-    return _Source(polyhedra, unit, tiles, kinds).made()
+    """The code of a tile of a unit.
+
+    Parameters
+    ----------
+    polyhedra : Polyhedra
+        The nest.
+    unit : Unit
+        The unit.
+    tiles : mapping
+        Into which tiles each array is cut.
+    kinds : sequence of str
+        Those of the numbers, ``"float"`` or ``"int"``.
+    arrangement : Arrangement, optional
+        Where there are products, how they are multiplied at once.
+    """
+    return _Source(polyhedra, unit, tiles, kinds, arrangement).made()
 
 
 _KEPT = 64
@@ -470,6 +761,7 @@ def _function(code: Code, nest: Nest) -> Any:
         "at_int": pointer_to(numba.int64),
         "at_float": pointer_to(numba.float64),
         "at_byte": pointer_to(numba.uint8),
+        "product": calling_products(),
         "up": numba.njit(_up),
         "down": numba.njit(_down),
     }
@@ -490,49 +782,3 @@ def _function(code: Code, nest: Nest) -> Any:
             f"{nest.text.function.__name__}: Numba does not compile it for elements of these types "
             f"({told}): {error}"
         ) from None
-
-
-def types_of_kept(nest: Nest, scalars: Mapping[str, float]) -> dict[str, np.dtype[Any]]:
-    """The types that names have which live longer than a statement, as Numba infers them.
-
-    Raises
-    ------
-    InvalidTypeError
-        A name has no type that an array can have.
-    """
-    numba = numba_module("loops")
-    from numba.core import compiler, typed_passes
-    from numba.core.registry import cpu_target
-
-    function = nest.text.function
-    arguments = []
-    for p in nest.text.parameters:
-        if p in nest.arrays:
-            shape, dtype = nest.arrays[p]
-            arguments.append(numba.types.Array(numba.from_dtype(dtype), len(shape), "C"))
-        elif isinstance(scalars[p], float):
-            arguments.append(numba.float64)
-        else:
-            arguments.append(numba.int64)
-    try:
-        context, target = cpu_target.typing_context, cpu_target.target_context
-        context.refresh()
-        target.refresh()
-        inner = compiler.run_frontend(function)  # type: ignore[no-untyped-call]
-        infer = typed_passes.type_inference_stage
-        typed = infer(context, target, inner, arguments, None)[0]  # type: ignore[no-untyped-call]
-    except numba.core.errors.NumbaError as error:
-        raise InvalidTypeError(f"{function.__name__}: Numba does not compile it: {error}") from None
-    found = {}
-    for name in nest.kept:
-        if name not in typed:
-            # A condition on elements.
-            found[name] = np.dtype(np.bool_)
-            continue
-        try:
-            found[name] = np.dtype(numba.np.numpy_support.as_dtype(typed[name]))
-        except (NotImplementedError, AttributeError):
-            raise InvalidTypeError(
-                f"{function.__name__}: {name} is a {typed[name]}, which is no number"
-            ) from None
-    return found

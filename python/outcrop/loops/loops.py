@@ -23,7 +23,6 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.compiled.compiler import check_types, numba_module
 from outcrop.compiled.function import FunctionText, number_of
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from outcrop.loops.kernel import types_of_kept
 from outcrop.loops.nest import Nest, read_nest
 from outcrop.loops.plan import LoopsPlan
 from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
@@ -126,6 +125,20 @@ class Loops:
         with operation():
             return _Run(self._text, bound, self.order, self._known).told()
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Plan and compile what a call with such arguments runs, which it then need not.
+
+        Raises
+        ------
+        UnsupportedError
+            As for a call.
+        """
+        bound = self._bound(args, kwargs)
+        with operation():
+            found = _Run(self._text, bound, self.order, self._known).chosen
+            if found is not None:
+                found.program(runs=True)
+
     def source(self, *args: Any, **kwargs: Any) -> str:
         """The code that a call with these arguments runs for each tile, as Python source.
 
@@ -182,8 +195,6 @@ class Loops:
                     raise InvalidArgumentError(
                         f"{name}: {p} is written, and {other} is the same array, or a part of it"
                     )
-        kept = types_of_kept(nest, scalars) if nest.kept else {}
-        nest.arrays |= {p: ((), dtype) for p, dtype in kept.items()}
         return _Bound(arrays, scalars, nest)
 
     def __repr__(self) -> str:
@@ -259,7 +270,7 @@ class _Run:
                 return None
             while len(known) >= _KEPT:
                 del known[next(iter(known))]
-            known[key] = replace(found, job=replace(found.job, arrays={}, targets={}))
+            known[key] = _without_arrays(found)
             return found
         job = replace(
             found.job,
@@ -362,7 +373,7 @@ class _Run:
         plan = _native.plan_program(program.draft)
         targets = self.chosen.job.targets
         facts = told(
-            plan.facts,
+            {**plan.facts, "traffic": plan.traffic()},
             {
                 program.outputs[p]: targets[p]
                 for p in program.outputs
@@ -379,7 +390,7 @@ class _Run:
             facts["bytes_read"] += _writing(given)
             if not self._is_small(given):
                 facts["bytes_read"] += _collecting(given, self.chosen.job.tiles[p])
-        return LoopsPlan(facts, self.chosen, self._name)
+        return LoopsPlan(facts, _without_arrays(self.chosen), self._name)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -452,6 +463,11 @@ class _Run:
             given[...] = result
         if isinstance(source, StoreSource) and source._committed:
             _native.commit([source.store])
+
+
+def _without_arrays(chosen: Chosen) -> Chosen:
+    """A program that keeps no array open."""
+    return replace(chosen, job=replace(chosen.job, arrays={}, targets={}))
 
 
 @contextmanager

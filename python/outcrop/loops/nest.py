@@ -15,12 +15,22 @@ import numpy as np
 
 from outcrop.compiled.function import EXPRESSIONS, FunctionText
 from outcrop.loops.affine import Affine, index_name
-from outcrop.loops.kept import assigned_surely, kept_depth, local_names, mentions, runs
+from outcrop.loops.inferred import types_of
+from outcrop.loops.kept import (
+    assigned_surely,
+    kept_depth,
+    local_names,
+    mentions,
+    runs,
+    stored_at_once,
+    told_apart,
+)
 from outcrop.loops.reading import Condition, Index, Item, Loop, Reader, Run, Scope
 
 __all__ = ["Access", "Nest", "Statement", "read_nest"]
 
-_REDUCING = (ast.Add, ast.Mult)
+_SUMS: dict[type, str] = {ast.Add: "+", ast.Sub: "+", ast.Mult: "*"}
+"""What may be done in any order, if numbers were exact: one after the other of the same kind."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,9 @@ class Access:
         When it is, for isl.
     is_sure : bool
         Whether it always is then; it may depend on elements.
+    sum : str
+        ``"+"`` or ``"*"`` where it is only added to, or multiplied: the access belongs to such an
+        assignment (``+=``), and what it reads is used for nothing else; else empty.
     where, text : str
         The line, as a place and as text.
     """
@@ -48,6 +61,7 @@ class Access:
     is_write: bool
     guards: tuple[str, ...]
     is_sure: bool
+    sum: str
     where: str
     text: str
 
@@ -75,8 +89,6 @@ class Statement:
         What is done; elements are names, ``.number`` of the access.
     accesses : list of Access
         What it touches.
-    reduces : set of str
-        Arrays that it only adds to, or multiplies.
     where, text : str
         Its first line, as a place and as text.
     """
@@ -87,9 +99,17 @@ class Statement:
     times: tuple[int, ...]
     body: list[ast.stmt]
     accesses: list[Access]
-    reduces: set[str]
     where: str
     text: str
+
+    @property
+    def reduces(self) -> set[str]:
+        """The arrays whose elements it only adds to, or multiplies."""
+        kinds: dict[str, set[str]] = {}
+        for a in self.accesses:
+            if a.is_write:
+                kinds.setdefault(a.array, set()).add(a.sum)
+        return {p for p, own in kinds.items() if len(own) == 1 and own != {""}}
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -154,6 +174,7 @@ class _Body(ast.NodeTransformer):
         self.accesses: list[Access] = []
         self.guards: tuple[str, ...] = ()
         self.is_sure = True
+        self._sum = ""
 
     def _access(self, node: ast.expr, array: str, subscripts: tuple[Affine, ...]) -> ast.expr:
         text = self._maker.text
@@ -163,6 +184,7 @@ class _Body(ast.NodeTransformer):
             isinstance(node.ctx, ast.Store),  # type: ignore[attr-defined]
             self.guards,
             self.is_sure,
+            self._sum,
             text.where(node),
             text.line(node),
         )
@@ -223,8 +245,12 @@ class _Body(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         read = copy.copy(node.target)
         read.ctx = ast.Load()
-        value = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
-        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], value), node))
+        added = self.visit(node.value)
+        self._sum = _SUMS.get(type(node.op), "")
+        value = ast.copy_location(ast.BinOp(self.visit(read), node.op, added), node)
+        target = self.visit(node.target)
+        self._sum = ""
+        return ast.copy_location(ast.Assign([target], value), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         assert isinstance(node.value, ast.Name)
@@ -264,12 +290,30 @@ class _Body(ast.NodeTransformer):
 class _Maker:
     """Makes statements of what was read."""
 
-    def __init__(self, reader: Reader, items: list[Item]) -> None:
+    def __init__(
+        self, reader: Reader, items: list[Item], dtypes: Mapping[str, np.dtype[Any]]
+    ) -> None:
         self.reader, self.text, self.numbers = reader, reader.text, reader.numbers
         self.names: dict[str, Any] = {}
         self.scalars: set[str] = set()
-        self.kept: dict[str, int] = {}
+        was = told_apart(items, reader.taken)
         self.local = set(local_names(items))
+        self.kept = self._kept(items)
+        of_old = types_of(
+            self.text, dtypes, reader.shapes, reader.numbers, {was.get(p, p) for p in self.kept}
+        )
+        self.types = {p: of_old[was.get(p, p)] for p in self.kept}
+        for name in list(self.kept):
+            if stored_at_once(items, name, self.types[name], dtypes):
+                # Its element is where it is kept.
+                del self.kept[name], self.types[name]
+                self.local.discard(name)
+        self.statements: list[Statement] = []
+        self._make(items, (), (), ())
+
+    def _kept(self, items: list[Item]) -> dict[str, int]:
+        """Of each name that lives longer than a statement, for how many loops."""
+        found = {}
         for name in sorted(self.local):
             own = [run for run in runs(items) if mentions(run, name)]
             if all(not assigned_surely(run.body, name)[1] for run in own):
@@ -279,9 +323,8 @@ class _Maker:
                 self.text.refuse(
                     _first_mention(own, name), f"{name} is not known here, on every way"
                 )
-            self.kept[name] = depth
-        self.statements: list[Statement] = []
-        self._make(items, (), (), ())
+            found[name] = depth
+        return found
 
     def places(self, depth: int) -> tuple[Affine, ...]:
         """Where a name is kept; one of no loop has one place."""
@@ -316,7 +359,6 @@ class _Maker:
     ) -> None:
         made = _Body(self, len(loops))
         first = run.body[0]
-        reduces = _reduced(run.body)
         body = [made.visit(one) for one in copy.deepcopy(run.body)]
         self.statements.append(
             Statement(
@@ -326,51 +368,10 @@ class _Maker:
                 times,
                 body,
                 made.accesses,
-                reduces | self._reduced_names(run.body),
                 self.text.where(first),
                 self.text.line(first),
             )
         )
-
-    def _reduced_names(self, body: Sequence[ast.stmt]) -> set[str]:
-        """Kept names that are only added to, or multiplied."""
-        found = set()
-        for name in self.kept:
-            own = [
-                one
-                for one in body
-                if isinstance(one, ast.AugAssign)
-                and isinstance(one.op, _REDUCING)
-                and isinstance(one.target, ast.Name)
-                and one.target.id == name
-            ]
-            nodes = (n for one in body for n in ast.walk(one))
-            mentions = sum(isinstance(n, ast.Name) and n.id == name for n in nodes)
-            if own and mentions == len(own) and len({type(one.op) for one in own}) == 1:
-                found.add(name)
-        return found
-
-
-def _reduced(body: Sequence[ast.stmt]) -> set[str]:
-    """Arrays that a run only adds to, or multiplies."""
-    ops: dict[str, set[type]] = {}
-    own: dict[str, int] = {}
-    for one in body:
-        if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Subscript):
-            assert isinstance(one.target.value, ast.Name)
-            name = one.target.value.id
-            ops.setdefault(name, set()).add(type(one.op))
-            own[name] = own.get(name, 0) + 1
-    mentions: dict[str, int] = {}
-    for one in body:
-        for node in ast.walk(one):
-            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-                mentions[node.value.id] = mentions.get(node.value.id, 0) + 1
-    return {
-        name
-        for name, kinds in ops.items()
-        if len(kinds) == 1 and kinds <= set(_REDUCING) and mentions[name] == own[name]
-    }
 
 
 def _first_mention(among: Sequence[Run], name: str) -> ast.AST:
@@ -392,13 +393,16 @@ def read_nest(
 
     Raises
     ------
+    InvalidTypeError
+        Numba does not compile it for such arguments, or a name has no type that an array can have.
     UnsupportedError
         It does something else; names the line.
     """
     reader = Reader(text, shapes, numbers)
     items = reader.block(text.tree.body, Scope(), [])
-    maker = _Maker(reader, items)
+    maker = _Maker(reader, items, dtypes)
     arrays = {p: (tuple(shapes[p]), dtypes[p]) for p in shapes}
+    arrays |= {p: ((), dtype) for p, dtype in maker.types.items()}
     nest = Nest(
         text,
         maker.statements,

@@ -6,6 +6,7 @@ from typing import Any
 from outcrop.loops.polyhedra import Dependence
 from outcrop.loops.program import Chosen
 from outcrop.program.plan import Plan
+from outcrop.program.report import Traffic
 
 __all__ = ["LoopsPlan"]
 
@@ -30,6 +31,11 @@ class LoopsPlan(Plan):
         What forbade a better order.
     steps : int
         How many tiles there are.
+    products : list of str
+        The statements that are products of matrices, and done by the kernel of linear algebra.
+    traffic : list of Traffic
+        What is moved for each part of the nest, array by array; a part is called by its lines.
+        `Run.traffic` says how long a run has waited for that.
 
     Examples
     --------
@@ -63,6 +69,8 @@ class LoopsPlan(Plan):
         self.tiles = [cut.sizes for cut in chosen.cuts]
         self.reasons = list(chosen.reasons)
         self.steps = len(chosen.steps)
+        self.products = [name for code in chosen.codes for name in code.products]
+        self.traffic = [Traffic(*row) for row in facts["traffic"]]
 
     def explain(self) -> str:
         """Say what depends on what, in which order and tiles it is done, and what that moves.
@@ -83,5 +91,23 @@ class LoopsPlan(Plan):
         if not self.dependences:
             lines.append("  nothing depends on anything")
         lines.append(f"  in {self.steps} steps")
+        for name in self.products:
+            lines.append(f"  {name} is a product of matrices: the kernel of linear algebra does it")
+        lines += self._moved()
         lines += [f"  {reason}" for reason in self.reasons]
         return "\n".join((*lines, *rest))
+
+    def _moved(self) -> list[str]:
+        """What is moved of which array, for which lines."""
+        chosen = self._chosen
+        found = []
+        for one in self.traffic:
+            lines: dict[str, None] = {}
+            for code, (names, _, _) in zip(chosen.codes, chosen.units, strict=True):
+                if code.name == one.kernel:
+                    own = (s for s in chosen.job.nest.statements if s.name in names)
+                    accesses = (a for s in own for a in s.accesses if a.array == one.array)
+                    lines |= dict.fromkeys(a.where.rsplit(":", 1)[1] for a in accesses)
+            where = f" in line {', '.join(lines)}" if lines else f", {one.kernel}"
+            found.append(f"  {one}{where}")
+        return found

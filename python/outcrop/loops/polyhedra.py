@@ -154,6 +154,7 @@ class Polyhedra:
     def __init__(self, nest: Nest) -> None:
         isl = self.isl = isl_module()
         self.nest = nest
+        self._last_writes: dict[str, Any] = {}
         self.context = isl.Context()
         with limited(self.context):
             self._make()
@@ -318,6 +319,20 @@ class Polyhedra:
                 found.append((kind, array, relation.coalesce()))
         return found
 
+    def last_writes(self, array: str) -> Any:
+        """From points to what is read of what they were surely the last to write.
+
+        That are pairs of the point that reads and the element.
+        """
+        if array not in self._last_writes:
+            own = [(a, m.to_union_map()) for _, a, m in self.maps if a.array == array]
+            reads = self.union_map([m for a, m in own if not a.is_write])
+            sure = self.union_map([m for a, m in own if a.is_write and a.is_sure])
+            info = self.isl.UnionAccessInfo.from_sink(reads).set_must_source(sure)
+            flow = info.set_schedule_map(self.original).compute_flow()
+            self._last_writes[array] = flow.get_full_must_dependence()
+        return self._last_writes[array]
+
     def relation(self, *, relaxed: bool) -> Any:
         """All that has to be done before something else; what is summed up, in any order."""
         with limited(self.context):
@@ -329,7 +344,25 @@ class Polyhedra:
                 flows = self._flows if not sums else self._flows_of(array, certain=False)
                 free = self.union_map([self._pairs(s) for s in sums])
                 found += [r.subtract(free) for _, own, r in flows if own == array]
+                found += [self._used_parts(s, array) for s in sums]
             return self.union_map(found).coalesce()
+
+    def _used_parts(self, s: Statement, array: str) -> Any:
+        """What a statement uses of the sums that it makes, other than to add to them."""
+        own = [(a, m.to_union_map()) for t, a, m in self.maps if t is s and a.array == array]
+        used = self.union_map([m for a, m in own if not a.is_write and not a.sum])
+        writes = self.union_map([m for a, m in own if a.is_write])
+        return self.union_map(
+            [self._between(writes, used), self._between(used, writes)]
+            if not used.is_empty()
+            else []
+        )
+
+    def _between(self, source: Any, sink: Any) -> Any:
+        """All pairs of points that access the same, of which the first one comes first."""
+        info = self.isl.UnionAccessInfo.from_sink(sink).set_may_source(source)
+        flow = info.set_schedule_map(self.original).compute_flow()
+        return flow.get_may_dependence()
 
     def _pairs(self, s: Statement) -> Any:
         """All pairs of points of a statement."""

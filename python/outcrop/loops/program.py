@@ -18,7 +18,17 @@ from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.loops.kernel import Code, code_of, compiled
 from outcrop.loops.nest import Nest
 from outcrop.loops.polyhedra import Dependence, Polyhedra, TooHardError, Unit, limited
-from outcrop.loops.tiles import FULL, WRITE, Cut, Footprints, Step, inner_order, natural_sizes
+from outcrop.loops.products import BLOCK, Arrangement, arranged, mixed_tiles, product_of
+from outcrop.loops.tiles import (
+    FULL,
+    WRITE,
+    Cut,
+    Footprints,
+    Step,
+    indices_used,
+    inner_order,
+    natural_sizes,
+)
 from outcrop.process.config import memory_budget
 
 __all__ = ["Chosen", "Job", "chosen", "small_tile"]
@@ -42,6 +52,12 @@ _PARTS = 64
 """Of arrays without tiles, how many tiles the budget holds."""
 
 _ABOUT = 1.02
+
+_WHOLE = 1 << 40
+"""Instead of `BLOCK`, longer than anything."""
+
+_MOST_BLOCKS, _FOR_TILES = 4, 0.88
+"""Blocks of results of products that are tried, and what part of the budget is for tiles."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +119,16 @@ class Program:
         job: Job,
         steps: Sequence[Step],
         codes: Sequence[Code],
-        points: Sequence[float],
+        points: Sequence[Mapping[str, float]],
         functions: Sequence[Any] | None = None,
     ) -> None:
         self.job = job
-        self.draft = _native.Draft(64, 0, False)
+        products = [product for code in codes for product in code.products.values()]
+        costs = {product: _native.product_cost(*product) for product in products}
+        self._rates = {product: rate for product, (rate, _, _) in costs.items()}
+        workspace = max((own for _, own, _ in costs.values()), default=0)
+        beside = max((own for _, _, own in costs.values()), default=0)
+        self.draft = _native.Draft(max(workspace, 64), beside, False)
         self.outputs: dict[str, int] = {}
         self._first: dict[str, int] = {}
         self._inputs: dict[int, tuple[int, int]] = {}
@@ -165,7 +186,7 @@ class Program:
         self,
         steps: Sequence[Step],
         codes: Sequence[Code],
-        points: Sequence[float],
+        points: Sequence[Mapping[str, float]],
         functions: Sequence[Any] | None,
     ) -> None:
         job = self.job
@@ -184,14 +205,18 @@ class Program:
         lengths = [code.n_fixed + v for code, v in zip(codes, volumes, strict=True)]
         if sum(lengths[step.unit] for step in steps) > _MOST_ARGUMENTS:
             raise TooHardError
-        numbers = []
+        numbers, operations = [], []
         for k, code in enumerate(codes):
             # What is only planned is never called.
             function = None if functions is None else functions[k]
             address = 1 if function is None else function.address
-            rate = _RATE
+            total, seconds = self._work(code, points[k])
+            rate = total / seconds if total else _RATE
             numbers.append(self.draft.native(code.name, rate, address, lengths[k], function))
-        words = [_word(job.scalars[p]) for p in job.nest.scalars]
+            operations.append(total)
+        multiply = _native.product_function("float64")
+        assert multiply is not None
+        words = [*(_word(job.scalars[p]) for p in job.nest.scalars), multiply[0]]
         counts_of = {
             p: tuple(-(-n // t) for n, t in zip(job.nest.arrays[p][0], job.tiles[p], strict=True))
             for p in self._first
@@ -215,7 +240,8 @@ class Program:
 
         for step, own in zip(steps, boxes, strict=True):
             code = codes[step.unit]
-            row: list[int] = [*step.first, *step.end, *words]
+            block = BLOCK if step.is_mixed else _WHOLE
+            row: list[int] = [*step.first, *step.end, *words, block]
             places: dict[int, int] = {}
             codes_of: list[int] = []
             tables: list[int] = []
@@ -254,7 +280,7 @@ class Program:
             arguments += row
             kernels.append(numbers[step.unit])
             counts.append(len(codes_of))
-            work.append(points[step.unit] * code.work / per_unit[step.unit])
+            work.append(operations[step.unit] / per_unit[step.unit])
             operands += codes_of
         for p in job.made_anew:
             # What nothing is done with is as it was.
@@ -279,6 +305,16 @@ class Program:
             np.zeros(0, np.uint16),
             False,
         )
+
+    def _work(self, code: Code, points: Mapping[str, float]) -> tuple[float, float]:
+        """Operations of all steps of a unit, and how long one thread takes for them, about."""
+        count = seconds = 0.0
+        for s, own in points.items():
+            operations = own * code.work[s]
+            product = code.products.get(s)
+            count += operations
+            seconds += operations / (_RATE if product is None else self._rates[product])
+        return count, seconds
 
 
 def _row_major(index: Sequence[int], counts: Sequence[int]) -> int:
@@ -313,8 +349,8 @@ class Chosen:
         The steps, in order.
     codes : list of Code
         What they do.
-    points : list of float
-        How many points each unit has, about.
+    points : list of dict
+        How many points each unit has of its statements, about.
     schedule : str
         The order, as isl writes it.
     reasons : list of str
@@ -330,7 +366,7 @@ class Chosen:
     cuts: list[Cut]
     steps: list[Step]
     codes: list[Code]
-    points: list[float]
+    points: list[dict[str, float]]
     schedule: str
     reasons: list[str]
     dependences: list[Dependence]
@@ -353,6 +389,8 @@ def _told(units: Sequence[tuple[tuple[str, ...], int, int]], cuts: Sequence[Cut]
     found = []
     for (names, n_outer, _), cut in zip(units, cuts, strict=True):
         text = f"{' '.join(names)} in tiles of {' x '.join(map(str, cut.sizes)) or 'all'}"
+        if max(cut.groups, default=1) > 1:
+            text += f", {' x '.join(map(str, cut.groups))} of them together"
         if cut.order != tuple(range(len(cut.order))):
             text += f", by dimensions {', '.join(map(str, cut.order))}"
         if n_outer:
@@ -390,7 +428,10 @@ class _Search:
         self.others: list[tuple[str, int, float]] = []
         self.reasons: list[str] = []
         self.count, self.steps, self.failed = 0, 0, 0
+        self._relation: Any = None
         self._codes: dict[int, Code] = {}
+        self._arrangements: dict[int, Arrangement | None] = {}
+        self._mixed: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}
         self._points = {s.name: _points(polyhedra, s.name) for s in polyhedra.nest.statements}
 
     @property
@@ -402,21 +443,45 @@ class _Search:
 
     def code(self, unit: Unit) -> Code:
         if id(unit) not in self._codes:
-            self._codes[id(unit)] = code_of(self.polyhedra, unit, self.job.tiles, self.job.kinds)
+            how = self.arrangement(unit)
+            job = self.job
+            self._codes[id(unit)] = code_of(self.polyhedra, unit, job.tiles, job.kinds, how)
         return self._codes[id(unit)]
 
-    def points(self, unit: Unit) -> float:
-        return sum(self._points[s] for s in unit.statements) / max(len(unit.statements), 1)
+    def arrangement(self, unit: Unit) -> Arrangement | None:
+        """How products of a unit are multiplied at once, where sums may be in any order."""
+        if not self.job.relaxed or self._relation is None:
+            return None
+        if id(unit) not in self._arrangements:
+            self._arrangements[id(unit)] = arranged(self.polyhedra, unit, self._relation)
+        return self._arrangements[id(unit)]
+
+    def _mixed_tiles(self, unit: Unit, cut: Cut) -> set[tuple[int, ...]]:
+        how = self.arrangement(unit)
+        if how is None:
+            return set()
+        key = (id(unit), cut.sizes)
+        if key not in self._mixed:
+            found = mixed_tiles(self.polyhedra, unit, self._relation, how, cut.sizes)
+            self._mixed[key] = found
+        return self._mixed[key]
+
+    def points(self, unit: Unit) -> dict[str, float]:
+        return {s: self._points[s] for s in unit.statements}
 
     def tried(
         self, units: list[Unit], cuts: list[Cut], schedule: str, *, is_original: bool = False
     ) -> bool | None:
         """Plan a program; whether it is the best one so far, and None where it does not fit."""
+        for unit in units:
+            # It has a limit of its own.
+            self.arrangement(unit)
         try:
             with limited(self.polyhedra.context):
                 steps = []
                 for number, (unit, cut) in enumerate(zip(units, cuts, strict=True)):
-                    own = self.footprints.steps(number, unit, cut, self._most)
+                    mixed = self._mixed_tiles(unit, cut)
+                    own = self.footprints.steps(number, unit, cut, self._most, mixed)
                     if own is None:
                         return None
                     steps += own
@@ -448,7 +513,7 @@ class _Search:
     def run(self) -> None:
         polyhedra = self.polyhedra
         try:
-            relation = polyhedra.relation(relaxed=self.job.relaxed)
+            relation = self._relation = polyhedra.relation(relaxed=self.job.relaxed)
         except TooHardError:
             self.reasons.append("the dependences take isl too long: the order is as written")
             self._original()
@@ -485,14 +550,15 @@ class _Search:
     def order(self, tried: _Tried) -> Any:
         """When each point is done, as a map."""
         polyhedra = self.polyhedra
-        lengths = [len(u.stamp) + 2 * u.n_band + _dims(polyhedra, u.inner) for u in tried.units]
+        lengths = [len(u.stamp) + 3 * u.n_band + _dims(polyhedra, u.inner) for u in tried.units]
         parts = []
         for unit, cut in zip(tried.units, tried.cuts, strict=True):
             outer = [f"o{k}" for k in range(unit.n_outer)]
             values = iter(outer)
             stamp = [next(values) if s is None else str(s) for s in unit.stamp]
             band = [f"b{k}" for k in range(unit.n_band)]
-            tile = [f"floor({band[d]}/{cut.sizes[d]})" for d in cut.order]
+            tile = [f"floor({band[d]}/{cut.sizes[d] * cut.groups[d]})" for d in cut.order]
+            tile += [f"floor({band[d]}/{cut.sizes[d]})" for d in cut.order]
             point = [band[d] for d in inner_order(polyhedra, unit)]
             inner = [f"i{k}" for k in range(_dims(polyhedra, unit.inner))]
             found = [*stamp, *tile, *point, *inner]
@@ -512,10 +578,7 @@ class _Search:
                 natural = [natural_sizes(polyhedra, u, self.job.tiles) for u in units]
         except TooHardError:
             return
-        cuts = [
-            Cut(tuple(extent or whole for extent, whole in own), tuple(range(len(own))))
-            for own in natural
-        ]
+        cuts = [Cut.plain([extent or whole for extent, whole in own]) for own in natural]
         found = self.tried(units, cuts, schedule)
         while found is None:
             smaller = self._smaller(cuts, natural)
@@ -523,6 +586,9 @@ class _Search:
                 return
             cuts = smaller
             found = self.tried(units, cuts, schedule)
+        for other in self._blocks(units, cuts):
+            if self.tried(units, other, schedule):
+                cuts, found = other, True
         if not found:
             return
         improved = True
@@ -534,6 +600,58 @@ class _Search:
                 if self.tried(units, other, schedule):
                     cuts, improved = other, True
                     break
+
+    def _blocks(self, units: list[Unit], cuts: list[Cut]) -> Iterator[list[Cut]]:
+        """Tilings by which blocks of the results of products stay in memory while these are made.
+
+        Slices of the factors stream past them. Those come first that promise the least reading.
+        """
+        for k, (unit, cut) in enumerate(zip(units, cuts, strict=True)):
+            how = self.arrangement(unit)
+            if how is None or self.code(unit).products.keys() != how.products.keys():
+                continue
+            uses = indices_used(self.polyhedra, unit)
+            name = max(how.products, key=lambda s: self._points[s])
+            product = how.products[name]
+            dims = [self._dimension(uses[name], f"v{v}") for v in product.loops]
+            if None in dims or len(set(dims)) != 3:
+                continue
+            i, j, d = (one or 0 for one in dims)
+            sizes = [cut.sizes[i], cut.sizes[j], cut.sizes[d]]
+            size = product.dtype.itemsize
+            fc, fa, fb = (
+                sizes[0] * sizes[1] * size,
+                sizes[0] * sizes[2] * size,
+                sizes[2] * sizes[1] * size,
+            )
+            ends = [self._length(unit, x) for x in (i, j)]
+            rows, cols = (-(-n // z) for n, z in zip(ends, sizes, strict=False))
+            room = int(memory_budget() * _FOR_TILES)
+            found = []
+            for p in range(1, rows + 1):
+                fitting = (room - p * fa - 2 * fb) // (p * fc)
+                if fitting < 1:
+                    break
+                q = -(-cols // -(-cols // min(fitting, cols)))
+                found.append((fa * rows * -(-cols // q) + fb * cols * -(-rows // p), p, q))
+            order = (*(x for x in cut.order if x not in (i, j, d)), i, j, d)
+            for _, p, q in sorted(found)[:_MOST_BLOCKS]:
+                groups = [1] * len(cut.sizes)
+                groups[i], groups[j] = p, q
+                made = replace(cut, order=order, groups=tuple(groups))
+                yield [made if x == k else other for x, other in enumerate(cuts)]
+
+    @staticmethod
+    def _dimension(uses: Sequence[set[str]], name: str) -> int | None:
+        """The dimension of a band that is the index of a loop."""
+        own = [d for d, names in enumerate(uses) if names == {name}]
+        return own[0] if len(own) == 1 else None
+
+    def _length(self, unit: Unit, d: int) -> int:
+        sets: list[Any] = []
+        unit.band.range().foreach_set(sets.append)
+        low = min(int(s.dim_min(d).min_val().to_python()) for s in sets)
+        return max(int(s.dim_max(d).max_val().to_python()) for s in sets) - low + 1
 
     def _is_enough(self) -> bool:
         """Whether there is no use in trying others: they take long, or cannot be much better."""
@@ -590,7 +708,7 @@ class _Search:
         for depth in range(max(polyhedra.depth, 1)):
             unit = polyhedra.original_unit(depth)
             if not unit.n_band:
-                self.tried([unit], [Cut((), ())], "as written", is_original=True)
+                self.tried([unit], [Cut.plain(())], "as written", is_original=True)
                 continue
             sets: list[Any] = []
             unit.band.range().foreach_set(sets.append)
@@ -598,7 +716,7 @@ class _Search:
             high = max(int(s.dim_max(0).max_val().to_python()) for s in sets)
             size = high - low + 1
             while True:
-                if self.tried([unit], [Cut((size,), (0,))], "as written", is_original=True):
+                if self.tried([unit], [Cut.plain((size,))], "as written", is_original=True):
                     return
                 if size == 1 or self.failed >= 2 * _MOST_FAILED:
                     break
@@ -653,6 +771,8 @@ def chosen(polyhedra: Polyhedra, job: Job) -> Chosen:
     reasons = search.reasons
     if not best.is_original:
         reasons = [*reasons, *_reasons(best.units, dependences)]
+    done = {s for u in best.units for s in search.code(u).products}
+    reasons = [*reasons, *_point_by_point(job, done)]
     return Chosen(
         job,
         [(u.statements, u.n_outer, u.n_band) for u in best.units],
@@ -665,6 +785,23 @@ def chosen(polyhedra: Polyhedra, job: Job) -> Chosen:
         dependences,
         search.others,
     )
+
+
+def _point_by_point(job: Job, done: set[str]) -> list[str]:
+    """Why linear algebra's kernel does not do products of matrices."""
+    found = []
+    for s in job.nest.statements:
+        if s.name in done or product_of(job.nest, s) is None:
+            continue
+        if job.relaxed:
+            because = "no part of a tile is a box of its points that other statements leave alone"
+        else:
+            because = (
+                "its sums are in the order as written; with order='relaxed', the kernel of linear "
+                "algebra would do it"
+            )
+        found.append(f"{s.name} is a product of matrices, done point by point: {because}")
+    return found
 
 
 def _reasons(units: Sequence[Unit], dependences: Sequence[Dependence]) -> list[str]:

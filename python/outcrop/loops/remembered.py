@@ -63,8 +63,10 @@ def remember(name: str, chosen: Chosen) -> None:
     facts = {
         "units": chosen.units,
         "cuts": [astuple(cut) for cut in chosen.cuts],
-        "steps": [(s.unit, s.stamp, s.first, s.end, s.touched) for s in chosen.steps],
-        "codes": [(c.finders, c.source, c.arrays, c.n_fixed, c.work) for c in chosen.codes],
+        "steps": [(s.unit, s.stamp, s.first, s.end, s.touched, s.is_mixed) for s in chosen.steps],
+        "codes": [
+            (c.finders, c.source, c.arrays, c.n_fixed, c.work, c.products) for c in chosen.codes
+        ],
         "points": chosen.points,
         "schedule": chosen.schedule,
         "reasons": chosen.reasons,

@@ -1,7 +1,7 @@
 """Units of a nest cut into tiles, each a step: what it touches of which stored tiles."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = [
     "Footprints",
     "Step",
     "Touched",
+    "indices_used",
     "inner_order",
     "natural_sizes",
 ]
@@ -34,10 +35,19 @@ class Cut:
         How much of each dimension of the band a tile has.
     order : tuple of int
         The dimensions of the band, the one along which tiles come last first.
+    groups : tuple of int
+        How many tiles along each dimension make up a group: groups come one after the other, and in
+        each of them its tiles, both in that order.
     """
 
     sizes: tuple[int, ...]
     order: tuple[int, ...]
+    groups: tuple[int, ...]
+
+    @classmethod
+    def plain(cls, sizes: Sequence[int]) -> "Cut":
+        """Tiles in the order of the dimensions."""
+        return cls(tuple(sizes), tuple(range(len(sizes))), (1,) * len(sizes))
 
 
 Touched = dict[str, dict[tuple[int, ...], int]]
@@ -60,6 +70,8 @@ class Step:
         Where it ends along the band.
     touched : Touched
         What it needs.
+    is_mixed : bool
+        Whether products in it are multiplied at once in parts only.
     """
 
     unit: int
@@ -67,6 +79,7 @@ class Step:
     first: tuple[int, ...]
     end: tuple[int, ...]
     touched: Touched
+    is_mixed: bool
 
 
 class Footprints:
@@ -77,7 +90,14 @@ class Footprints:
         self._found: dict[tuple[int, tuple[int, ...]], dict[tuple[int, ...], Touched] | None] = {}
         self._kept: list[Unit] = []
 
-    def steps(self, number: int, unit: Unit, cut: Cut, most: int) -> list[Step] | None:
+    def steps(
+        self,
+        number: int,
+        unit: Unit,
+        cut: Cut,
+        most: int,
+        mixed: Set[tuple[int, ...]] = frozenset(),
+    ) -> list[Step] | None:
         """The steps of a unit; None where there may be more of them than that."""
         key = (id(unit), cut.sizes)
         if key not in self._found:
@@ -94,8 +114,10 @@ class Footprints:
             stamp = tuple(next(values) if s is None else s for s in unit.stamp)
             first = tuple(t * z for t, z in zip(band, cut.sizes, strict=True))
             end = tuple(f + z for f, z in zip(first, cut.sizes, strict=True))
+            groups = tuple(band[d] // cut.groups[d] for d in cut.order)
             order = tuple(band[d] for d in cut.order)
-            steps.append(Step(number, (*stamp, *order), (*outer, *first), end, touched))
+            stamp = (*stamp, *groups, *order)
+            steps.append(Step(number, stamp, (*outer, *first), end, touched, tile in mixed))
         return steps
 
     def _tile_map(self, unit: Unit, sizes: Sequence[int]) -> Any:
@@ -147,11 +169,25 @@ class Footprints:
             written = writes.apply_range(tiles)
             self._add(found, array, dims, written, WRITE)
             if not sure.is_empty():
-                self._add(found, array, dims, self._full(array, sure, read_tiles), FULL)
+                before = backwards.apply_range(self._exposed(array, where)).apply_range(tiles)
+                self._add(found, array, dims, self._full(array, sure, before), FULL)
         return found
 
+    def _exposed(self, array: str, where: Any) -> Any:
+        """The elements that points read before their own step has surely written them."""
+        polyhedra = self.polyhedra
+        reads = polyhedra.union_map(
+            [m.to_union_map() for _, a, m in polyhedra.maps if a.array == array and not a.is_write]
+        ).intersect_domain(where.domain())
+        if reads.is_empty():
+            return reads
+        # From steps to what is read of what they have written: pairs of a point and an element.
+        made = polyhedra.last_writes(array).apply_domain(where)
+        of_own = made.reverse().intersect(reads.domain_map().apply_range(where)).domain()
+        return reads.wrap().subtract(of_own).unwrap()
+
     def _full(self, array: str, sure: Any, read: Any) -> Any:
-        """Of which tiles a step writes every element, and reads none."""
+        """Of which tiles a step writes every element, and reads none before."""
         elements = self.polyhedra.elements(array).to_union_set()
         tiles = self._tiles_of(array).intersect_domain(elements)
         candidates = sure.apply_range(tiles).subtract(read)
@@ -197,7 +233,7 @@ def natural_sizes(
     """Of each dimension of a band, an extent of stored tiles along it (0: none), and its length."""
     found = []
     shapes = polyhedra.nest.arrays
-    uses = _indices_used(polyhedra, unit)
+    uses = indices_used(polyhedra, unit)
     for d in range(unit.n_band):
         extents: dict[int, int] = {}
         for s, a, _ in polyhedra.maps:
@@ -221,7 +257,7 @@ def natural_sizes(
     return found
 
 
-def _indices_used(polyhedra: Polyhedra, unit: Unit) -> dict[str, list[set[str]]]:
+def indices_used(polyhedra: Polyhedra, unit: Unit) -> dict[str, list[set[str]]]:
     """Of each statement, for each dimension of the band, the indices that it moves with.
 
     An index that an earlier dimension is made of alone is that one's.
@@ -261,7 +297,7 @@ def inner_order(polyhedra: Polyhedra, unit: Unit) -> tuple[int, ...]:
 
     Innermost is the one along which elements lie beside each other.
     """
-    uses = _indices_used(polyhedra, unit)
+    uses = indices_used(polyhedra, unit)
     scores = []
     for d in range(unit.n_band):
         score = 0

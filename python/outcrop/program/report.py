@@ -2,11 +2,44 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from outcrop import _native
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["Run", "format_flops", "last_run"]
+__all__ = ["Run", "Traffic", "format_flops", "last_run"]
+
+
+class Traffic(NamedTuple):
+    """What was moved of an array for the steps of a kernel.
+
+    Attributes
+    ----------
+    kernel, array : str
+        Their names.
+    bytes_read : int
+        Bytes that were loaded: for the first step that used them.
+    bytes_written : int
+        Bytes that were stored: by the last step that changed them.
+    waited : float
+        Seconds in which threads had nothing to do but to wait for a tile of it, summed over them.
+    """
+
+    kernel: str
+    array: str
+    bytes_read: int
+    bytes_written: int
+    waited: float
+
+    def __str__(self) -> str:
+        found = [
+            f"{word} {format_bytes(moved)}"
+            for word, moved in (("read", self.bytes_read), ("written", self.bytes_written))
+            if moved
+        ]
+        if self.waited:
+            found.append(f"waited {self.waited:.3g} s")
+        return f"{self.array}: {', '.join(found) or 'nothing'}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +66,9 @@ class Run:
         Seconds of a computation in which data moved.
     kernels : dict of str to float
         Seconds that a computation spent in each of its kernels, summed over threads.
+    traffic : tuple of Traffic
+        What a computation moved for each of its kernels, array by array. A kernel of a loop nest
+        (`loops`) is called by its lines. What is written besides elements is not among it.
     """
 
     operation: str
@@ -45,6 +81,26 @@ class Run:
     flops: float
     io_seconds: float
     kernels: Mapping[str, float] = field(hash=False)
+    traffic: tuple[Traffic, ...]
+
+    def explain(self) -> str:
+        """Say what was moved for each kernel, array by array, and how long was waited for it.
+
+        Returns
+        -------
+        str
+            Lines for people.
+        """
+        lines = [
+            f"{self.operation}: {self.seconds:.3g} s; data moved in {self.io_seconds:.3g} s of them"
+        ]
+        for kernel in dict.fromkeys(one.kernel for one in self.traffic):
+            lines.append(f"  {kernel}: {self.kernels.get(kernel, 0.0):.3g} s of computing")
+            lines += [f"    {one}" for one in self.traffic if one.kernel == kernel]
+        lines.append(
+            f"  read {format_bytes(self.bytes_read)}, written {format_bytes(self.bytes_written)}"
+        )
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         speed = f"{format_flops(self.flops / max(self.seconds, 1e-9))}, " if self.flops else ""
@@ -73,6 +129,7 @@ def last_run() -> Run | None:
     facts = _native.last_run()
     if facts is None:
         return None
+    facts["traffic"] = tuple(Traffic(*one) for one in facts["traffic"])
     return Run(**{name: facts[name] for name in Run.__dataclass_fields__})
 
 

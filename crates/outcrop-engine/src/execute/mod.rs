@@ -235,6 +235,7 @@ fn perform(
     report.io_busy = state.io_busy;
     report.work = program.work();
     report.kernels = program.kernels().by_name(&state.kernel_seconds);
+    report.traffic = schedule.traffic_by_kernel(program, &state.waited);
     runtime.set_last_run(report.clone());
     Ok(report)
 }
@@ -271,6 +272,7 @@ impl<'a> Run<'a> {
 
     /// Performs tasks of a lane until there are no more.
     fn serve(&self, lane: usize, worker: usize, perform: &mut Perform<'_>) {
+        let mut idle: Option<Instant> = None;
         let mut state = self.lock();
         loop {
             if state.failure.is_some() || self.is_done(&state) {
@@ -281,6 +283,7 @@ impl<'a> Run<'a> {
                     state = self.use_memory_ahead(state);
                     continue;
                 }
+                idle.get_or_insert_with(Instant::now);
                 state.sleeping[lane] += 1;
                 state = self.lanes[lane].wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.sleeping[lane] -= 1;
@@ -297,6 +300,12 @@ impl<'a> Run<'a> {
             state.fresh += usize::from(fresh);
             self.wake_a_loader(&state);
             let begin = state.account(|s| s.active[lane] += 1);
+            if let (Some(since), Task::Step(step)) = (idle.take(), task)
+                && let Some(array) = state.nodes[key as usize].loaded
+            {
+                let kernel = self.work.program.step_at(step as usize).kernel;
+                *state.waited.entry((kernel, array)).or_default() += begin - since;
+            }
             drop(state);
             let result = catch_unwind(AssertUnwindSafe(|| perform(task, &memory))).unwrap_or_else(|panic| {
                 Err(Error::Internal(format!("a step panicked: {}", message(&*panic))))
@@ -462,7 +471,7 @@ impl<'a> Run<'a> {
     }
 
     fn submit(&self, state: &mut State, task: Task, uses: SmallVec<[(ResourceKey, bool); 4]>) {
-        let key = state.nodes.insert(Node { task, missing: 0, uses: SmallVec::new() }) as u32;
+        let key = state.nodes.insert(Node { task, missing: 0, uses: SmallVec::new(), loaded: None }) as u32;
         let granted = uses
             .iter()
             .filter(|&&(resource, write)| state.resources[resource as usize].ask(key, write))
@@ -499,6 +508,10 @@ impl<'a> Run<'a> {
     /// Ends a task: what it used is free, and others may start.
     fn finish(&self, state: &mut State, key: NodeKey) {
         let node = state.nodes.remove(key as usize);
+        let loaded = match node.task {
+            Task::Load(_, from, _) => Some(self.work.program.array_of(from)),
+            _ => None,
+        };
         let mut granted: SmallVec<[NodeKey; 8]> = SmallVec::new();
         for (resource, write) in node.uses {
             if matches!(node.task, Task::Leave) {
@@ -516,6 +529,7 @@ impl<'a> Run<'a> {
         for key in granted {
             let node = &mut state.nodes[key as usize];
             node.missing -= 1;
+            node.loaded = loaded;
             if node.missing == 0 {
                 self.dispatch(state, key);
             }

@@ -2,14 +2,14 @@
 
 use super::WINDOW;
 use super::resource::{Memory, NodeKey, Resource, ResourceKey, Resources};
-use crate::program::{Program, TileId};
+use crate::program::{ArrayId, Program, TileId};
 use crate::schedule::Slots;
 use outcrop_store::frame::{Budget, Frame};
 use outcrop_store::{Error, Result};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::time::{Duration, Instant};
 
 /// What a worker does.
@@ -27,6 +27,8 @@ pub(super) struct Node {
     pub(super) task: Task,
     pub(super) missing: u32,
     pub(super) uses: SmallVec<[(ResourceKey, bool); 4]>,
+    /// Of which array the tile is whose load it waited for, if that was the last thing that it waited for.
+    pub(super) loaded: Option<ArrayId>,
 }
 
 /// The frames that a task uses.
@@ -63,6 +65,8 @@ pub(super) struct State {
     pub(super) io_busy: Duration,
     pub(super) done: f64,
     pub(super) kernel_seconds: Vec<Duration>,
+    /// How long threads had nothing to do until a tile of an array was loaded for a step of a kernel.
+    pub(super) waited: BTreeMap<(u16, ArrayId), Duration>,
 }
 
 /// The lanes, by what their workers perform.
@@ -95,6 +99,7 @@ impl State {
             io_busy: Duration::ZERO,
             done: 0.0,
             kernel_seconds: vec![Duration::ZERO; program.kernels().len()],
+            waited: BTreeMap::new(),
         };
         for (tile, frame) in adopted {
             state.used += frame.len();

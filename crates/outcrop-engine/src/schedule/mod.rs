@@ -9,6 +9,7 @@
 //!
 //! What a schedule moves is exact: a run performs its events, no others.
 
+mod attribution;
 mod evict;
 mod scratch;
 #[cfg(test)]

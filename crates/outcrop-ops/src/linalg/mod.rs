@@ -2,7 +2,7 @@
 //!
 //! - [`matrix`]: matrices as arrays of a program.
 //! - [`matmul`], [`cholesky`], [`cholesky_update`], [`cholesky_inverse`], [`triangular`], [`solve`], [`lu`], [`ldl`], [`blas3`]: the operations.
-//! - `steps`: the kernels they are made of.
+//! - `steps`: the kernels they are made of; [`called`]: the product, for kernels that were compiled elsewhere.
 //!
 //! All operands are arrays of the program already, cut alike wherever their rows and columns run together. How an
 //! operation goes through its tiles is a [`Way`], of which there are several: which one moves the least, a schedule of
@@ -10,6 +10,7 @@
 
 mod blas3;
 mod blas_steps;
+pub mod called;
 mod cholesky;
 mod cholesky_inverse;
 mod cholesky_update;

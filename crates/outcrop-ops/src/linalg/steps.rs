@@ -84,7 +84,7 @@ pub(crate) struct Extents {
 
 /// Rows and columns of products that are computed at once, at most: larger ones are hardly faster, and what packing them
 /// takes belongs to the memory for tiles.
-const PART: usize = 512;
+pub(super) const PART: usize = 512;
 
 /// Rows and columns of parts are a multiple of this: of the registers that products are computed in.
 const ALIGNED: usize = 32;
@@ -574,17 +574,37 @@ fn entry<T>(column: &Block, row: usize) -> *mut T {
 pub(super) unsafe fn product(
     dtype: DType,
     c: Block,
-    (accumulate, alpha): (bool, Scalar),
+    how: (bool, Scalar),
     a: Operand,
     b: Operand,
     workspace: &mut [u8],
     cancel: &Cancel,
 ) -> Result<()> {
+    // SAFETY: as the caller vouches.
+    unsafe { product_in_parts(dtype, c, how, a, b, workspace, || cancel.check()) }
+}
+
+/// A product in parts, before each of which `check` says whether to go on.
+///
+/// # Errors
+/// Those of `check`.
+///
+/// # Safety
+/// As [`kernels::gemm`].
+pub(super) unsafe fn product_in_parts(
+    dtype: DType,
+    c: Block,
+    (accumulate, alpha): (bool, Scalar),
+    a: Operand,
+    b: Operand,
+    workspace: &mut [u8],
+    check: impl Fn() -> Result<()>,
+) -> Result<()> {
     let (depth, size) = (a.block.cols, dtype.size());
     for rows in parts(c.rows) {
         let a = Operand { block: a.block.part(rows.clone(), 0..depth, size), ..a };
         for cols in parts(c.cols) {
-            cancel.check()?;
+            check()?;
             let c = c.part(rows.clone(), cols.clone(), size);
             let b = Operand { block: b.block.part(0..depth, cols, size), ..b };
             // SAFETY: as the caller vouches.
