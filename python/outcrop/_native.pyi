@@ -22,6 +22,7 @@ class Store:
     layout: str  # "tiled", "row-major" or "column-major"
     format: str  # "zarr" (ours), "zarr-foreign", "npy", "raw", "pgm", "ppm", "pam" or "tiff"
     codecs: str  # for people: "bytes, crc32c"
+    thickness: int | None  # of the frontiers that tiles have beside them
     writable: bool
     committed: bool  # False between create() and commit()
     closed: bool

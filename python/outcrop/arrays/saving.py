@@ -388,7 +388,8 @@ def _save(
                     source = result if source is base else source
                 move(source, view, target, progress)
             else:
-                own = planned if target.format == "zarr" else None
+                is_planned = target.format == "zarr" and target.thickness is None
+                own = planned if is_planned else None
                 _compute(computed, own, target, progress, labels)
             if not target.committed:
                 given.check_current()

@@ -126,7 +126,11 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
         let tiles = grid.tiles_of(canvas.region()).count() as u64;
         let in_part = grid.tiles_of(canvas.region()).any(|c| !canvas.region().contains(&grid.tile_box(&c)));
         let few = tiles * tile_bytes <= runtime.budget().limit() as u64 / 4;
-        if in_part && few {
+        // A frontier that is read by itself is no more than what is wanted, about; the rest of its tile would be.
+        let apart = in_part
+            && store.loads_apart(canvas.region())
+            && !runtime.resident().touches(store, canvas.region());
+        if in_part && few && !apart {
             return with_resident(runtime, store, |resident| resident.read(runtime, store, canvas));
         }
         let mut resident = runtime.resident();
