@@ -198,6 +198,9 @@ class Draft:
         tile: Sequence[int],
         overlap: Sequence[int],
     ) -> tuple[int, int]: ...
+    def frontiers(
+        self, name: str, store: Store, axis: int, high: bool
+    ) -> tuple[int, int]: ...  # as many tiles as the array has
     def matrix(
         self,
         name: str,

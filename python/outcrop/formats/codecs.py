@@ -14,7 +14,7 @@ import numpy as np
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["FRONTIER", "LAYOUTS", "Codecs", "expand_codecs", "laid_out"]
+__all__ = ["FRONTIER", "LAYOUTS", "Codecs", "expand_codecs", "laid_out", "roomy"]
 
 Codecs: TypeAlias = str | Sequence[Mapping[str, Any]]
 
@@ -138,6 +138,22 @@ def expand_codecs(
         {"name": name, "configuration": settings},
         {"name": "crc32c"},
     ]
+
+
+def roomy(tile: tuple[int, ...], codecs: Sequence[Mapping[str, Any]] | None) -> tuple[int, ...]:
+    """A tile that nobody has asked for, or a larger one in which the frontiers fit.
+
+    Examples
+    --------
+    >>> roomy((1, 500), expand_codecs("frontier:2", np.dtype("f8"), 3))
+    (4, 500)
+    """
+    for codec in codecs or ():
+        thickness = dict(codec.get("configuration") or {}).get("thickness")
+        # What is no thickness is refused where such an array is made.
+        if codec.get("name") == FRONTIER and isinstance(thickness, int):
+            return tuple(max(extent, 2 * thickness) for extent in tile)
+    return tile
 
 
 def _listed(codecs: Any, text: str) -> list[dict[str, Any]]:

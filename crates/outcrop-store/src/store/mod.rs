@@ -217,7 +217,7 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Whether loading a box reads no more than a part of each tile that it touches.
+    /// Whether loading a box reads no more than a frontier of each tile that it touches.
     fn loads_apart(&self, _region: &ArrayBox) -> bool {
         false
     }

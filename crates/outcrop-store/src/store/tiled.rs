@@ -290,7 +290,8 @@ impl Store for TiledArray {
     }
 
     fn loads_apart(&self, region: &ArrayBox) -> bool {
-        self.tiles_of(region).all(|coords| self.part_of(&coords, region).is_some())
+        let is_frontier = |part: Option<usize>| part.is_some_and(|part| part != self.grid.tile.len());
+        self.tiles_of(region).all(|coords| is_frontier(self.part_of(&coords, region)))
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
