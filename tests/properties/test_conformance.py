@@ -131,9 +131,7 @@ def frontiers(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
     """Of any thickness that the tile has room for."""
     tile = tuple(max(t, 2) for t in tile)
     thickness = 1 + sum(tile) % min((t // 2 for t in tile), default=1)
-    oc.asarray(values).save(
-        place / "a.zarr", tile=tile, layout="frontier", thickness=thickness
-    )
+    oc.asarray(values).save(place / "a.zarr", tile=tile, layout="frontier", thickness=thickness)
     return _stored(place / "a.zarr", _theirs)
 
 

@@ -532,10 +532,10 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             Zarr only: the version of Zarr. Default: that of the group in which the array will
             stand, else 3.
         layout : {"tiled", "frontier"}, optional
-            Zarr only: how elements lie in a tile's file. ``"frontier"``: with the tile's first and last
-            `thickness` indices along each axis beside the interior, so that each of these frontiers,
-            too, is one contiguous read; what is in the corners is stored in several. Default: in
-            row-major order.
+            Zarr only: how elements lie in a tile's file. ``"frontier"``: the tile's first and
+            last `thickness` indices along each axis lie beside the interior, so that each of
+            these frontiers, too, is one contiguous read; what is in the corners is stored in
+            several. Default: in row-major order.
         thickness : int, optional
             Of frontiers: at most half of each extent of a tile. Default: 1.
         attributes, dimension_names, fill_value : optional

@@ -2,8 +2,8 @@
 
 A short word is the name of a compressor, with settings after colons: ``"zstd"``, ``"zstd:5"``,
 ``"gzip:6"``, ``"blosc"``, ``"blosc:lz4:5"``, ``"blosc:zstd:5:bitshuffle"``; or ``"none"``. A
-checksum follows the compressor in every case, where the version of Zarr has one. ``"frontier:2"`` is
-no compressor, but tiles with frontiers, two elements thick (`laid_out`).
+checksum follows the compressor in every case, where the version of Zarr has one. ``"frontier:2"``
+is no compressor, but tiles with frontiers, two elements thick (`laid_out`).
 """
 
 import json
@@ -24,9 +24,7 @@ FRONTIER = "outcrop.frontier"
 LAYOUTS = ("tiled", "frontier")
 """How the elements of a new Zarr array may lie."""
 
-_EXAMPLES = (
-    "'none', 'zstd', 'zstd:5', 'gzip:6', 'blosc', 'blosc:lz4:5:bitshuffle', 'frontier:1'"
-)
+_EXAMPLES = "'none', 'zstd', 'zstd:5', 'gzip:6', 'blosc', 'blosc:lz4:5:bitshuffle', 'frontier:1'"
 _BLOSC = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 """In the order of the numbers that Zarr 2 has for them."""

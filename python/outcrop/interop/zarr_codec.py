@@ -1,7 +1,8 @@
 """The codec ``outcrop.frontier`` for Zarr-Python, which finds it by the package's entry points.
 
-Nothing of Outcrop needs it: the core reads and writes such arrays by itself (`layout::frontier`, where
-it is said what the bytes are). It is imported by Zarr-Python, and by whoever makes arrays with it.
+Nothing of Outcrop needs it: the core reads and writes such arrays by itself (`layout::frontier`,
+where it is said what the bytes are). It is imported by Zarr-Python, and by whoever makes arrays
+with it.
 
 Examples
 --------
@@ -46,7 +47,7 @@ class _Part(NamedTuple):
     nbytes: int
 
     def inside(self, key: _Slices) -> _Slices | None:
-        """What is wanted of a chunk, counted from this part's first element, if it has all of it."""
+        """What is wanted of a chunk, counted from this part's first element; None if it lacks any."""
         pairs = list(zip(self.key, key, strict=True))
         if not all(own.start <= k.start and k.stop <= own.stop for own, k in pairs):
             return None
@@ -82,7 +83,9 @@ def _parts(shape: tuple[int, ...], itemsize: int, thickness: int) -> list[_Part]
 
 def _native(dtype: Any) -> np.dtype[Any]:
     """Zarr-Python's type of elements as NumPy's."""
-    return np.dtype(dtype.to_native_dtype() if hasattr(dtype, "to_native_dtype") else dtype)
+    found: np.dtype[Any]
+    found = np.dtype(dtype.to_native_dtype() if hasattr(dtype, "to_native_dtype") else dtype)
+    return found
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,7 @@ class FrontierCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
             found = await byte_getter.get(prototype=chunk_spec.prototype, byte_range=request)
             if found is None:
                 return None
-            return self._decoded(found, chunk_spec, part)[part.inside(key)]  # type: ignore[index]
+            return self._decoded(found, chunk_spec, part)[part.inside(key)]
         found = await byte_getter.get(prototype=chunk_spec.prototype)
         return None if found is None else self._decoded(found, chunk_spec, None)[selection]
 
@@ -207,9 +210,7 @@ def _table(content: NDArray[Any], offset: int, part: _Part, parts: list[_Part]) 
     return content[end : end + 4 * len(parts)].tobytes()
 
 
-def _body(
-    content: NDArray[Any], offset: int, part: _Part, dtype: np.dtype[Any]
-) -> NDArray[Any]:
+def _body(content: NDArray[Any], offset: int, part: _Part, dtype: np.dtype[Any]) -> NDArray[Any]:
     count = math.prod(part.shape)
     return np.frombuffer(content, dtype, count, offset).reshape(part.shape)
 
@@ -228,9 +229,7 @@ def _checked(
     return _body(content, offset, part, dtype)
 
 
-def _check_same(
-    content: NDArray[Any], one: _Part, other: _Part, dtype: np.dtype[Any]
-) -> None:
+def _check_same(content: NDArray[Any], one: _Part, other: _Part, dtype: np.dtype[Any]) -> None:
     """Raise where two parts differ in elements that both have."""
     common = tuple(
         slice(max(a.start, b.start), min(a.stop, b.stop))
@@ -239,7 +238,7 @@ def _check_same(
     if any(k.start >= k.stop for k in common):
         return
     found = [
-        _body(content, part.offset, part, dtype)[part.inside(common)].tobytes()  # type: ignore[index]
+        _body(content, part.offset, part, dtype)[part.inside(common)].tobytes()
         for part in (one, other)
     ]
     if found[0] != found[1]:

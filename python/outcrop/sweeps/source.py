@@ -135,7 +135,7 @@ class Sweeping:
         return None
 
     def thickness(self, p: str, tile: Sequence[int]) -> int | None:
-        """How thick the frontiers are that an array in such tiles has beside them, if it has any."""
+        """How thick the frontiers of an array are, if it is stored in such tiles with frontiers."""
         source, view = self.arrays[p]._source, self.arrays[p]._view
         if not isinstance(source, StoreSource) or not view.is_whole:
             return None
@@ -551,7 +551,9 @@ class _Program:
             return self._remark
         axes = sorted({axis for _, axis, _ in self._frontiers})
         along = "axis" if len(axes) == 1 else "axes"
-        return f"{self._remark}; of tiles beside along {along} {', '.join(map(str, axes))}, frontiers"
+        return (
+            f"{self._remark}; of tiles beside along {along} {', '.join(map(str, axes))}, frontiers"
+        )
 
     @property
     def _remark(self) -> str:

@@ -114,7 +114,6 @@ mod tests {
     use crate::dtype::DType;
     use crate::format::zarr::{Encoding, Labels};
     use crate::layout::Layout;
-    use crate::shape::Dims;
     use crate::store::sketch::Sketch;
 
     #[test]
@@ -145,8 +144,9 @@ mod tests {
             assert_eq!(places, starts);
         }
         let found = FrontierArray::new(Arc::clone(&inner), 0, true).unwrap();
-        let part = found.places(&ArrayBox::new(Dims::from_slice(&[1, 2]), Dims::from_slice(&[2, 3])));
-        let part: Vec<_> = part.map(|(shown, place)| (shown.to_string(), place.to_string())).collect();
+        let region = ArrayBox::new([1, 2], [2, 3]);
+        let part = found.places(&region).map(|(shown, place)| (shown.to_string(), place.to_string()));
+        let part: Vec<_> = part.collect();
         let expected = [("[1:2, 2:5]", "[3:4, 2:5]"), ("[2:3, 2:5]", "[6:7, 2:5]")];
         assert_eq!(part, expected.map(|(a, b)| (a.to_string(), b.to_string())));
         assert!(FrontierArray::new(inner, 2, true).is_err());
