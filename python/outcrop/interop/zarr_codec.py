@@ -39,7 +39,7 @@ _Slices = tuple[slice, ...]
 
 
 class _Part(NamedTuple):
-    """A contiguous part of a chunk: which elements, counted from its first, and where they begin."""
+    """A contiguous part of a chunk: which of its elements, and where their bytes begin."""
 
     key: _Slices
     offset: int
@@ -47,7 +47,7 @@ class _Part(NamedTuple):
     nbytes: int
 
     def inside(self, key: _Slices) -> _Slices | None:
-        """What is wanted of a chunk, counted from this part's first element; None if it lacks any."""
+        """What is wanted of a chunk, counted from the first element here; None if any lacks."""
         pairs = list(zip(self.key, key, strict=True))
         if not all(own.start <= k.start and k.stop <= own.stop for own, k in pairs):
             return None

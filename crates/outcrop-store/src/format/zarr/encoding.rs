@@ -5,7 +5,6 @@ use crate::dtype::DType;
 use crate::format::{FormatError, malformed, quoted, unsupported};
 use crate::layout::Frontiers;
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
 
 /// Bytes that the `crc32c` codec adds to a tile.
 pub(super) const CHECKSUM_BYTES: u64 = 4;
@@ -103,7 +102,7 @@ impl Encoding {
         })
     }
 
-    fn of_frontiers(configuration: &Cow<'_, Map<String, Value>>, big: bool) -> Result<Encoding, FormatError> {
+    fn of_frontiers(configuration: &Map<String, Value>, big: bool) -> Result<Encoding, FormatError> {
         if big {
             return unsupported(format!("codec {FRONTIER:?} is not supported with big-endian elements"));
         }
