@@ -22,6 +22,7 @@ class Store:
     layout: str  # "tiled", "row-major" or "column-major"
     format: str  # "zarr" (ours), "zarr-foreign", "npy", "raw", "pgm", "ppm", "pam" or "tiff"
     codecs: str  # for people: "bytes, crc32c"
+    thickness: int | None  # of the frontiers that tiles have beside them
     writable: bool
     committed: bool  # False between create() and commit()
     closed: bool
@@ -197,6 +198,9 @@ class Draft:
         tile: Sequence[int],
         overlap: Sequence[int],
     ) -> tuple[int, int]: ...
+    def frontiers(
+        self, name: str, store: Store, axis: int, high: bool
+    ) -> tuple[int, int]: ...  # as many tiles as the array has
     def matrix(
         self,
         name: str,

@@ -16,12 +16,15 @@ from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedEr
 from outcrop.expressions.build.arrays import ExpressionSource, node_of
 from outcrop.expressions.build.saving import planned
 from outcrop.formats import format_for
-from outcrop.formats.codecs import Codecs
+from outcrop.formats.codecs import Codecs, laid_out
 from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.reorganize.bridge import bridge_sketch
 from outcrop.sweeps.source import SweptSource
 
 __all__ = ["plan"]
+
+_PLANNED = "planned.zarr"
+"""Where what has no target would be saved."""
 
 
 def plan(
@@ -36,6 +39,8 @@ def plan(
     overwrite: bool = False,
     codecs: Codecs | None = None,
     zarr_format: int | None = None,
+    layout: str | None = None,
+    thickness: int | None = None,
     attributes: Mapping[str, Any] | None = None,
     dimension_names: Sequence[str | None] | None = None,
     fill_value: Any = None,
@@ -57,7 +62,7 @@ def plan(
         Where it would be saved. Default: a new Zarr array in the current directory. A result whose
         tiles would be many small pieces of its file is computed to tiles first, and moved; both
         are planned.
-    tile, codecs, zarr_format, attributes, dimension_names, fill_value
+    tile, codecs, zarr_format, layout, thickness, attributes, dimension_names, fill_value
         As for `Array.save`. `transpose` and its like give a tiled array its own tiles, turned. How
         long what is compressed will be is not known: the plan is an upper bound then, and says so.
     order, target_order
@@ -100,7 +105,7 @@ def plan(
         if not x:
             raise UnsupportedError("there is nothing to compute")
         labels = (attributes, dimension_names, fill_value)
-        given = (target, tile, format, codecs, zarr_format, via, *labels)
+        given = (target, tile, format, codecs, zarr_format, layout, thickness, via, *labels)
         if any(option is not None for option in given) or new_order != "C":
             raise InvalidArgumentError(
                 "of several arrays, the paths say where they are saved; there are no other options"
@@ -110,6 +115,8 @@ def plan(
         raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
     source = x._source
     source.check_open()
+    path = _PLANNED if target is None else check_path(target)
+    codecs = laid_out(path, format_for(path, format), layout, thickness, codecs)
     options: dict[str, Any] = {
         "tile": tile,
         "format": format,
@@ -141,7 +148,7 @@ def _computed(
 ) -> Route:
     if via is not None:
         raise InvalidArgumentError("via= is for what is on disk; this is computed")
-    path = "planned.zarr" if target is None else check_path(target)
+    path = _PLANNED if target is None else check_path(target)
     return planned_save(source, path, **options)
 
 
@@ -158,7 +165,7 @@ def _movement(
             f"{source.describe(str(view))} leaves out elements or axes, and such copies are not "
             "planned in this version"
         )
-    path = "planned.zarr" if target is None else check_path(target)
+    path = _PLANNED if target is None else check_path(target)
     format = format_for(path, options["format"])
     if options["order"] != "C" and format not in ("npy", "raw"):
         raise InvalidArgumentError(f"order='F' is for npy and raw files, not for {format}")

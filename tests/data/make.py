@@ -67,6 +67,9 @@ def make(folder: Path) -> None:
         oc.asarray(ramp((7, 10), "int16")).save(
             folder / name, tile=(4, 6), zarr_format=version, codecs=codecs, **NAMES
         )
+    oc.asarray(ramp((7, 10), "int16")).save(
+        folder / "frontiers.zarr", tile=(4, 6), layout="frontier", thickness=2, **NAMES
+    )
     oc.asarray(ramp((4, 6), "float32")).save(folder / "c.npy")
     oc.asarray(ramp((4, 6), "float32")).save(folder / "f.npy", order="F")
     oc.asarray(ramp((4, 6), "int64")).save(folder / "c.raw")

@@ -57,6 +57,7 @@ EXPECTED: dict[str, tuple[NDArray[Any], dict[str, Any]]] = {
     "v2-zlib.zarr": (halves((7, 10), "int16"), {**YX, "zarr_format": 2, "tile": (4, 6)}),
     "zstd.zarr": (halves((7, 10), "int16"), {**YX, "zarr_format": 3, "tile": (4, 6)}),
     "sharded.zarr": (halves((7, 10), "int16"), {**YX, "zarr_format": 3, "tile": (4, 6)}),
+    "frontiers.zarr": (halves((7, 10), "int16"), {**YX, "thickness": 2, "tile": (4, 6)}),
     "c.npy": (halves((4, 6), "float32"), {"layout": "row-major"}),
     "f.npy": (halves((4, 6), "float32"), {"layout": "column-major"}),
     "c.raw": (halves((4, 6), "int64"), {"layout": "row-major"}),

@@ -153,7 +153,8 @@ MEMBERS = """
     A.ndim  A.nonzero()  A.path  A.prod(axis=0)  A.ravel()  A.real  A.repeat(2, axis=1)
     A.reshape(1500, 2250)  A.round(1)  A.save('new.zarr', codecs='zstd')
     A.save('new.npy', order='F')  A.save('new.zarr', tile=250)  A.shape  A.size  A.squeeze()
-    A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.tile  A.tolist()
+    A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.thickness  A.tile
+    A.tolist()
     A[:100].tolist()  A.to_device('cpu')  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
     P.explain()  P.show('new.svg')  P.waste  M.explain()  M.show('new.svg')  M.waste

@@ -69,7 +69,11 @@ fn canvas(region: ArrayBox, values: &mut [u64]) -> Canvas {
 }
 
 fn make(runtime: &Runtime, path: &Path, tiles: u64) -> Arc<dyn Store> {
-    let format = NewFormat::Zarr { tile: Some([ITEMS as u64].as_slice().into()), labels: Default::default() };
+    let format = NewFormat::Zarr {
+        tile: Some([ITEMS as u64].as_slice().into()),
+        encoding: Default::default(),
+        labels: Default::default(),
+    };
     create(runtime.disk(), path, &[tiles * ITEMS as u64], DType::U64, format, true).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use outcrop_engine::plan::Plan;
 use outcrop_engine::program::{ArrayId, Cost, Declaration, Program, Role, beyond};
 use outcrop_engine::schedule::Action;
-use outcrop_store::format::zarr::Labels;
+use outcrop_store::format::zarr::{Encoding, Labels};
 use outcrop_store::frame::charged;
 use outcrop_store::layout::Layout;
 use outcrop_store::store::sketch::Sketch;
@@ -143,7 +143,7 @@ impl New<'_> {
         match target {
             Target::New { tile: own, labels } => {
                 let own = own.clone().unwrap_or_else(|| tile.into());
-                let prospect = Prospect::new(shape, dtype, &own, labels)?;
+                let prospect = Prospect::new(shape, dtype, &own, Encoding::default(), labels)?;
                 let exact = own.as_slice() == tile;
                 let (frame, staging) = if exact { (prospect.frame, 0) } else { (0, prospect.frame) };
                 program.array(declaration(frame, staging, 1, prospect.commit), |region| {
@@ -228,5 +228,5 @@ pub fn sketch(plan: &Plan, array: ArrayId, path: &Path) -> Result<Sketch> {
         attributes: "{}".into(),
         writable: false,
     };
-    Ok(Sketch::tiled(info, &Labels::default())?.of_some(numbers))
+    Ok(Sketch::tiled(info, Encoding::default(), &Labels::default())?.of_some(numbers))
 }

@@ -65,6 +65,7 @@ impl Kind {
             Kind::Raw(column_major) => NewFormat::Raw { column_major: *column_major },
             Kind::Zarr(tile) => NewFormat::Zarr {
                 tile: Some(tile.iter().zip(shape).map(|(&t, &n)| t.min(n).max(1)).collect()),
+                encoding: Default::default(),
                 labels: Default::default(),
             },
         }

@@ -39,7 +39,8 @@ fn run(runtime: &Runtime, planned: &Planned, path: &Path) -> Result<Vec<f64>> {
     let Planned { plan, stores, output } = planned;
     let array = plan.program.array_at(*output);
     let (shape, tile) = (array.shape(), array.grid.tile.clone());
-    let format = NewFormat::Zarr { tile: Some(tile), labels: Default::default() };
+    let format =
+        NewFormat::Zarr { tile: Some(tile), encoding: Default::default(), labels: Default::default() };
     let store = create(runtime.disk(), path, &shape, DType::F64, format, true).unwrap();
     let mut stores = stores.clone();
     stores[output.0 as usize] = Some(Arc::clone(&store));

@@ -10,10 +10,11 @@ use outcrop_ops::boxes::overlay::{self, Overlay};
 use outcrop_ops::kernels::Half;
 use outcrop_ops::relayout;
 use outcrop_store::Dims;
+use outcrop_store::format::zarr::Encoding;
 use outcrop_store::layout::Layout;
 use outcrop_store::shape::default_tile;
 use outcrop_store::store::adapters::oriented::Orientation;
-use outcrop_store::store::foreign::ForeignArray;
+use outcrop_store::store::open::{self, NewFormat};
 use outcrop_store::store::sketch::Sketch;
 use outcrop_store::store::{Info, Store as _};
 use pyo3::prelude::*;
@@ -190,22 +191,20 @@ pub fn sketch_encoded(
     shape: Vec<u64>,
     dtype: &str,
     tile: Option<Vec<u64>>,
-    codecs: &str,
+    codecs: String,
     zarr_format: u8,
     labels: &str,
 ) -> PyResult<Store> {
     let (dtype, _) = dtype_of(py, dtype)?;
-    let tile: Dims = match tile {
-        Some(tile) => tile.as_slice().into(),
-        None => default_tile(&shape, dtype.size()),
-    };
+    let tile = tile.map(|tile| tile.as_slice().into());
     let labels = labels_of(py, labels)?;
     let runtime = process::runtime(py)?;
     let path = std::path::absolute(&path)?;
     let made = run(py, &runtime, None, |_| {
-        ForeignArray::sketch(runtime.disk(), &path, &shape, dtype, &tile, codecs, zarr_format, &labels)
+        let format = NewFormat::encoded(&path, dtype, zarr_format, codecs, tile, labels)?;
+        open::sketch_encoded(runtime.disk(), &path, &shape, dtype, format)
     })?;
-    Ok(Store::of(Arc::new(made), &path, None))
+    Ok(Store::of(made, &path, None))
 }
 
 /// An array that is only planned: what will be made at a path.
@@ -245,7 +244,11 @@ pub fn sketch(
         attributes: "{}".into(),
         writable: false,
     };
-    let made = if tiled { Sketch::tiled(info, &labels) } else { Ok(Sketch::in_one_file(info, offset)) };
+    let made = if tiled {
+        Sketch::tiled(info, Encoding::default(), &labels)
+    } else {
+        Ok(Sketch::in_one_file(info, offset))
+    };
     let inner = Arc::new(made.map_err(|e| to_python(py, e))?);
     let path = inner.info().path.clone();
     Ok(Store::of(inner, &path, None))

@@ -23,7 +23,8 @@ use outcrop_ops::linalg::{
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
 use outcrop_store::store::adapters::cast::CastArray;
-use outcrop_store::{DType, Error, store};
+use outcrop_store::store::adapters::frontier::FrontierArray;
+use outcrop_store::{ArrayBox, DType, Error, store};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -171,6 +172,25 @@ impl Draft {
         let (kept, none) = (Arc::clone(&inner), vec![0; tile.len()]);
         self.declare(py, Some(inner), store.raised(), |program| {
             arrays::input(program, name, &kept, &region, &tile, &none, 0)
+        })
+    }
+
+    /// The frontiers along an axis of a stored array whose tiles have them: of each tile the low one, or the high one.
+    fn frontiers(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        store: &Store,
+        axis: usize,
+        high: bool,
+    ) -> PyResult<Declared> {
+        let (_, inner) = store.inner(py)?;
+        let found: Arc<dyn store::Store> =
+            Arc::new(FrontierArray::new(inner, axis, high).map_err(|e| to_python(py, e))?);
+        let (kept, info) = (Arc::clone(&found), found.info().clone());
+        let (region, none) = (ArrayBox::whole(&info.shape), vec![0; info.tile.len()]);
+        self.declare(py, Some(found), store.raised(), |program| {
+            arrays::input(program, name, &kept, &region, &info.tile, &none, 0)
         })
     }
 

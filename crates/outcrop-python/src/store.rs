@@ -14,7 +14,7 @@ use outcrop_engine::runtime::run_queue;
 use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
-use outcrop_store::format::zarr::{Labelled, consolidated};
+use outcrop_store::format::zarr::{Encoding, Labelled, consolidated};
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
@@ -137,6 +137,12 @@ impl Store {
     #[getter]
     fn codecs(&self) -> &str {
         &self.info.codecs
+    }
+
+    /// How many elements thick the frontiers are that tiles have beside them; None where they have none.
+    #[getter]
+    fn thickness(&self) -> Option<u64> {
+        self.held()?.thickness()
     }
 
     #[getter]
@@ -457,8 +463,9 @@ pub fn create(
         ("npy", ..) => NewFormat::Npy { column_major },
         ("raw", ..) => NewFormat::Raw { column_major },
         (_, Some(kind), _) => NewFormat::Pnm { kind, attributes: labels.attributes.to_map() },
-        (_, None, Some(codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, labels },
-        (_, None, None) => NewFormat::Zarr { tile, labels },
+        (_, None, Some(codecs)) => NewFormat::encoded(&path, dtype, zarr_format, codecs, tile, labels)
+            .map_err(|e| to_python(py, e))?,
+        (_, None, None) => NewFormat::Zarr { tile, encoding: Encoding::default(), labels },
     };
     let inner = run(py, &runtime, None, |_| {
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite).inspect(remember)

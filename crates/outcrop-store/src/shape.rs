@@ -119,6 +119,12 @@ impl ArrayBox {
             || (0..self.ndim()).all(|a| self.start[a] <= other.start[a] && other.end(a) <= self.end(a))
     }
 
+    /// The same box of an array that has so many more indices in front.
+    pub fn behind(&self, start: &[u64]) -> ArrayBox {
+        let start: Dims = self.start.iter().zip(start).map(|(at, more)| at + more).collect();
+        ArrayBox { start, shape: self.shape.clone() }
+    }
+
     /// Checks that the box lies inside an array of this shape.
     pub fn check_inside(&self, shape: &[u64]) -> Result<()> {
         let inside = self.ndim() == shape.len()

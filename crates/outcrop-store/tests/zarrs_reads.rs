@@ -62,7 +62,7 @@ fn write(disk: &Arc<Disk>, path: &Path, dtype: DType, kind: &Option<(u8, String)
     };
     let tile = Some(TILE.as_slice().into());
     let format = match kind.clone() {
-        None => NewFormat::Zarr { tile, labels },
+        None => NewFormat::Zarr { tile, encoding: Default::default(), labels },
         Some((zarr_format, codecs)) => NewFormat::Foreign { zarr_format, codecs, tile, labels },
     };
     let store = create(disk, path, &SHAPE, dtype, format, false).unwrap();

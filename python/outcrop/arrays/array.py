@@ -31,7 +31,8 @@ from outcrop.errors import (
     InvalidArgumentError,
     InvalidTypeError,
 )
-from outcrop.formats.codecs import Codecs
+from outcrop.formats import format_for
+from outcrop.formats.codecs import LAYOUTS, Codecs, laid_out
 from outcrop.process.config import memory_budget, piece_limit
 from outcrop.process.room import charge, room
 from outcrop.process.sizes import format_bytes
@@ -239,10 +240,23 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def layout(self) -> str:
         """How the elements lie.
 
-        ``"tiled"``, ``"row-major"`` or ``"column-major"`` on disk; ``"memory"``; ``"function"``;
-        ``"computed"`` for what is not computed yet.
+        ``"tiled"``, ``"frontier"``, ``"row-major"`` or ``"column-major"`` on disk; ``"memory"``;
+        ``"function"``; ``"computed"`` for what is not computed yet.
         """
-        return self._source.layout
+        return self._source.layout if self.thickness is None else "frontier"
+
+    @property
+    def thickness(self) -> int | None:
+        """How many elements thick the frontiers are that are stored beside tiles.
+
+        None where there are none.
+
+        Examples
+        --------
+        >>> oc.asarray(np.eye(8)).save("eye.zarr", tile=4, layout="frontier").thickness
+        1
+        """
+        return self._source.thickness
 
     @property
     def format(self) -> str | None:
@@ -483,6 +497,8 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         overwrite: bool = False,
         codecs: Codecs | None = None,
         zarr_format: int | None = None,
+        layout: str | None = None,
+        thickness: int | None = None,
         attributes: Mapping[str, Any] | None = None,
         dimension_names: Sequence[str | None] | None = None,
         fill_value: Any = None,
@@ -515,6 +531,13 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         zarr_format : {3, 2}, optional
             Zarr only: the version of Zarr. Default: that of the group in which the array will
             stand, else 3.
+        layout : {"tiled", "frontier"}, optional
+            Zarr only: how elements lie in a tile's file. ``"frontier"``: the tile's first and
+            last `thickness` indices along each axis lie beside the interior, so that each of
+            these frontiers, too, is one contiguous read; what is in the corners is stored in
+            several. Default: in row-major order.
+        thickness : int, optional
+            Of frontiers: at most half of each extent of a tile. Default: 1.
         attributes, dimension_names, fill_value : optional
             As for `outcrop.create`, in place of those that go with the array. Those are, of an
             array on disk or a view of it: its attributes, its fill value, and the names of its
@@ -549,12 +572,15 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         >>> oc.fromfunction(lambda i, j: 1 / (1 + i + j), (300, 200)).save("hilbert.npy")
         <outcrop.Array float64 (300, 200) 468.8 KiB, row-major, npy 'hilbert.npy'>
         """
-        options = (tile, format, codecs, zarr_format, attributes, dimension_names, fill_value)
         if resume:
+            labels = (attributes, dimension_names, fill_value)
+            options = (tile, format, codecs, zarr_format, layout, thickness, *labels)
             if any(option is not None for option in options) or order != "C":
                 raise InvalidArgumentError("what is resumed has no options beside its path")
             return hooks.saved_resumably(self, path, overwrite, progress)
-        clear_kept(check_path(path))
+        name = check_path(path)
+        codecs = laid_out(name, format_for(name, format), layout, thickness, codecs)
+        clear_kept(name)
         result = save(
             self._source,
             self._view,
@@ -831,7 +857,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def _facts(self) -> dict[str, str]:
         source, view = self._source, self._view
         layout = self.layout
-        if layout == "tiled":
+        if layout in LAYOUTS:
             layout += " " + " x ".join(map(str, source.tile)) if source.tile else ""
         shape = f"{self.shape} {format_bytes(self.nbytes)}"
         # A selection is named by its place in the source, and so as it was before it was permuted.

@@ -43,7 +43,7 @@ from outcrop.formats import (
     recognised,
     same_format,
 )
-from outcrop.formats.codecs import Codecs
+from outcrop.formats.codecs import Codecs, laid_out
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file
@@ -244,6 +244,8 @@ def create(
     order: str = "C",
     codecs: Codecs | None = None,
     zarr_format: int | None = None,
+    layout: str | None = None,
+    thickness: int | None = None,
     attributes: Mapping[str, Any] | None = None,
     dimension_names: Sequence[str | None] | None = None,
     fill_value: Any = None,
@@ -282,6 +284,13 @@ def create(
     zarr_format : {3, 2}, optional
         Zarr only: the version of Zarr. Default: that of the group in which the array will stand,
         else 3.
+    layout : {"tiled", "frontier"}, optional
+        Zarr only: how elements lie in a tile's file. ``"frontier"``: the tile's first and
+        last `thickness` indices along each axis lie beside the interior, so that each of
+        these frontiers, too, is one contiguous read; what is in the corners is stored in
+        several. Default: in row-major order.
+    thickness : int, optional
+        Of frontiers: at most half of each extent of a tile. Default: 1.
     attributes : mapping, optional
         Zarr: what to keep beside the array, as JSON. PGM, PPM, PAM: ``maxval``, and for PAM
         ``tupltype``. TIFF: ``photometric``, ``planarconfig`` (``"separate"`` for an array of
@@ -324,11 +333,18 @@ def create(
            [1., 0.],
            [1., 1.],
            [1., 1.]], dtype=float32)
+
+    >>> with oc.create("u.zarr", (400, 300), tile=100, layout="frontier", thickness=2) as u:
+    ...     u[100:102] = 1
+    >>> u = oc.open("u.zarr")
+    >>> u.layout, u.thickness, u[101, :3].compute()
+    ('frontier', 2, array([1., 1., 1.]))
     """
     kind = check_dtype(dtype)
     extents = check_shape(shape, kind)
     name = check_path(path)
     format = format_for(name, format)
+    codecs = laid_out(name, format, layout, thickness, codecs)
     wishes = checked_labels(
         name,
         format,

@@ -34,7 +34,7 @@ from outcrop.errors import (
     StorageError,
 )
 from outcrop.formats import family_of, format_for, turned_orientation
-from outcrop.formats.codecs import Codecs, expand_codecs
+from outcrop.formats.codecs import Codecs, expand_codecs, roomy
 from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop.formats.missing import Missing
 from outcrop.process.config import ensure_configured
@@ -98,7 +98,7 @@ def create_store(
             )
     version = zarr_format or 3
     listed = expand_codecs(codecs, dtype, version)
-    tiled = _tile(tile, shape, dtype, format)
+    tiled = _tile(tile, shape, dtype, format, listed)
     with _naming_target(name):
         return _native.create(
             name,
@@ -202,9 +202,9 @@ def sketch(
     offset = _NPY_METADATA if format == "npy" else 0
     if family := family_of(format):
         offset = family.offset(path, format, shape, dtype, labels.attributes or {})
-    tiled = _tile(tile, shape, dtype, format)
     version, own = zarr_format or 3, labels.json(path)
     listed = expand_codecs(codecs, dtype, version)
+    tiled = _tile(tile, shape, dtype, format, listed)
     if listed is not None:
         text = as_json(listed, "codecs")
         with _naming_target(path):
@@ -213,11 +213,17 @@ def sketch(
 
 
 def _tile(
-    tile: ShapeLike | None, shape: tuple[int, ...], dtype: np.dtype[Any], format: str
+    tile: ShapeLike | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    format: str,
+    codecs: Sequence[Mapping[str, Any]] | None,
 ) -> tuple[int, ...] | None:
     """The tile that is wanted, or one that fits memory; None where there are no tiles."""
     checked = check_tile(tile, shape)
-    return fitting_tile(shape, dtype) if checked is None and format == "zarr" else checked
+    if checked is not None or format != "zarr":
+        return checked
+    return roomy(fitting_tile(shape, dtype), codecs)
 
 
 def save(
@@ -368,7 +374,7 @@ def _save(
             planned = plan or _plan(computed, check_tile(tile, view.shape), labels.json(name))
             # The tiles in which it is computed are those that are stored.
             if tile is None and planned is not None:
-                tile = planned.output_tile
+                tile = roomy(planned.output_tile, expand_codecs(codecs, source.dtype, version or 3))
         target = create_store(
             path,
             view.shape,
@@ -388,7 +394,8 @@ def _save(
                     source = result if source is base else source
                 move(source, view, target, progress)
             else:
-                own = planned if target.format == "zarr" else None
+                is_planned = target.format == "zarr" and target.thickness is None
+                own = planned if is_planned else None
                 _compute(computed, own, target, progress, labels)
             if not target.committed:
                 given.check_current()
@@ -519,7 +526,7 @@ def planned_save(
             if codecs is None and version == 3 and planned is not None:
                 return Route(planned, told(planned.facts, {}))
             if wanted is None and planned is not None:
-                own = planned.output_tile
+                own = roomy(planned.output_tile, expand_codecs(codecs, source.dtype, version or 3))
         target = sketch(
             path,
             source.shape,

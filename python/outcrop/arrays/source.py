@@ -74,6 +74,8 @@ class Source(ABC):
     zarr_format: int | None = None
     dimension_names: tuple[str | None, ...] | None = None
     fill_value: np.generic | None = None
+    thickness: int | None = None
+    """Of the frontiers of tiles, where those are stored beside them."""
     attached: Regions | None = None
     """What of it is attached; None where nothing ever was."""
 
@@ -530,7 +532,7 @@ class ConjugateSource(Source):
         self.shape = source.shape
         self.dtype = source.dtype
         self.tile = source.tile
-        self.layout = source.layout
+        self.layout, self.thickness = source.layout, source.thickness
         self.format = source.format
         self.path = source.path
         self.zarr_format = source.zarr_format

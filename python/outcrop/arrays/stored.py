@@ -98,7 +98,7 @@ class StoreSource(Source):
         self.shape = tuple(store.shape)
         self.dtype = np.dtype(store.dtype)
         self.tile = tuple(store.tile)
-        self.layout = store.layout
+        self.layout, self.thickness = store.layout, store.thickness
         self.format = store.format
         self.zarr_format = store.zarr_format
         self._take_labels(store)
@@ -479,6 +479,7 @@ class StoredState(StoreSource):
         self._live, self._was, self._stamped = live, counts, stamp
         self.shape, self.dtype, self.tile = live.shape, live.dtype, live.tile
         self.layout, self.format, self.path = live.layout, live.format, live.path
+        self.thickness = live.thickness
         self.offset, self.page, self.scratch = live.offset, live.page, live.scratch
         self.zarr_format, self.dimension_names = live.zarr_format, live.dimension_names
         self.fill_value = live.fill_value

@@ -82,7 +82,8 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
 @click.option(
     "--codecs",
     type=CODECS,
-    help="Zarr: 'none', 'zstd[:LEVEL]', 'gzip[:LEVEL]', 'blosc[:NAME[:LEVEL[:SHUFFLE]]]' or JSON.",
+    help="Zarr: 'none', 'zstd[:LEVEL]', 'gzip[:LEVEL]', 'blosc[:NAME[:LEVEL[:SHUFFLE]]]', "
+    "'frontier[:THICKNESS]' or JSON.",
 )
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of Zarr.")
 @click.option("--box", type=BOX, help="Only this part, such as '0:100,:', as NumPy indexes.")

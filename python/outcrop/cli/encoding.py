@@ -9,6 +9,7 @@ from typing import Any
 
 from outcrop.arrays.array import Array
 from outcrop.errors import CorruptArrayError
+from outcrop.formats.codecs import expand_codecs
 
 __all__ = ["Encoding", "encoding_of", "is_array"]
 
@@ -37,7 +38,8 @@ def encoding_of(array: Array) -> Encoding | None:
     if array.path is None or array.format not in ("zarr", "zarr-foreign"):
         return None
     if array.format == "zarr":
-        return Encoding(3, None)
+        own = None if array.thickness is None else f"frontier:{array.thickness}"
+        return Encoding(3, expand_codecs(own, array.dtype, 3))
     if (meta := _read(array.path / "zarr.json")) is not None:
         return Encoding(3, meta.get("codecs"))
     meta = _read(array.path / ".zarray") or {}

@@ -12,6 +12,7 @@ from outcrop.cli.encoding import encoding_of
 from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
+from outcrop.formats.codecs import LAYOUTS
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["info"]
@@ -70,7 +71,7 @@ def _text(place: Place, facts: dict[str, Any]) -> str:
         "dtype": facts["dtype"],
         "layout": facts["layout"],
     }
-    if facts["layout"] == "tiled":
+    if facts["layout"] in LAYOUTS:
         tiles = math.prod(-(-n // t) for n, t in zip(shape, tile, strict=True))
         lines["tile"] = f"{extents(tile)}, {count(tiles, 'tile')}"
     lines |= {

@@ -10,11 +10,12 @@ from outcrop.cli.places import PLACE, Place, store_of
 from outcrop.cli.results import count
 from outcrop.cli.session import Session, pass_session
 from outcrop.errors import OutcropError
+from outcrop.formats.codecs import FRONTIER
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["verify"]
 
-_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib")
+_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib", FRONTIER)
 """Codecs that find altered bytes."""
 
 
@@ -64,7 +65,7 @@ def _verify(session: Session, place: Place, accept: bool) -> bool:
         click.echo(f"outcrop: error: {verdict}", err=True)
     elif not session.quiet:
         what = format_bytes(array.nbytes)
-        if array.layout == "tiled":
+        if store.layout == "tiled":
             tiles = math.prod(-(-n // t) for n, t in zip(array.shape, array.tile, strict=True))
             what = f"{count(tiles, 'tile')}, {what}"
         checked = any(codec in store.codecs for codec in _CHECKSUMS)

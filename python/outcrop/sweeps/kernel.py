@@ -504,6 +504,12 @@ class _Source:
             if a < last:
                 sign = "-" if self.kernel.directions[a] < 0 else ""
                 self.write(f"ws[{ndim} * k + {a + 1}] = {sign}ax[{at} + 2]")
+            if any(port.direction[a] < 0 for port in self.kernel.ports):
+                # Of a tile before there may be its frontier only: indices count from the tile's.
+                self.names[f"before_{a}"] = tuple(p.direction[a] < 0 for p in self.kernel.ports)
+                sign = "+" if self.kernel.directions[a] < 0 else "-"
+                self.write(f"if before_{a}[k] and nl{a} > ax[{at} + 1]:")
+                self.write(f"    base {sign}= (nl{a} - ax[{at} + 1]) * ax[{at} + 2]")
         self.write(f"ws[{ndim} * k] = base")
         self.depth -= 1
         self._carry_over()

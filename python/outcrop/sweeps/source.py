@@ -134,6 +134,14 @@ class Sweeping:
             )
         return None
 
+    def thickness(self, p: str, tile: Sequence[int]) -> int | None:
+        """How thick the frontiers of an array are, if it is stored in such tiles with frontiers."""
+        source, view = self.arrays[p]._source, self.arrays[p]._view
+        if not isinstance(source, StoreSource) or not view.is_whole:
+            return None
+        is_alike = tuple(source.tile) == tuple(tile) and source.dtype == self.kernel.dtypes[p]
+        return source.thickness if is_alike else None
+
     def is_together_with(self, other: "Sweeping") -> bool:
         """Whether they are the same sweeps, of which each gives what becomes of another array."""
         return self.arrays is other.arrays and self.kernels is other.kernels
@@ -244,9 +252,17 @@ class _Program:
     """A program of sweeps as it is made."""
 
     def __init__(
-        self, job: Sweeping, order: Order, tile: Sequence[int], targets: Mapping[str, Target]
+        self,
+        job: Sweeping,
+        order: Order,
+        tile: Sequence[int],
+        targets: Mapping[str, Target],
+        beside: Sequence[int] = (),
     ) -> None:
         self.job, self.order, self.tile = job, order, tuple(tile)
+        self.beside = beside
+        # Of frontiers, the number of the array, and of the first of its tiles.
+        self._frontiers: dict[tuple[str, int, bool], tuple[int, int]] = {}
         self.outputs: dict[str, int] = {}
         kernel = job.kernel
         workspace = max(k.workspace for k in job.kernels)
@@ -336,8 +352,45 @@ class _Program:
         arguments = self.job.kernel.arguments * steps
         self.draft.check(steps, steps * len(arrays), arguments, [arrays])
 
+    @property
+    def frontiers(self) -> set[int]:
+        """The numbers of the arrays that are frontiers of others."""
+        return {number for number, _ in self._frontiers.values()}
+
+    def _frontier(self, port: Port, sweep: int) -> int | None:
+        """The number of the first frontier that does for a port: of its array, as that is given."""
+        axis = next((a for a in self.beside if port.direction[a]), None)
+        if axis is None or port.new or not self._is_as_given(port, sweep):
+            return None
+        p, side = port.array, port.direction[axis]
+        reach = max(abs(o[axis]) for o in self.job.kernel.reads[p])
+        if reach > (self.job.thickness(p, self.tile) or 0):
+            return None
+        key = (p, axis, side * self.job.kernel.directions[axis] < 0)
+        if key not in self._frontiers:
+            given = self.job.arrays[p]._source
+            assert isinstance(given, StoreSource)
+            name = f"{p}, {'high' if key[2] else 'low'} frontiers of axis {axis}"
+            self._frontiers[key] = self.draft.frontiers(name, given.store, axis, key[2])
+        return self._frontiers[key][1]
+
+    def _is_as_given(self, port: Port, sweep: int) -> bool:
+        """Whether what is read of a tile, in a sweep, is what the array was before all of them."""
+        kernel = self.job.kernel
+        if port.array not in kernel.cell.written:
+            return True
+        if sweep:
+            return False
+        if kernel.is_double(port.array):
+            return True
+        # In place, tiles behind are old; but what comes behind the last one may be the first.
+        behind = next(v for v in port.direction if v) > 0
+        return behind and "periodic" not in self.job.boundaries
+
     def _first(self, port: Port, sweep: int) -> int:
         """The number of the first tile of what a port is, in a sweep."""
+        if (frontier := self._frontier(port, sweep)) is not None:
+            return frontier
         if port.array not in self._places:
             return self._given[port.array][1]
         places = self._places[port.array]
@@ -494,6 +547,16 @@ class _Program:
 
     @property
     def remark(self) -> str:
+        if not self._frontiers:
+            return self._remark
+        axes = sorted({axis for _, axis, _ in self._frontiers})
+        along = "axis" if len(axes) == 1 else "axes"
+        return (
+            f"{self._remark}; of tiles beside along {along} {', '.join(map(str, axes))}, frontiers"
+        )
+
+    @property
+    def _remark(self) -> str:
         job, order = self.job, self.order
         count = f"{job.sweeps} sweeps" if job.sweeps != 1 else "one sweep"
         if order.depth > 1:
@@ -515,6 +578,7 @@ class SweptPlan:
 
     def __init__(self, program: _Program, others: Sequence[tuple[str, int, float]] = ()) -> None:
         self._outputs, self.output_tile = program.outputs, program.tile
+        self._frontiers = program.frontiers
         self._plan = _native.plan_program(program.draft)
         self.order, self.unchained = program.order, program.job.unchained
         self.others = list(others)
@@ -569,7 +633,9 @@ class SweptPlan:
     def _compulsory(self) -> tuple[int, int]:
         """Bytes of what is given, and of the result."""
         sizes = {"input": 0, "output": 0, "temporary": 0}
-        for a in self._plan.facts["arrays"]:
+        for number, a in enumerate(self._plan.facts["arrays"]):
+            if number in self._frontiers:
+                continue
             sizes[a["role"]] += math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize
         return sizes["input"], sizes["output"]
 
@@ -624,7 +690,7 @@ class SweptSource(ComputedSource):
         error: BudgetError | None = None
         spent = 0.0
         for tile in self._tiles(job, list(targets.values())):
-            for order in job.orders(tile):
+            for order, beside in self._ways(job, tile):
                 if best is not None and (best.moves_the_least or order.steps() > _MOST_STEPS):
                     continue
                 if best is not None and spent > max(_PLANNING, _SHARE * best.facts["seconds"]):
@@ -634,7 +700,7 @@ class SweptSource(ComputedSource):
                     continue
                 spent += order.steps() * _STEP
                 try:
-                    found = SweptPlan(_Program(job, order, tile, targets))
+                    found = SweptPlan(_Program(job, order, tile, targets, beside))
                 except BudgetError as caught:
                     forget_frames(caught)
                     error = caught if error is None else min(caught, error, key=_needed)
@@ -647,6 +713,20 @@ class SweptSource(ComputedSource):
             raise error
         finally:
             del error
+
+    @staticmethod
+    def _ways(job: Sweeping, tile: Sequence[int]) -> Iterator[tuple[Order, tuple[int, ...]]]:
+        """Orders, and along which axes frontiers do for the tiles beside.
+
+        Where memory has the tiles anyway, reading their frontiers is reading more: those come last.
+        """
+        yield from ((order, ()) for order in job.orders(tile))
+        if not any(job.thickness(p, tile) for p in job.arrays):
+            return
+        axes = tuple(range(len(tile)))
+        for order in job.orders(tile):
+            for beside in dict.fromkeys((axes[:1], axes)):
+                yield order, beside
 
     def _resolved(self) -> Sweeping:
         """With operands computed that are not there yet."""

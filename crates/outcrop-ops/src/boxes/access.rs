@@ -18,6 +18,11 @@ const SMALL: u64 = 1 << 20;
 /// Bytes of the parts of a row-major or column-major box that threads take on.
 const PART: u64 = 8 << 20;
 
+/// How many times as much as is wanted of frontiers is read of them, rather than the tiles kept in memory; and how many
+/// bytes of each tile in any case.
+const FRONTIER_TIMES: u64 = 16;
+const FRONTIER_BYTES: u64 = 8 << 10;
+
 /// The bytes that a block of memory must have for a box to be loaded straight into it.
 pub fn frame_bytes(store: &dyn Store, region: &ArrayBox) -> usize {
     let info = store.info();
@@ -126,7 +131,7 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
         let tiles = grid.tiles_of(canvas.region()).count() as u64;
         let in_part = grid.tiles_of(canvas.region()).any(|c| !canvas.region().contains(&grid.tile_box(&c)));
         let few = tiles * tile_bytes <= runtime.budget().limit() as u64 / 4;
-        if in_part && few {
+        if in_part && few && !reads_frontiers(runtime, store, canvas.region(), tiles)? {
             return with_resident(runtime, store, |resident| resident.read(runtime, store, canvas));
         }
         let mut resident = runtime.resident();
@@ -135,6 +140,16 @@ pub fn read(runtime: &Runtime, store: &Arc<dyn Store>, canvas: &Canvas, watch: &
         }
     }
     move_box(runtime, store.as_ref(), canvas, false, watch)
+}
+
+/// Whether a box is read by frontiers alone, and not by tiles that stay in memory: where that reads little more than
+/// what is wanted, or as little as a read can be.
+fn reads_frontiers(runtime: &Runtime, store: &Arc<dyn Store>, region: &ArrayBox, tiles: u64) -> Result<bool> {
+    if !store.loads_apart(region) || runtime.resident().touches(store, region) {
+        return Ok(false);
+    }
+    let most = FRONTIER_TIMES * store.info().box_bytes(&region.shape) + tiles * FRONTIER_BYTES;
+    Ok(store.bytes_to_load(region)? <= most)
 }
 
 /// Stores the canvas's box in an array. Tiles that it holds in part stay in memory for a while.

@@ -30,7 +30,8 @@ pub fn canvas(region: ArrayBox, values: &mut [f64]) -> Canvas {
 
 /// An array on disk.
 pub fn stored(runtime: &Runtime, path: &Path, shape: &[u64], tile: &[u64], values: &[f64]) -> Arc<dyn Store> {
-    let format = NewFormat::Zarr { tile: Some(tile.into()), labels: Default::default() };
+    let format =
+        NewFormat::Zarr { tile: Some(tile.into()), encoding: Default::default(), labels: Default::default() };
     let store = create(runtime.disk(), path, shape, DType::F64, format, false).unwrap();
     let mut values = values.to_vec();
     access::write(runtime, &store, &canvas(ArrayBox::whole(shape), &mut values), &mut |_, _| true).unwrap();

@@ -65,7 +65,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-fn malformed<T>(what: impl Into<String>) -> Result<T, FormatError> {
+pub(crate) fn malformed<T>(what: impl Into<String>) -> Result<T, FormatError> {
     Err(FormatError::Malformed(what.into()))
 }
 

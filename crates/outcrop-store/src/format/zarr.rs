@@ -1,8 +1,8 @@
 //! Metadata of Zarr arrays: `zarr.json` of version 3, and `.zarray` of version 2.
 //!
 //! A *native* array is stored in the way Outcrop stores its own: a regular grid of chunks, one file
-//! each, of little-endian elements, with or without a CRC-32C at the end. Its chunks are tiles, read
-//! and written directly. Every other sound array is *foreign* and goes through a decoder.
+//! each, of little-endian elements, with or without a CRC-32C at the end, or with frontiers ([`Encoding`]). Its
+//! chunks are tiles, read and written directly. Every other sound array is *foreign* and goes through a decoder.
 //!
 //! An array made by Outcrop carries one extension member in its `zarr.json`, which other programs
 //! ignore and keep, as the specification asks of them:
@@ -17,6 +17,7 @@
 
 use crate::dtype::DType;
 use crate::format::{FormatError, MAX_METADATA_BYTES, malformed};
+use crate::layout::Frontiers;
 use crate::shape::{Dims, TileGrid};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,6 +26,7 @@ use smallvec::SmallVec;
 
 mod attributes;
 pub mod consolidated;
+mod encoding;
 mod fill;
 mod labels;
 mod parse;
@@ -33,6 +35,7 @@ mod tests;
 mod v2;
 
 pub use attributes::Attributes;
+pub use encoding::Encoding;
 pub(crate) use fill::parse as parse_fill_value;
 pub use labels::{Labelled, Labels, Names};
 pub use parse::parse;
@@ -53,9 +56,6 @@ const OURS: &str = "outcrop";
 
 /// The version of the `outcrop` member that this program writes.
 pub const OURS_VERSION: u32 = 1;
-
-/// Bytes that the `crc32c` codec adds to a tile.
-pub const CHECKSUM_BYTES: u64 = 4;
 
 /// What a sound `zarr.json` describes.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +96,8 @@ pub struct Ours {
 /// The metadata of a native array.
 ///
 /// What [`parse`] returns keeps: `shape` and `tile` have as many axes as each other, the extents of
-/// `tile` are at least 1, the bytes of the array and of one tile fit a signed 64-bit integer.
+/// `tile` are at least 1 and fit the encoding, the bytes of the array and of one tile's file fit a signed 64-bit
+/// integer.
 /// [`encode`](Self::encode) expects the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayMeta {
@@ -107,8 +108,8 @@ pub struct ArrayMeta {
     /// Extents of a tile (chunk) in elements. Tiles at the high edges are stored whole, overhang
     /// included.
     pub tile: Dims,
-    /// Whether a CRC-32C, little-endian, follows the elements of each tile.
-    pub checksummed: bool,
+    /// How a tile's file is made of its elements.
+    pub encoding: Encoding,
     /// The names of the tiles' files.
     pub key_encoding: KeyEncoding,
     /// The little-endian bytes of the element that stands for those of tiles never written.
@@ -152,14 +153,22 @@ impl ArrayMeta {
     /// The metadata of a new array of our own.
     ///
     /// # Errors
-    /// `Malformed` where the labels are none for an array of this type and so many axes.
-    pub fn of(shape: &[u64], dtype: DType, tile: &[u64], labels: &Labels) -> Result<ArrayMeta, FormatError> {
+    /// `Malformed` where the labels are none for an array of this type and so many axes, or the tile none for the
+    /// encoding.
+    pub fn of(
+        shape: &[u64],
+        dtype: DType,
+        tile: &[u64],
+        encoding: Encoding,
+        labels: &Labels,
+    ) -> Result<ArrayMeta, FormatError> {
         labels.check(shape.len())?;
+        encoding.frontiers(tile, dtype)?;
         let meta = ArrayMeta {
             shape: shape.into(),
             dtype,
             tile: tile.into(),
-            checksummed: true,
+            encoding,
             key_encoding: KeyEncoding::Default { separator: '/' },
             fill_value: labels.fill_bytes(dtype)?,
             attributes: labels.attributes.clone(),
@@ -176,13 +185,6 @@ impl ArrayMeta {
             KeyEncoding::Default { separator } => ("default", separator),
             KeyEncoding::V2 { separator } => ("v2", separator),
         };
-        let mut codecs = vec![match self.dtype.word_size() {
-            1 => json!({ "name": "bytes" }),
-            _ => json!({ "name": "bytes", "configuration": { "endian": "little" } }),
-        }];
-        if self.checksummed {
-            codecs.push(json!({ "name": "crc32c" }));
-        }
         let document = Document {
             zarr_format: 3,
             node_type: "array",
@@ -191,7 +193,7 @@ impl ArrayMeta {
             chunk_grid: json!({ "name": "regular", "configuration": { "chunk_shape": self.tile.as_slice() } }),
             chunk_key_encoding: json!({ "name": name, "configuration": { "separator": separator } }),
             fill_value: fill::encode(&self.fill_value, self.dtype),
-            codecs,
+            codecs: self.encoding.codecs(self.dtype),
             attributes: self.attributes.pretty(),
             dimension_names: &self.dimension_names,
             storage_transformers: [],
@@ -224,14 +226,23 @@ impl ArrayMeta {
         key
     }
 
-    /// Bytes of the elements of a whole tile, without its checksum.
+    /// Bytes of the elements of a whole tile.
     pub fn tile_bytes(&self) -> u64 {
         self.tile.iter().product::<u64>() * self.dtype.size() as u64
     }
 
-    /// Bytes of a tile's file: [`tile_bytes`](Self::tile_bytes), and the checksum if there is one.
+    /// Where the elements lie in a tile's file, where they have frontiers.
+    pub fn frontiers(&self) -> Option<Frontiers> {
+        self.encoding.frontiers(&self.tile, self.dtype).expect("a tile that fits the encoding")
+    }
+
+    /// Bytes of a tile's file: [`tile_bytes`](Self::tile_bytes), and what the encoding adds.
     pub fn stored_tile_bytes(&self) -> u64 {
-        self.tile_bytes() + if self.checksummed { CHECKSUM_BYTES } else { 0 }
+        match self.encoding {
+            Encoding::Plain => self.tile_bytes(),
+            Encoding::Checksummed => self.tile_bytes() + encoding::CHECKSUM_BYTES,
+            Encoding::Frontiers { .. } => self.frontiers().map_or(0, |found| found.file_bytes()),
+        }
     }
 
     /// How the array is cut into tiles.

@@ -1,7 +1,9 @@
 //! Stores that show another one's elements, which they do not hold themselves.
 //!
 //! - [`cast`]: as another type, or conjugated.
+//! - [`frontier`]: only what is at the edges of its tiles.
 //! - [`oriented`]: with the axes in another order, or backwards.
 
 pub mod cast;
+pub mod frontier;
 pub mod oriented;

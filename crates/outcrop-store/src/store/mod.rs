@@ -212,6 +212,16 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// How many elements thick the frontiers of tiles are, where those are stored beside them.
+    fn thickness(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether loading a box reads no more than a frontier of each tile that it touches.
+    fn loads_apart(&self, _region: &ArrayBox) -> bool {
+        false
+    }
+
     /// Bytes that loading a box reads from the device.
     ///
     /// # Errors

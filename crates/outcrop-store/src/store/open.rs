@@ -1,19 +1,21 @@
 //! Finding out what stands at a path, and making something new there.
 
-use super::Store;
 use super::chunked::{ChunkedArray, Chunks};
 use super::commit::claim::{self, still_there};
 use super::commit::update::is_missing;
 use super::foreign::ForeignArray;
 use super::linear::{Described, LinearArray, NewFile};
+use super::sketch::Sketch;
 use super::tiled::TiledArray;
+use super::{Info, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::zarr::{
-    self, ArrayMeta, Labels, METADATA_FILE, Parsed, V2_ATTRIBUTES_FILE, V2_METADATA_FILE,
+    self, ArrayMeta, Encoding, Labels, METADATA_FILE, Parsed, V2_ATTRIBUTES_FILE, V2_METADATA_FILE,
 };
 use crate::format::{MAX_METADATA_BYTES, npy, pnm};
 use crate::io::disk::{Disk, DiskDir};
+use crate::layout::Layout;
 use crate::shape::{Dims, default_tile};
 use std::io;
 use std::os::fd::AsFd;
@@ -194,6 +196,8 @@ pub enum NewFormat {
     Zarr {
         /// The tile, or `None` for the default.
         tile: Option<Dims>,
+        /// How the files of tiles are made.
+        encoding: Encoding,
         /// What goes with the elements.
         labels: Labels,
     },
@@ -227,6 +231,66 @@ pub enum NewFormat {
     },
 }
 
+impl NewFormat {
+    /// A Zarr array with codecs of the user's choice, as in [`NewFormat::Foreign`]: one of our own where they are
+    /// the one codec of tiles with frontiers.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], [`Error::Invalid`] where that codec is not as it has to be.
+    pub fn encoded(
+        path: &Path,
+        dtype: DType,
+        zarr_format: u8,
+        codecs: String,
+        tile: Option<Dims>,
+        labels: Labels,
+    ) -> Result<NewFormat> {
+        let found = match zarr_format {
+            3 => Encoding::with_frontiers(&codecs, dtype).map_err(|e| super::tiled::unlabelled(path, e))?,
+            _ => None,
+        };
+        Ok(match found {
+            Some(encoding) => NewFormat::Zarr { tile, encoding, labels },
+            None => NewFormat::Foreign { zarr_format, codecs, tile, labels },
+        })
+    }
+}
+
+/// A Zarr array with codecs of the user's choice that is not made: it tells what moving its tiles will take.
+///
+/// # Errors
+/// As for [`create`].
+pub fn sketch_encoded(
+    disk: &Arc<Disk>,
+    path: &Path,
+    shape: &[u64],
+    dtype: DType,
+    format: NewFormat,
+) -> Result<Arc<dyn Store>> {
+    let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
+    Ok(match format {
+        NewFormat::Zarr { tile, encoding, labels } => {
+            let info = Info {
+                path: path.into(),
+                shape: shape.into(),
+                dtype,
+                tile: tile_or_default(tile),
+                layout: Layout::Tiled,
+                format: "zarr",
+                codecs: encoding.describe(),
+                attributes: "{}".into(),
+                writable: false,
+            };
+            Arc::new(Sketch::tiled(info, encoding, &labels)?)
+        }
+        NewFormat::Foreign { zarr_format, codecs, tile, labels } => {
+            let tile = tile_or_default(tile);
+            Arc::new(ForeignArray::sketch(disk, path, shape, dtype, &tile, &codecs, zarr_format, &labels)?)
+        }
+        _ => return Err(Error::invalid("codecs are for Zarr arrays")),
+    })
+}
+
 /// Makes an array, which appears at its first commit.
 ///
 /// # Errors
@@ -244,8 +308,8 @@ pub fn create(
     crate::shape::checked_nbytes(shape, dtype.size())?;
     let tile_or_default = |tile: Option<Dims>| tile.unwrap_or_else(|| default_tile(shape, dtype.size()));
     Ok(match format {
-        NewFormat::Zarr { tile, labels } => {
-            let meta = ArrayMeta::of(shape, dtype, &tile_or_default(tile), &labels)
+        NewFormat::Zarr { tile, encoding, labels } => {
+            let meta = ArrayMeta::of(shape, dtype, &tile_or_default(tile), encoding, &labels)
                 .map_err(|e| super::tiled::unlabelled(path, e))?;
             Arc::new(TiledArray::create(disk, path, meta, overwrite)?)
         }

@@ -6,7 +6,7 @@ use super::transfer::canvas::Canvas;
 use super::{Finding, Info, Mover, Staging, Store};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::zarr::Labels;
+use crate::format::zarr::{Encoding, Labels};
 use crate::frame::charged;
 use crate::layout::{Layout, LinearLayout};
 use crate::shape::{ArrayBox, Dims, default_tile};
@@ -49,12 +49,12 @@ impl Sketch {
         Sketch { info, kind: Kind::InMemory }
     }
 
-    /// A Zarr array of our own that will be as `info` says.
+    /// A Zarr array of our own that will be as `info` says, with tiles that are so encoded.
     ///
     /// # Errors
     /// [`Error::Invalid`] where there can be no such array.
-    pub fn tiled(info: Info, labels: &Labels) -> Result<Sketch> {
-        let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, labels)?;
+    pub fn tiled(info: Info, encoding: Encoding, labels: &Labels) -> Result<Sketch> {
+        let prospect = Prospect::new(&info.shape, info.dtype, &info.tile, encoding, labels)?;
         Ok(Sketch { info, kind: Kind::Tiled(prospect, None) })
     }
 }
@@ -86,7 +86,7 @@ impl Store for Sketch {
             Kind::Tiled(prospect, _) => {
                 let grid = &prospect.grid;
                 let whole = grid.shape.iter().zip(&grid.tile).all(|(n, t)| n.is_multiple_of(*t));
-                tile(if exact && whole { 0 } else { prospect.frame })
+                tile(if exact && whole { prospect.staging } else { prospect.frame.max(prospect.staging) })
             }
         }
     }
@@ -95,6 +95,13 @@ impl Store for Sketch {
         match &self.kind {
             Kind::InMemory | Kind::InOneFile(_) => charged(self.info.box_bytes(&self.info.tile) as usize),
             Kind::Tiled(prospect, _) => prospect.frame,
+        }
+    }
+
+    fn thickness(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Tiled(prospect, _) => prospect.encoding.thickness(),
+            Kind::InMemory | Kind::InOneFile(_) => None,
         }
     }
 

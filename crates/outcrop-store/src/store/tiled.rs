@@ -1,4 +1,5 @@
-//! Our own Zarr v3 arrays: one file per tile, `bytes` and `crc32c`, and an index of all checksums.
+//! Our own Zarr v3 arrays: one file per tile, `bytes` and `crc32c` or tiles with [`Frontiers`], and an index of all
+//! checksums.
 //!
 //! On disk:
 //! ```text
@@ -10,6 +11,9 @@
 //! A tile that was never written has no file, and holds the fill value; the index says which those
 //! are, so that a tile that is missing for another reason is noticed. Arrays by other programs with
 //! the same codecs have no index: what can be checked there is each tile's own checksum.
+//!
+//! A tile with frontiers is brought to memory part by part, by way of staging memory; where one part holds all that is
+//! wanted of the tile, nothing else of it is read.
 
 mod load;
 mod meta;
@@ -28,7 +32,7 @@ use crate::format::index::{INDEX_FILE, TileIndex};
 use crate::format::zarr::{ArrayMeta, Labelled, METADATA_FILE, Ours};
 use crate::frame::charged;
 use crate::io::disk::{Disk, DiskDir, Promise, parent_of};
-use crate::layout::Layout;
+use crate::layout::{Frontiers, Layout};
 use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
 use load::{Flaw, Loaded};
 pub(super) use meta::unlabelled;
@@ -41,6 +45,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Bytes of the checksum at a tile's end.
 const CHECKSUM: usize = 4;
+
+/// The whole blocks that hold a range of a file.
+fn blocks((from, to): (u64, u64)) -> (u64, u64) {
+    (from / 4096 * 4096, to.next_multiple_of(4096))
+}
 
 enum State {
     Reading,
@@ -64,6 +73,8 @@ pub struct TiledArray {
     disk: Arc<Disk>,
     meta: ArrayMeta,
     grid: TileGrid,
+    /// Where elements lie in a tile's file, unless they are in row-major order.
+    frontiers: Option<Frontiers>,
     /// The array's directory, or the one in which it is being built.
     dir: DiskDir,
     /// A change that was decided when the array was opened for reading, and not carried out in whole.
@@ -123,11 +134,11 @@ impl TiledArray {
         let grid = TileGrid::new(&meta.shape, &meta.tile)?;
         let claim = Claim::new(disk, path, Kind::Directory, overwrite)?;
         group::check(claim.target())?;
-        let file_bytes = (charged(meta.tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
+        let file_bytes =
+            (charged(meta.stored_tile_bytes() as usize) + CHECKSUM).next_multiple_of(4096) as u64;
         let bytes = grid.tiles().saturating_mul(file_bytes);
         let promise = disk.promise(parent_of(claim.target()), claim.target(), bytes)?;
         let dir = claim.open_dir()?;
-        meta.checksummed = true;
         meta.ours = Some(Ours { format: 1, index_crc32c: 0 });
         let index = Some(TileIndex::new(&grid).map_err(|e| e.at(path))?);
         let target = claim.target().to_path_buf();
@@ -156,7 +167,7 @@ impl TiledArray {
             tile: meta.tile.clone(),
             layout: Layout::Tiled,
             format: "zarr",
-            codecs: if meta.checksummed { "bytes, crc32c".into() } else { "bytes".into() },
+            codecs: meta.encoding.describe(),
             attributes: attributes.text().into(),
             writable,
         };
@@ -170,6 +181,7 @@ impl TiledArray {
             info,
             labelled,
             disk: Arc::clone(disk),
+            frontiers: meta.frontiers(),
             meta,
             grid,
             dir,
@@ -188,7 +200,7 @@ impl TiledArray {
 
     /// Bytes of a tile's file.
     fn file_bytes(&self) -> usize {
-        self.tile_bytes() + if self.meta.checksummed { CHECKSUM } else { 0 }
+        self.meta.stored_tile_bytes() as usize
     }
 
     fn recorded(&self, position: u64) -> Option<Option<u32>> {
@@ -222,6 +234,26 @@ impl TiledArray {
         format!("tile {} ({})", Tuple(coords), self.meta.tile_key(coords))
     }
 
+    /// The part of a tile's file that holds all that is wanted of the tile; none where it takes all of the file, or the
+    /// tile has no parts.
+    fn part_of(&self, coords: &[u64], wanted: &ArrayBox) -> Option<usize> {
+        let frontiers = self.frontiers.as_ref()?;
+        let mut inside = wanted.intersect(&self.grid.tile_box(coords))?;
+        inside.start.iter_mut().zip(coords).zip(&self.grid.tile).for_each(|((at, c), n)| *at -= c * n);
+        frontiers.part_of(&inside)
+    }
+
+    /// Where what is read of a tile's file begins and ends.
+    fn range(&self, part: Option<usize>) -> (u64, u64) {
+        self.frontiers.as_ref().map_or((0, self.file_bytes() as u64), |frontiers| frontiers.range(part))
+    }
+
+    /// Bytes that reading all of it, or a part, takes from the device.
+    fn bytes_to_read(&self, part: Option<usize>) -> u64 {
+        let (start, end) = blocks(self.range(part));
+        end - start
+    }
+
     /// Every tile of the array that shares an element with a box.
     fn tiles_of(&self, region: &ArrayBox) -> impl Iterator<Item = Dims> + use<> {
         self.grid.tiles_of(region)
@@ -240,21 +272,31 @@ impl Store for TiledArray {
     fn staging(&self, exact: bool) -> Staging {
         let whole_tiles =
             (0..self.grid.shape.len()).all(|a| self.grid.shape[a].is_multiple_of(self.grid.tile[a]));
-        let needed = if exact && whole_tiles { 0 } else { charged(self.file_bytes()) };
+        let straight = exact && whole_tiles && self.moves_whole_tiles();
+        let needed = if straight { 0 } else { charged(self.file_bytes()) };
         Staging { least: needed, wanted: needed }
     }
 
     fn tile_frame(&self) -> usize {
-        charged(self.file_bytes())
+        charged(if self.moves_whole_tiles() { self.file_bytes() } else { self.tile_bytes() })
     }
 
     fn moves_whole_tiles(&self) -> bool {
-        true
+        self.frontiers.is_none()
+    }
+
+    fn thickness(&self) -> Option<u64> {
+        self.meta.encoding.thickness()
+    }
+
+    fn loads_apart(&self, region: &ArrayBox) -> bool {
+        let is_frontier = |part: Option<usize>| part.is_some_and(|part| part != self.grid.tile.len());
+        self.tiles_of(region).all(|coords| is_frontier(self.part_of(&coords, region)))
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {
-        let tiles = self.tiles_of(region).filter(|coords| self.is_stored(coords)).count() as u64;
-        Ok(tiles * (self.file_bytes() as u64).next_multiple_of(4096))
+        let tiles = self.tiles_of(region).filter(|coords| self.is_stored(coords));
+        Ok(tiles.map(|coords| self.bytes_to_read(self.part_of(&coords, region))).sum())
     }
 
     fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64> {
@@ -372,7 +414,7 @@ impl Store for TiledArray {
 
     fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
         let coords = self.grid.coords(unit);
-        match self.read_tile(mover, &coords, None) {
+        match self.read_tile(mover, &coords, None, None) {
             Ok(Loaded::Data | Loaded::Fill) => Ok(Finding::Sound),
             Ok(Loaded::Flawed(Flaw::Damaged(what))) => {
                 Ok(Finding::Damaged(format!("{} {what}", self.tile_name(&coords))))

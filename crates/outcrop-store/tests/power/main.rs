@@ -94,7 +94,9 @@ impl Kind {
     fn format(self) -> NewFormat {
         let labels = Labels::default();
         match self {
-            Kind::Tiled => NewFormat::Zarr { tile: Some((&TILE[..]).into()), labels },
+            Kind::Tiled => {
+                NewFormat::Zarr { tile: Some((&TILE[..]).into()), encoding: Default::default(), labels }
+            }
             Kind::Foreign(zarr_format) => NewFormat::Foreign {
                 zarr_format,
                 codecs: if zarr_format == 2 {

@@ -4,7 +4,9 @@
 //! everything that a later version might have changed, so that such an array is called new and not
 //! broken. Damage to a foreign array is reported here too, not left to the decoder.
 
-use super::{ArrayMeta, Attributes, KeyEncoding, OURS, OURS_VERSION, Ours, Parsed, check_length, fill};
+use super::{
+    ArrayMeta, Attributes, Encoding, KeyEncoding, OURS, OURS_VERSION, Ours, Parsed, check_length, fill,
+};
 use crate::dtype::DType;
 use crate::format::{FormatError, malformed, nbytes, quoted, unsupported};
 use crate::shape::{Dims, MAX_NDIM, Tuple};
@@ -28,27 +30,6 @@ const MEMBERS: &[&str] = &[
     "attributes",
     "dimension_names",
     "storage_transformers",
-];
-
-/// Codecs that the decoder for foreign arrays has, by the names in their metadata.
-const DECODABLE: &[&str] = &[
-    "bytes",
-    "endian",
-    "crc32c",
-    "transpose",
-    "reshape",
-    "sharding_indexed",
-    "packbits",
-    "gzip",
-    "zstd",
-    "blosc",
-    "zarrs.squeeze",
-    "numcodecs.adler32",
-    "numcodecs.bz2",
-    "numcodecs.fixedscaleoffset",
-    "numcodecs.fletcher32",
-    "numcodecs.shuffle",
-    "numcodecs.zlib",
 ];
 
 /// The most codecs in a list: each takes memory, and time for every chunk.
@@ -85,13 +66,16 @@ pub fn parse(json: &[u8]) -> Result<Parsed, FormatError> {
     // All three are checked before one of them is called foreign.
     let grid = parse_grid(member(&document, "chunk_grid")?, &shape, dtype)?;
     let keys = parse_key_encoding(member(&document, "chunk_key_encoding")?)?;
-    let codecs = parse_codecs(member(&document, "codecs")?, dtype)?;
+    let codecs = Encoding::parse(member(&document, "codecs")?, dtype)?;
+    if let (Ok(tile), Ok(encoding)) = (&grid, &codecs) {
+        encoding.frontiers(tile, dtype)?;
+    }
     Ok(match (grid, keys, codecs) {
-        (Ok(tile), Ok(key_encoding), Ok(checksummed)) => Parsed::Native(ArrayMeta {
+        (Ok(tile), Ok(key_encoding), Ok(encoding)) => Parsed::Native(ArrayMeta {
             shape,
             dtype,
             tile,
-            checksummed,
+            encoding,
             key_encoding,
             fill_value,
             attributes,
@@ -268,7 +252,7 @@ pub(super) fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&
     }
 }
 
-fn wrong_type<T>(name: &str, wanted: &str, found: &Value) -> Result<T, FormatError> {
+pub(super) fn wrong_type<T>(name: &str, wanted: &str, found: &Value) -> Result<T, FormatError> {
     wrong_text(name, wanted, &found.to_string())
 }
 
@@ -298,7 +282,7 @@ pub(super) fn dims(value: &Value, name: &str) -> Result<Dims, FormatError> {
 type Named<'a> = (&'a str, Cow<'a, Map<String, Value>>);
 
 /// Reads an extension point: an object, or a name alone.
-fn named<'a>(value: &'a Value, what: &str) -> Result<Named<'a>, FormatError> {
+pub(super) fn named<'a>(value: &'a Value, what: &str) -> Result<Named<'a>, FormatError> {
     if let Value::String(name) = value {
         return Ok((name, Cow::Owned(Map::new())));
     }
@@ -436,44 +420,4 @@ fn parse_key_encoding(value: &Value) -> Result<NativeOr<KeyEncoding>, FormatErro
         "zarrs.default_suffix" => Ok(Err(format!("chunk key encoding {name:?}"))),
         _ => unsupported(format!("chunk key encoding {} is not known", quoted(name))),
     }
-}
-
-/// Whether the tiles of a native array carry a checksum, or what makes the array foreign.
-fn parse_codecs(value: &Value, dtype: DType) -> Result<NativeOr<bool>, FormatError> {
-    let Some(list) = value.as_array() else {
-        return wrong_type("codecs", "a list", value);
-    };
-    let codecs = list.iter().map(|c| named(c, "codec")).collect::<Result<Vec<_>, _>>()?;
-    if codecs.len() > MAX_CODECS {
-        return unsupported(format!("{} codecs, at most {MAX_CODECS} are possible", codecs.len()));
-    }
-    if codecs.is_empty() {
-        return malformed("codecs is empty; one that makes bytes of an array is needed");
-    }
-    if let Some((unknown, _)) = codecs.iter().find(|(name, _)| !DECODABLE.contains(name)) {
-        return unsupported(format!("codec {} is not supported", quoted(unknown)));
-    }
-    let mut big = false;
-    for (_, configuration) in codecs.iter().filter(|(name, _)| matches!(*name, "bytes" | "endian")) {
-        match configuration.get("endian").map(Value::as_str) {
-            Some(Some("little")) => {}
-            Some(Some("big")) => big |= dtype.word_size() > 1,
-            None if dtype.word_size() == 1 => {}
-            None => return malformed(format!("codec \"bytes\" lacks endian, which {dtype} needs")),
-            Some(_) => return malformed("endian of codec \"bytes\" is neither \"little\" nor \"big\""),
-        }
-    }
-    // An option that is not known here may change the bytes.
-    let plain =
-        |at: usize, known: &[&str]| codecs[at].1.keys().all(|option| known.contains(&option.as_str()));
-    let names: Vec<&str> = codecs.iter().map(|(name, _)| *name).collect();
-    Ok(match names.as_slice() {
-        _ if big => Err("big-endian elements".into()),
-        ["bytes"] if plain(0, &["endian"]) => Ok(false),
-        ["bytes", "crc32c"] if plain(0, &["endian"]) && plain(1, &[]) => Ok(true),
-        _ => Err(match names.iter().find(|name| !matches!(**name, "bytes" | "crc32c")) {
-            Some(name) => format!("codec {name:?}"),
-            None => format!("the codecs {names:?} in this order or with options"),
-        }),
-    })
 }

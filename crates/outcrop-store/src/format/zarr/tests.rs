@@ -46,13 +46,13 @@ fn fill(data_type: &str, value: &str) -> Result<Vec<u8>, FormatError> {
 fn arrays_of_zarr_python_are_native_where_their_bytes_are_plain() {
     let meta = native(NATIVE.as_bytes());
     assert_eq!((meta.shape.as_slice(), meta.tile.as_slice()), (&[5, 7][..], &[2, 3][..]));
-    assert_eq!((meta.dtype, meta.checksummed, meta.ours), (DType::F64, true, None));
+    assert_eq!((meta.dtype, meta.encoding, meta.ours), (DType::F64, Encoding::Checksummed, None));
     assert_eq!((meta.tile_bytes(), meta.stored_tile_bytes()), (48, 52));
     assert_eq!(meta.fill_value.as_slice(), [0; 8]);
     assert_eq!(meta.grid().tiles(), 9);
     assert_eq!(native(&meta.encode()), meta);
     let plain = native(&changed(&[("codecs", BYTES)]));
-    assert_eq!((plain.checksummed, plain.stored_tile_bytes()), (false, 48));
+    assert_eq!((plain.encoding, plain.stored_tile_bytes()), (Encoding::Plain, 48));
     // One-byte elements have no byte order; a shorthand of version 3.1 is a name alone.
     for codecs in [
         r#"[{"name": "bytes"}]"#,
@@ -62,6 +62,39 @@ fn arrays_of_zarr_python_are_native_where_their_bytes_are_plain() {
         native(&changed(&[("data_type", "\"uint8\""), ("codecs", codecs)]));
     }
     native(&changed(&[("data_type", r#"{"name": "float64"}"#)]));
+}
+
+#[test]
+fn tiles_with_frontiers_are_native() {
+    let codec = |configuration: &str| {
+        let codecs = format!(r#"[{{"name": "outcrop.frontier", "configuration": {configuration}}}]"#);
+        parse(&changed(&[("chunk_grid", GRID), ("codecs", &codecs)]))
+    };
+    const GRID: &str = r#"{"name": "regular", "configuration": {"chunk_shape": [4, 6]}}"#;
+    let Ok(Parsed::Native(meta)) = codec(r#"{"thickness": 2, "endian": "little"}"#) else { panic!() };
+    assert_eq!(meta.encoding, Encoding::Frontiers { thickness: 2 });
+    assert_eq!(meta.stored_tile_bytes(), (24 + 16) * 8 + 100);
+    assert_eq!(native(&meta.encode()), meta);
+    for (configuration, is_malformed) in [
+        (r#"{"thickness": 3, "endian": "little"}"#, true),
+        (r#"{"thickness": 0, "endian": "little"}"#, true),
+        (r#"{"thickness": 1.5, "endian": "little"}"#, true),
+        (r#"{"endian": "little"}"#, true),
+        (r#"{"thickness": 1}"#, true),
+        (r#"{"thickness": 1, "endian": "middle"}"#, true),
+        (r#"{"thickness": 1, "endian": "big"}"#, false),
+        (r#"{"thickness": 1, "endian": "little", "packed": true}"#, false),
+    ] {
+        match codec(configuration).unwrap_err() {
+            FormatError::Malformed(_) => assert!(is_malformed, "{configuration}"),
+            FormatError::Unsupported(_) => assert!(!is_malformed, "{configuration}"),
+            other => panic!("{configuration}: {other}"),
+        }
+    }
+    let behind =
+        r#"[{"name": "outcrop.frontier", "configuration": {"thickness": 1, "endian": "little"}}, "zstd"]"#;
+    let error = parse(&changed(&[("chunk_grid", GRID), ("codecs", behind)])).unwrap_err();
+    assert!(matches!(error, FormatError::Unsupported(_)), "{error}");
 }
 
 #[test]
@@ -321,11 +354,17 @@ fn zarr_v2_is_described() {
 
 fn any_meta() -> impl Strategy<Value = ArrayMeta> {
     let axes = prop::collection::vec((0u64..1 << 12, 1u64..1 << 12), 0..5);
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<u32>>(), any::<bool>());
+    let flags = (any::<u8>(), any::<bool>(), any::<bool>(), any::<Option<u32>>(), any::<bool>());
     (axes, 0usize..13, any::<[u8; 16]>(), flags, "\\PC{0,8}").prop_map(|(axes, d, bits, flags, text)| {
         let dtype = DType::ALL[d];
         let (shape, tile): (Dims, Dims) = axes.into_iter().unzip();
-        let (checksummed, v2, dotted, stamp, named) = flags;
+        let (coded, v2, dotted, stamp, named) = flags;
+        let most = tile.iter().min().map_or(3, |n| n / 2);
+        let encoding = match coded % 3 {
+            0 => Encoding::Plain,
+            2 if most > 0 => Encoding::Frontiers { thickness: 1 + u64::from(coded) % most },
+            _ => Encoding::Checksummed,
+        };
         let separator = if dotted { '.' } else { '/' };
         let mut fill_value: SmallVec<[u8; 16]> = SmallVec::from_slice(&bits[..dtype.size()]);
         if dtype == DType::Bool {
@@ -337,7 +376,7 @@ fn any_meta() -> impl Strategy<Value = ArrayMeta> {
             shape,
             dtype,
             tile,
-            checksummed,
+            encoding,
             key_encoding: if v2 { KeyEncoding::V2 { separator } } else { KeyEncoding::Default { separator } },
             fill_value,
             attributes: Map::from_iter([(text.clone(), json!({ "a": [1, text] }))]).into(),

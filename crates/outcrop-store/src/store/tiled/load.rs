@@ -1,15 +1,17 @@
 //! Tiles' files, read, checked and brought to where they are wanted.
 
-use super::{State, TiledArray, lock};
+use super::{State, TiledArray, blocks, lock};
 use crate::error::{Error, Result};
 use crate::format::crc32c;
 use crate::format::index::{self, INDEX_FILE, TileIndex};
+use crate::format::zarr::Encoding;
 use crate::io::disk::{LINK, is_link};
 use crate::io::{Access, Direction, Transfer};
-use crate::store::Mover;
+use crate::shape::ArrayBox;
 use crate::store::commit::claim::still_there;
 use crate::store::commit::update::{self, is_missing, open_tile};
 use crate::store::transfer::canvas::{Canvas, dense_strides};
+use crate::store::{Mover, Store};
 use std::io;
 use std::sync::{Arc, PoisonError};
 
@@ -30,12 +32,14 @@ pub(super) enum Loaded {
 }
 
 impl TiledArray {
-    /// Reads a tile's file to `memory`, which has room for whole blocks, and checks it.
+    /// Reads a tile's file, or a part of one with frontiers, to `memory`, which has room for whole blocks, and checks it.
+    /// Without, to the staging memory, at its place in the [blocks] that hold it.
     pub(super) fn read_tile(
         &self,
         mover: &mut Mover,
         coords: &[u64],
         memory: Option<*mut u8>,
+        part: Option<usize>,
     ) -> Result<Loaded> {
         let position = self.grid.linear_index(coords);
         let _reading = self.tile_lock(position).read().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +73,9 @@ impl TiledArray {
             return Ok(Loaded::Flawed(Flaw::Damaged(what)));
         }
         let cancel = mover.cancel.clone();
-        let padded = expected.next_multiple_of(file.block());
+        let range = self.range(part);
+        let (start, end) = blocks(range);
+        let (padded, needed) = ((end - start) as usize, (range.1 - start) as usize);
         let disk = mover.disk;
         let (queue, memory) = match memory {
             Some(memory) => (mover.parts(0)?.0, memory),
@@ -78,7 +84,7 @@ impl TiledArray {
                 (queue, staging)
             }
         };
-        let mut read = std::iter::once(Transfer::read(&file, 0, memory, padded, expected));
+        let mut read = std::iter::once(Transfer::read(&file, start, memory, padded, needed));
         // SAFETY: the caller's memory, or the staging memory, has room for `padded` bytes and is ours.
         let result = unsafe { disk.transfer(queue, &file, &mut read, Direction::Read, &cancel) };
         file.drop_cache();
@@ -88,20 +94,13 @@ impl TiledArray {
             }
             other => other?,
         }
-        if !self.meta.checksummed {
-            return Ok(Loaded::Data);
-        }
-        // SAFETY: `expected` bytes were read.
-        let bytes = unsafe { std::slice::from_raw_parts(memory, expected) };
-        let (data, stored) = bytes.split_at(self.tile_bytes());
-        let stored = u32::from_le_bytes(stored.try_into().expect("four bytes"));
-        let computed = crc32c(data);
-        if stored != computed {
-            let what = format!(
-                "is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them"
-            );
-            return Ok(Loaded::Flawed(Flaw::Damaged(what)));
-        }
+        // SAFETY: so many bytes were read.
+        let bytes = unsafe { std::slice::from_raw_parts(memory, needed) };
+        let computed = match self.checksum(&bytes[(range.0 - start) as usize..], part) {
+            Ok(Some(computed)) => computed,
+            Ok(None) => return Ok(Loaded::Data),
+            Err(what) => return Ok(Loaded::Flawed(Flaw::Damaged(what))),
+        };
         let stale = |what: &str| Ok(Loaded::Flawed(Flaw::Stale(Some(computed), what.into())));
         match recorded {
             Some(None) => stale("is there, although it was never written"),
@@ -118,6 +117,27 @@ impl TiledArray {
             }
             _ => Ok(Loaded::Data),
         }
+    }
+
+    /// The checksum by which what was read of a tile is known, if there is one; or what is wrong with it.
+    fn checksum(&self, bytes: &[u8], part: Option<usize>) -> std::result::Result<Option<u32>, String> {
+        if let Some(frontiers) = &self.frontiers {
+            let checked = match part {
+                Some(part) => frontiers.check_part(part, bytes),
+                None => frontiers.check(bytes),
+            };
+            return checked.map(Some);
+        }
+        if self.meta.encoding == Encoding::Plain {
+            return Ok(None);
+        }
+        let (data, stored) = bytes.split_at(self.tile_bytes());
+        let stored = u32::from_le_bytes(stored.try_into().expect("four bytes"));
+        let computed = crc32c(data);
+        if stored == computed {
+            return Ok(Some(computed));
+        }
+        Err(format!("is damaged: its bytes have CRC-32C {computed:08x}, {stored:08x} was stored with them"))
     }
 
     /// Whether the array was replaced as a whole since it was opened.
@@ -175,11 +195,18 @@ impl TiledArray {
         let common = region.intersect(canvas.region()).expect("a tile of the canvas's box");
         let padded = self.file_bytes().next_multiple_of(4096);
         let place = canvas.exact(&region, &self.grid.tile);
-        let place = place.filter(|&(_, capacity)| capacity >= padded).map(|(start, _)| start);
-        match self.read_tile(mover, coords, place)? {
+        let place = place.filter(|&(_, capacity)| capacity >= padded && self.moves_whole_tiles());
+        let place = place.map(|(start, _)| start);
+        let part = self.part_of(coords, canvas.region());
+        match self.read_tile(mover, coords, place, part)? {
             Loaded::Fill => canvas.fill(&common, &self.meta.fill_value),
             Loaded::Flawed(flaw) => return Err(self.flawed(coords, flaw)),
             Loaded::Data if place.is_some() => {}
+            Loaded::Data if self.frontiers.is_some() => {
+                let (_, staging, _) = mover.parts(self.bytes_to_read(part) as usize)?;
+                // SAFETY: what was read is there.
+                unsafe { self.scatter_parts(canvas, &region, staging, part) };
+            }
             Loaded::Data => {
                 let (_, staging, _) = mover.parts(padded)?;
                 let strides = dense_strides(&self.grid.tile, self.meta.dtype.size());
@@ -191,5 +218,34 @@ impl TiledArray {
             }
         }
         Ok(())
+    }
+    /// Brings parts of a tile, or the only one that was read, to where they are wanted.
+    ///
+    /// # Safety
+    /// `staging` holds the blocks of the file that hold them.
+    unsafe fn scatter_parts(
+        &self,
+        canvas: &Canvas,
+        tile: &ArrayBox,
+        staging: *const u8,
+        part: Option<usize>,
+    ) {
+        let Some(frontiers) = &self.frontiers else { return };
+        let (first, _) = blocks(self.range(part));
+        for (i, found) in frontiers.parts().iter().enumerate() {
+            if part.is_some_and(|part| part != i) {
+                continue;
+            }
+            let place = found.region.behind(&tile.start);
+            let Some(common) = place.intersect(tile).and_then(|own| own.intersect(canvas.region())) else {
+                continue;
+            };
+            let strides = dense_strides(&found.region.shape, self.meta.dtype.size());
+            let inside: isize =
+                (0..common.ndim()).map(|a| (common.start[a] - place.start[a]) as isize * strides[a]).sum();
+            let start = staging.wrapping_add((found.offset - first) as usize).wrapping_offset(inside);
+            // SAFETY: the caller's promise; the part holds `common`.
+            unsafe { canvas.scatter(&common, start, &strides, 1) };
+        }
     }
 }

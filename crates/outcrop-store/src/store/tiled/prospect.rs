@@ -1,11 +1,10 @@
 //! What an array of our own will cost, before it is made.
 
-use super::CHECKSUM;
 use super::meta::unlabelled;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::format::index::TileIndex;
-use crate::format::zarr::{ArrayMeta, Labels, METADATA_FILE, Ours};
+use crate::format::zarr::{ArrayMeta, Encoding, Labels, METADATA_FILE, Ours};
 use crate::frame::charged;
 use crate::shape::{TileGrid, checked_nbytes};
 use crate::store::commit::group;
@@ -23,8 +22,12 @@ pub(super) fn stored_size(tile_bytes: usize, file_bytes: usize) -> u64 {
 pub struct Prospect {
     /// How it is cut.
     pub grid: TileGrid,
+    /// How the files of tiles will be made.
+    pub encoding: Encoding,
     /// Bytes of a frame for a tile.
     pub frame: usize,
+    /// Bytes of staging memory through which tiles move; none where they move straight.
+    pub staging: usize,
     /// Bytes that storing a tile writes, and that loading it reads.
     pub tile: u64,
     /// Bytes that its commit writes.
@@ -36,12 +39,19 @@ impl Prospect {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) where there can be no such array.
-    pub fn new(shape: &[u64], dtype: DType, tile: &[u64], labels: &Labels) -> Result<Prospect> {
+    pub fn new(
+        shape: &[u64],
+        dtype: DType,
+        tile: &[u64],
+        encoding: Encoding,
+        labels: &Labels,
+    ) -> Result<Prospect> {
         let grid = TileGrid::new(shape, tile)?;
         checked_nbytes(shape, dtype.size())?;
         let bytes = checked_nbytes(tile, dtype.size())? as usize;
         let place = labels.place.as_deref().unwrap_or(Path::new("the new array"));
-        let mut meta = ArrayMeta::of(shape, dtype, tile, labels).map_err(|e| unlabelled(place, e))?;
+        let mut meta =
+            ArrayMeta::of(shape, dtype, tile, encoding, labels).map_err(|e| unlabelled(place, e))?;
         meta.ours = Some(Ours { format: 1, index_crc32c: u32::MAX });
         let index = TileIndex::file_size(&grid).map_err(|e| e.at(place))?;
         let json = meta.encode();
@@ -49,7 +59,11 @@ impl Prospect {
         if labels.place.is_some() {
             commit += group::bytes_to_renew(place, &[(METADATA_FILE, json)])?;
         }
-        let file = bytes + CHECKSUM;
-        Ok(Prospect { grid, frame: charged(file), tile: stored_size(bytes, file), commit })
+        let file = meta.stored_tile_bytes() as usize;
+        let (frame, staging) = match meta.frontiers() {
+            Some(_) => (charged(bytes), charged(file)),
+            None => (charged(file), 0),
+        };
+        Ok(Prospect { grid, encoding, frame, staging, tile: stored_size(bytes, file), commit })
     }
 }

@@ -3,9 +3,10 @@
 use super::{Changes, State, TiledArray, lock};
 use crate::error::{Error, Result};
 use crate::format::crc32c;
+use crate::format::zarr::Encoding;
 use crate::frame::charged;
 use crate::io::{Direction, Transfer};
-use crate::shape::Dims;
+use crate::shape::{ArrayBox, Dims};
 use crate::store::Mover;
 use crate::store::commit::update::Update;
 use crate::store::linear::read_only;
@@ -19,11 +20,19 @@ impl TiledArray {
         if !canvas.region().contains(&region) {
             return Err(Error::invalid(format!("{} is stored in part only", self.tile_name(coords))));
         }
-        let len = self.tile_bytes();
+        // The checksum comes behind the elements; between parts with frontiers, there are more.
+        let len = if self.frontiers.is_some() { self.file_bytes() } else { self.tile_bytes() };
         let place = canvas.exact(&region, &self.grid.tile).filter(|&(_, capacity)| capacity >= len);
         // Behind the last whole block of data come the rest of the data and the checksum.
         let whole = len / 4096 * 4096;
+        let mut sealed = None;
         let memory = match place {
+            _ if self.frontiers.is_some() => {
+                let (_, staging, _) = mover.parts(charged(len))?;
+                // SAFETY: the staging memory is ours and has room for a tile's file.
+                sealed = unsafe { self.gather_parts(canvas, &region, staging) };
+                staging
+            }
             Some((start, _)) => {
                 // SAFETY: the place has room for a whole tile, all of which may be overwritten.
                 unsafe { self.fill_overhang(start, &region.shape) };
@@ -44,7 +53,7 @@ impl TiledArray {
         };
         // SAFETY: `len` bytes of the tile are at `memory`, and nobody writes them while they are stored.
         let data = unsafe { std::slice::from_raw_parts(memory, len) };
-        let checksum = crc32c(data);
+        let checksum = sealed.unwrap_or_else(|| crc32c(data));
         let position = self.grid.linear_index(coords);
         let _writing = self.tile_lock(position).write().unwrap_or_else(PoisonError::into_inner);
         let key = self.meta.tile_key(coords);
@@ -75,7 +84,7 @@ impl TiledArray {
             unsafe { disk.transfer(queue, &file, &mut write, Direction::Write, &cancel)? };
         }
         let mut end = data[whole..].to_vec();
-        if self.meta.checksummed {
+        if self.meta.encoding == Encoding::Checksummed {
             end.extend(checksum.to_le_bytes());
         }
         if !end.is_empty() {
@@ -91,6 +100,31 @@ impl TiledArray {
             index.write().unwrap_or_else(PoisonError::into_inner).set(position, checksum);
         }
         Ok(())
+    }
+
+    /// Makes the file of a tile with frontiers in memory; the checksum by which it is known.
+    ///
+    /// # Safety
+    /// There is room for the file, and nobody else uses it.
+    unsafe fn gather_parts(&self, canvas: &Canvas, tile: &ArrayBox, memory: *mut u8) -> Option<u32> {
+        let frontiers = self.frontiers.as_ref()?;
+        for part in frontiers.parts() {
+            let place = part.region.behind(&tile.start);
+            let start = memory.wrapping_add(part.offset as usize);
+            let strides = dense_strides(&part.region.shape, self.meta.dtype.size());
+            let inside = place.intersect(tile);
+            if inside.as_ref() != Some(&place) {
+                // SAFETY: the caller's promise, and the part is in the file.
+                unsafe { crate::strided::fill(start, &strides, &part.region.shape, &self.meta.fill_value) };
+            }
+            if let Some(inside) = inside {
+                // SAFETY: as above; what is inside comes first along each axis.
+                unsafe { canvas.gather(&inside, start, &strides, 1) };
+            }
+        }
+        // SAFETY: as above; all elements have been written, and checksums are written and not read.
+        let file = unsafe { std::slice::from_raw_parts_mut(memory, self.file_bytes()) };
+        Some(frontiers.seal(file))
     }
 
     /// Sets what of a tile lies outside the array to the fill value.

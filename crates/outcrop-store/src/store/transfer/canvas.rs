@@ -197,6 +197,14 @@ impl Canvas {
         Canvas { region: moved(&region), itemsize: self.itemsize, patches: patches.collect() }
     }
 
+    /// The memory of a box of the canvas, as that of the box of the same shape which begins at `start`.
+    pub fn moved(&self, region: &ArrayBox, start: &[u64]) -> Canvas {
+        let mut moved = self.within(region);
+        moved.region = moved.region.behind(start);
+        moved.patches.iter_mut().for_each(|patch| patch.region = patch.region.behind(start));
+        moved
+    }
+
     /// The same memory for an array whose axis `axes[a]` is axis `a` of this one, which has the extents `shape`,
     /// and runs backwards where `reversed[a]`.
     pub fn reoriented(&self, axes: &[usize], reversed: &[bool], shape: &[u64]) -> Canvas {
