@@ -162,7 +162,7 @@ def test_what_it_saves(desk: Desk) -> None:
     n = 600
     a = desk.put(matrix(n, "float64", 1, "gen"), 60)
     b = normal(n, "float64", 5)
-    with oc.config(memory="600KiB"):
+    with oc.config(memory="800KiB"):
         _, iterations = oc.linalg.solve_mixed(a, b)
         mixed = oc.last_run()
         oc.linalg.solve(a, b).compute()
