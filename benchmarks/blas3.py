@@ -51,7 +51,7 @@ ROUTINES = [
     Routine("trsm", TRIANGLE, 1, 1, 1.5),
 ]
 options = arguments(__doc__)
-n, small = (2048 if options.quick else 8192), 4096
+n, small = (4096 if options.quick else 8192), 4096
 nbytes = 8 * n * n
 claim = Claim(f"Level-3 BLAS in place, float64, {n} x {n} ({nbytes / GIB:g} GiB)", options)
 memory = InMemory(options, claim)
