@@ -263,9 +263,8 @@ class Solve(MatrixOperation):
         return Solve.of(operands[0], operands[1], positive_definite=definite)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
-        found = _alike_in_system(self)
         # Of what is factored with pivots, tiles may be higher than wide.
-        return found if self.positive_definite else found[:-1]
+        return _alike_in_system(self, is_square=self.positive_definite)
 
 
 class LU(MatrixOperation):
@@ -726,8 +725,9 @@ class SolveTriangular(MatrixOperation):
         return _alike_in_system(self)
 
 
-def _alike_in_system(node: Node) -> list[tuple[Axis, Axis]]:
-    """Of a system, its rows, and the right-hand sides' columns; last, the matrix's columns."""
+def _alike_in_system(node: Node, *, is_square: bool = True) -> list[tuple[Axis, Axis]]:
+    """Of a system, its rows and the right-hand sides' columns; of square tiles, both axes."""
     matrix, given = node.operands
     own: list[tuple[Axis, Axis]] = [((given, axis), (node, axis)) for axis in range(node.ndim)]
-    return [*own, ((matrix, 0), (node, 0)), ((matrix, 1), (node, 0))]
+    square: list[tuple[Axis, Axis]] = [((matrix, 1), (node, 0))] if is_square else []
+    return [*own, ((matrix, 0), (node, 0)), *square]

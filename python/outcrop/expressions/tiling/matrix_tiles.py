@@ -89,13 +89,10 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     if factored is not None:
         (short, _), columns = sorted(factored.shape), factored.shape[1]
         if columns > (most := side_for_pivots(factored)):
-            # A copy is cut as it should be, what is stored into parts of its tiles, if at all.
-            is_copied, narrow = (
-                _copy_below(factored) is not None,
-                side_for_pivots(factored, _NARROW),
-            )
             if side > most:
-                side = narrow if is_copied else equal_part(side, narrow)
+                # A copy is cut as it should be, what is stored into parts of its tiles.
+                narrow = side_for_pivots(factored, _NARROW)
+                side = equal_part(side, narrow) if _copy_below(factored) is None else narrow
         elif 0 < short < side and isinstance(node, LU):
             # A few columns, or rows, which are not cut: as many elements as of a square.
             side *= side // short
