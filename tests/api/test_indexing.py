@@ -137,3 +137,14 @@ def test_iteration_is_lazy_over_the_first_axis() -> None:
         len(array[0, 0])
     with pytest.raises(TypeError, match="0-d"):
         iter(array[0, 0])
+
+
+def test_pieces_of_every_kind_are_read_with_the_memory_of_one_reader(tmp_path: Path) -> None:
+    # Some of the pieces are boxes and some are not.
+    values = np.arange(120_000, dtype="uint32")
+    oc.asarray(values).save(tmp_path / "a.zarr", tile=477)
+    A, key = oc.open(tmp_path / "a.zarr")[2:], slice(-11530, None, -459)
+    with oc.config(memory="256KiB"):
+        for _ in range(40):
+            for where, block in A[key].tiles():
+                np.testing.assert_array_equal(block, values[2:][key][where])

@@ -238,33 +238,41 @@ class StoreSource(Source):
             out[where] = piece.apply(box)
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
-        # Reading ahead is worth it, and simple, for views that are one box each; the others
-        # read ahead in themselves.
         self.renew()
         views = iter(views)
         while batch := list(islice(views, _BATCH)):
             while batch:
                 done = 0
-                try:
+                # Not in a handler: what an exception holds of the reader would have its memory.
+                with suppress(ChangedArrayError):
                     for elements in self._read_ahead(batch):
                         done += 1
                         yield elements
-                except ChangedArrayError:
+                if done < len(batch):
                     yield self.read(batch[done])
                     done += 1
                 batch = batch[done:]
 
     def _read_ahead(self, views: Sequence[View]) -> Iterator[NDArray[Any]]:
-        dense = [view for view in views if view.is_dense and view.size]
-        stamps = iter([self._stamp_of(view) for view in dense])
-        boxes = iter(self.store.reader([view.box for view in dense]))
-        for view in views:
+        # One reader for all of them: a second beside it would lack the memory that this one has.
+        stamps = [self._stamp_of(view) for view in views]
+        reads = _ahead(self.store, (part for view in views for part in self._parts(view)))
+        for view, stamp in zip(views, stamps, strict=True):
             if view.is_dense and view.size:
-                box = next(boxes)
-                self._check_stamp(view, next(stamps))
-                yield view.apply(box)
+                (_, piece), box = next(reads)
+                elements = piece.apply(box)
             else:
-                yield self.read(view)
+                elements = np.empty(view.shape, self.dtype)
+                left = view.size
+                while left:
+                    (where, piece), box = next(reads)
+                    elements[where] = piece.apply(box)
+                    left -= piece.size
+            self._check_stamp(view, stamp)
+            yield elements
+
+    def _parts(self, view: View) -> Iterator[Piece]:
+        return iter([((), view)]) if view.is_dense and view.size else pieces(view, self.grid, piece_limit())
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         store = self.store

@@ -223,7 +223,12 @@ pub(super) fn open_beneath(dir: BorrowedFd, name: &Path, flags: OFlags, mode: Mo
     for _ in 0..1000 {
         match rustix::fs::openat2(dir, name, flags, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM) => return open_part_by_part(dir, name, flags, mode),
+            // That there is a link is said on the evidence of each part: where files are renamed
+            // meanwhile, the kernel may no longer find the way back from what it opened, and says
+            // that it leads out.
+            Err(Errno::NOSYS | Errno::PERM | Errno::LOOP | Errno::XDEV) => {
+                return open_part_by_part(dir, name, flags, mode);
+            }
             other => return Ok(other?),
         }
     }
