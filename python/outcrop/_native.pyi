@@ -20,6 +20,7 @@ class Store:
     dtype: str  # NumPy name: "float64"
     tile: tuple[int, ...]  # which boxes move best; the chunk shape of a tiled array
     layout: str  # "tiled", "row-major" or "column-major"
+    file_axes: Sequence[int] | None  # slowest first, as elements lie on disk; None if tiled
     format: str  # "zarr" (ours), "zarr-foreign", "npy", "raw", "pgm", "ppm", "pam" or "tiff"
     codecs: str  # for people: "bytes, crc32c"
     thickness: int | None  # of the frontiers that tiles have beside them
@@ -35,6 +36,11 @@ class Store:
 
     def read(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
         """The box as a dense C-order array in native byte order, charged to the budget while it lives."""
+
+    def shown(
+        self, at: Sequence[tuple[int, int]], axes: Sequence[int], reversed: Sequence[bool]
+    ) -> Store:
+        """Without axes at one index each; those that are left, in this order, and backwards."""
 
     def bytes_to_load(self, start: Sequence[int], shape: Sequence[int]) -> int:
         """Bytes that reading the box moves, in one go."""
@@ -557,6 +563,9 @@ class Operation:
 
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
+    @staticmethod
+    def so_far() -> tuple[int, int, float]:
+        """Bytes read and written, and seconds, of the runs so far of this thread's operation."""
 
 def last_run() -> dict[str, Any] | None:
     """operation, bytes_read, bytes_written, seconds, peak_bytes, peak_rss, overlap (seconds), flops, io_seconds, kernels (name: seconds summed over threads)."""

@@ -17,6 +17,7 @@ from outcrop.expressions.build.arrays import ExpressionSource, node_of
 from outcrop.expressions.build.saving import planned
 from outcrop.formats import format_for
 from outcrop.formats.codecs import Codecs, laid_out
+from outcrop.process.operation import scope
 from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
 from outcrop.reorganize.bridge import bridge_sketch
 from outcrop.sweeps.source import SweptSource
@@ -99,34 +100,44 @@ def plan(
     >>> p.bytes_read < 1.01 * A.nbytes
     True
     """
+    labels = (attributes, dimension_names, fill_value)
     # One that is asked for by either name.
     new_order = max(check_order(order), check_order(target_order))
-    if isinstance(x, Mapping):
-        if not x:
-            raise UnsupportedError("there is nothing to compute")
-        labels = (attributes, dimension_names, fill_value)
-        given = (target, tile, format, codecs, zarr_format, layout, thickness, via, *labels)
-        if any(option is not None for option in given) or new_order != "C":
-            raise InvalidArgumentError(
-                "of several arrays, the paths say where they are saved; there are no other options"
-            )
-        return ExpressionPlan(*planned(x))
-    if not isinstance(x, Array):
-        raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
+    with scope() as running:
+        if isinstance(x, Mapping):
+            if not x:
+                raise UnsupportedError("there is nothing to compute")
+            given = (target, tile, format, codecs, zarr_format, layout, thickness, via, *labels)
+            if any(option is not None for option in given) or new_order != "C":
+                raise InvalidArgumentError(
+                    "of several arrays, the paths say where they are saved; there are no other "
+                    "options"
+                )
+            found: Plan = ExpressionPlan(*planned(x))
+        elif isinstance(x, Array):
+            path = _PLANNED if target is None else check_path(target)
+            options: dict[str, Any] = {
+                "tile": tile,
+                "format": format,
+                "order": new_order,
+                "codecs": laid_out(path, format_for(path, format), layout, thickness, codecs),
+                "zarr_format": zarr_format,
+                "attributes": attributes,
+                "dimension_names": dimension_names,
+                "fill_value": fill_value,
+            }
+            found = _planned(x, target, options, via)
+        else:
+            raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
+        return found._add_operands(running.again)
+
+
+def _planned(
+    x: Array, target: StrPath | None, options: dict[str, Any], via: StrPath | None
+) -> Plan:
+    """The plan for one array."""
     source = x._source
     source.check_open()
-    path = _PLANNED if target is None else check_path(target)
-    codecs = laid_out(path, format_for(path, format), layout, thickness, codecs)
-    options: dict[str, Any] = {
-        "tile": tile,
-        "format": format,
-        "order": new_order,
-        "codecs": codecs,
-        "zarr_format": zarr_format,
-        "attributes": attributes,
-        "dimension_names": dimension_names,
-        "fill_value": fill_value,
-    }
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
     if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:

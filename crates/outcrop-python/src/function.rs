@@ -6,7 +6,7 @@ use crate::store::Store as OpenStore;
 use numpy::PyUntypedArray;
 use outcrop_engine::runtime::run_queue;
 use outcrop_store::layout::Layout;
-use outcrop_store::store::{Canvas, Finding, Info, Mover, Staging, Store};
+use outcrop_store::store::{Canvas, Info, Mover, Staging, Store};
 use outcrop_store::{ArrayBox, DType, Error, Result, TileGrid};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,10 +86,6 @@ impl Store for FunctionArray {
         Ok(tiles.map(|tile| self.info.box_bytes(&tile.shape).next_multiple_of(4096)).sum())
     }
 
-    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
-        Ok(0)
-    }
-
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let region = canvas.region();
         mover.disk.counters().add_read_elsewhere(self.bytes_to_load(region)?);
@@ -111,32 +107,6 @@ impl Store for FunctionArray {
             self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(raised);
             Error::Interrupted
         })
-    }
-
-    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(Error::invalid("an array made by a function is not written"))
-    }
-
-    fn commit(&self, _mover: &mut Mover) -> Result<()> {
-        Ok(())
-    }
-
-    fn abort(&self) {}
-
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    fn stored_bytes(&self) -> Result<u64> {
-        Ok(0)
-    }
-
-    fn units(&self) -> u64 {
-        0
-    }
-
-    fn check(&self, _mover: &mut Mover, _unit: u64) -> Result<Finding> {
-        Ok(Finding::Sound)
     }
 }
 

@@ -163,6 +163,13 @@ impl Operation {
         Ok(())
     }
 
+    /// Bytes that its runs so far have read and written, and how many seconds they took.
+    #[staticmethod]
+    fn so_far(py: Python<'_>) -> PyResult<(u64, u64, f64)> {
+        let sum = runtime(py)?.so_far().unwrap_or_default();
+        Ok((sum.bytes_read, sum.bytes_written, sum.elapsed.as_secs_f64()))
+    }
+
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) {
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -15,6 +15,8 @@ use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
 use outcrop_store::format::zarr::{Encoding, Labelled, consolidated};
+use outcrop_store::store::adapters::oriented::{Orientation, OrientedArray};
+use outcrop_store::store::adapters::section::SectionArray;
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
@@ -127,6 +129,12 @@ impl Store {
     #[getter]
     fn layout(&self) -> &'static str {
         self.info.layout.name()
+    }
+
+    /// The axes in the order in which elements follow one another on disk, slowest first; None of what is tiled.
+    #[getter]
+    fn file_axes(&self, py: Python<'_>) -> PyResult<Option<Vec<usize>>> {
+        Ok(self.inner(py)?.1.file_axes().map(|axes| axes.to_vec()))
     }
 
     #[getter]
@@ -244,6 +252,23 @@ impl Store {
         let reader =
             run(py, &runtime, None, |_| outcrop_ops::boxes::reader::Reader::new(&runtime, &inner, boxes))?;
         Ok(BoxReader::new(reader, self.info.dtype))
+    }
+
+    /// The same array without axes that stand at one index each, with the axes that are left in another order, or
+    /// backwards; to be read.
+    fn shown(
+        &self,
+        py: Python<'_>,
+        at: Vec<(usize, u64)>,
+        axes: Vec<usize>,
+        reversed: Vec<bool>,
+    ) -> PyResult<Store> {
+        let (_, inner) = self.inner(py)?;
+        let shown = SectionArray::of(&inner, &at)
+            .and_then(|section| OrientedArray::of(&section, Orientation::new(&axes, &reversed)?))
+            .map_err(|error| to_python(py, error))?;
+        let path = shown.info().path.clone();
+        Ok(Store::new(shown, &path))
     }
 
     fn write(&self, py: Python<'_>, start: Vec<u64>, value: &Bound<'_, PyUntypedArray>) -> PyResult<()> {

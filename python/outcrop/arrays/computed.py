@@ -166,7 +166,10 @@ class ComputedSource(Source):
             found = self._kept()
             if found is None:
                 prints = self._prints()
-                found = running.results.get(id(self), (self, None))[1] or self.made(None)
+                with running.making() as making:
+                    found = running.results.get((id(self), None), (self, None))[1]
+                    found = found or self.made(None)
+                    making.is_kept = True
                 self._keep(found, prints)
             return found
 
@@ -182,13 +185,16 @@ class ComputedSource(Source):
         if found is not None:
             return found
         with operation() as running:
-            found = running.results.get(id(self), (self, None))[1]
+            found = running.results.get((id(self), None), (self, None))[1]
             if found is None:
-                prints, found = self._prints(), self.made(None)
-                if isinstance(found, MemorySource):
+                prints = self._prints()
+                with running.making() as making:
+                    found = self.made(None)
+                    making.is_kept = isinstance(found, MemorySource)
+                if making.is_kept:
                     self._keep(found, prints)
                 else:
-                    running.results[id(self)] = self, found
+                    running.results[id(self), None] = self, found
             return found
 
     def _kept(self) -> Source | None:

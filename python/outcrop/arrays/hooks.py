@@ -25,6 +25,7 @@ __all__ = [
     "function",
     "materialized",
     "now",
+    "packed",
     "saved_resumably",
     "selected",
     "ufunc",
@@ -105,6 +106,11 @@ def now(array: "Array") -> "Array":
 @_Hook
 def materialized(array: "Array") -> "Array":
     """The same elements, in memory or in the scratch directory."""
+
+
+@_Hook
+def packed(array: "Array") -> "Array":
+    """A copy of some elements of a stored array, which goes with the operation that needs it."""
 
 
 @_Hook

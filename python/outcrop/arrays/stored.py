@@ -272,7 +272,9 @@ class StoreSource(Source):
             yield elements
 
     def _parts(self, view: View) -> Iterator[Piece]:
-        return iter([((), view)]) if view.is_dense and view.size else pieces(view, self.grid, piece_limit())
+        if view.is_dense and view.size:
+            return iter([((), view)])
+        return pieces(view, self.grid, piece_limit())
 
     def write(self, view: View, value: NDArray[Any]) -> None:
         store = self.store

@@ -32,9 +32,10 @@ def band_of(
 
     None also where memory has no room for one.
     """
-    if store.layout not in ("row-major", "column-major") or len(shape) < 2 or 0 in shape:
+    axes = store.file_axes
+    if axes is None or len(shape) < 2 or 0 in shape:
         return None
-    fastest = len(shape) - 1 if store.layout == "row-major" else 0
+    fastest = axes[-1]
     own = [min(t, n) for t, n in zip(tile, shape, strict=True)]
     if own[fastest] == shape[fastest] or own[fastest] * itemsize >= RUN:
         return None

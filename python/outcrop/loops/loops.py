@@ -14,8 +14,8 @@ import numpy as np
 from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.creation import asarray, create
+from outcrop.arrays.operands import operand, shown
 from outcrop.arrays.pieces import pieces
 from outcrop.arrays.route import told, with_the_least
 from outcrop.arrays.source import MemorySource, storable
@@ -122,8 +122,9 @@ class Loops:
             There is nothing to compute, or as for a call.
         """
         bound = self._bound(args, kwargs)
-        with operation():
-            return _Run(self._text, bound, self.order, self._known).told()
+        with operation() as running:
+            found = _Run(self._text, bound, self.order, self._known).told()
+            return found._add_operands(running.again)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Plan and compile what a call with such arguments runs, which it then need not.
@@ -284,26 +285,16 @@ class _Run:
     def _resolved(self, p: str) -> Array:
         """An array as it is now, computed if it was not."""
         given = self._bound.given[p]
-        if p in self._bound.nest.written:
-            return given
-        array = hooks.now(given)
-        source = array._source
-        if isinstance(source, ComputedSource):
-            array = Array(source.as_operand(), array._view)
-        return array
+        return operand(given if p in self._bound.nest.written else hooks.now(given))
 
     def _tiles(self, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
         found = {}
         for p, array in arrays.items():
-            source = array._source
-            tile = small_tile(array.shape, array.dtype, len(arrays))
-            if (
-                isinstance(source, StoreSource)
-                and source.layout == "tiled"
-                and array._view.is_box
-                and len(array._view.axes) == len(source.shape)
-            ):
-                tile = source.tile
+            own = shown(array)
+            if own is not None and own.store.layout == "tiled":
+                tile = tuple(own.store.tile)
+            else:
+                tile = small_tile(array.shape, array.dtype, len(arrays))
             found[p] = tuple(min(t, n) for t, n in zip(tile, array.shape, strict=True))
         return found
 
@@ -354,7 +345,8 @@ class _Run:
         told: list[object] = [settings.memory, settings.threads, job.relaxed]
         for p in nest.used:
             given = self._bound.given[p]
-            kind = given._source.layout, given._source.format, given._view.is_box
+            view = given._view
+            kind = given._source.layout, given._source.format, view.is_box, view.turn
             shape, dtype = nest.arrays[p]
             how = p in self._straight, p in job.made_anew, isinstance(job.targets.get(p), tuple)
             told.append((p, shape, dtype.str, job.tiles[p], *kind, *how))

@@ -11,8 +11,9 @@ import numpy as np
 
 from outcrop import _native
 from outcrop.arrays.array import Array
+from outcrop.arrays.operands import shown
 from outcrop.arrays.source import MemorySource, default_tile, filler, storable
-from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
 from outcrop.compiled.bands import Bands, band_of, spreading
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.loops.kernel import Code, code_of, compiled
@@ -131,7 +132,7 @@ class Program:
         self.draft = _native.Draft(max(workspace, 64), beside, False)
         self.outputs: dict[str, int] = {}
         self._first: dict[str, int] = {}
-        self._inputs: dict[int, tuple[int, int]] = {}
+        self._inputs: dict[tuple[int, View], tuple[int, int]] = {}
         self._bands: list[Bands] = []
         self._runs = functions is not None
         touched = {p for code in codes for p in code.arrays}
@@ -164,12 +165,12 @@ class Program:
         """A stored array, or one that is given tile by tile; and the bands that it is read by."""
         array = self.job.arrays[p]
         source, view, tile = array._source, array._view, self.job.tiles[p]
-        key = id(source) if view.is_whole else id(array)
+        key = id(source), view
         if key in self._inputs:
             return *self._inputs[key], None
         no_overlap = (0,) * len(tile)
-        if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
-            store, (start, shape) = source.store, view.box
+        if (own := shown(array)) is not None:
+            store, start, shape = own
             band = band_of(store, shape, tile, array.dtype.itemsize)
             if band is not None:
                 return *self.draft.input(p, store, start, shape, band, no_overlap), band

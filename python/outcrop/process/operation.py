@@ -3,12 +3,41 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from outcrop import _native
 from outcrop.process.config import naming_scratch
 
-__all__ = ["Operation", "operation", "scope"]
+__all__ = ["Moved", "Operation", "operation", "scope"]
+
+
+class Moved(NamedTuple):
+    """What runs have moved, in bytes, and how long they took."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: float = 0.0
+
+    def plus(self, other: "Moved", times: int = 1) -> "Moved":
+        """The sum, or where times is -1, the difference."""
+        return Moved(
+            self.bytes_read + times * other.bytes_read,
+            self.bytes_written + times * other.bytes_written,
+            self.seconds + times * other.seconds,
+        )
+
+
+class Making:
+    """An operand that is being computed.
+
+    Attributes
+    ----------
+    is_kept : bool
+        Whether it stays when the operation ends, and need not be computed again.
+    """
+
+    def __init__(self) -> None:
+        self.is_kept = False
 
 
 class Operation:
@@ -17,11 +46,28 @@ class Operation:
     Attributes
     ----------
     results : dict
-        What operands were computed to that memory does not hold, by id of their sources.
+        What operands were computed to that memory does not hold: each with the source that is
+        computed, by its id, and the view of it.
+    again : Moved
+        What its operands have moved that go with it: the same once more, if it is repeated.
     """
 
     def __init__(self) -> None:
-        self.results: dict[int, tuple[Any, Any]] = {}
+        self.results: dict[tuple[int, Any], tuple[Any, Any]] = {}
+        self.again = Moved()
+        self._kept = Moved()
+
+    @contextmanager
+    def making(self) -> Iterator[Making]:
+        """Count what computing an operand moves, those included that it needs itself."""
+        before, again, kept = Moved(*_native.Operation.so_far()), self.again, self._kept
+        made = Making()
+        yield made
+        moved = Moved(*_native.Operation.so_far()).plus(before, -1)
+        if made.is_kept:
+            self.again, self._kept = again, kept.plus(moved)
+        else:
+            self.again = again.plus(moved).plus(self._kept.plus(kept, -1), -1)
 
 
 _running = threading.local()

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from outcrop.checks import StrPath, check_path
 from outcrop.errors import StorageError, StoragePermissionError, UnsupportedError
 from outcrop.process.files import replace_file
+from outcrop.process.operation import Moved
 from outcrop.process.sizes import format_bytes, format_shape
 from outcrop.program.drawing import Edge, Item, drawn
 from outcrop.program.reading import Reading, waste
@@ -65,6 +66,15 @@ class Plan:
         self.compute_seconds: float = facts["compute_seconds"]
         self.lower_bound: int | None = facts["lower_bound"]
         self.is_exact: bool = facts.get("exact", True)
+        self._first = Moved()
+
+    def _add_operands(self, first: Moved) -> Self:
+        """Say what is moved before: for operands that are computed first, each time."""
+        self._first = first
+        self.bytes_read += first.bytes_read
+        self.bytes_written += first.bytes_written
+        self.seconds += first.seconds
+        return self
 
     @property
     def waste(self) -> float:
@@ -114,6 +124,12 @@ class Plan:
             f"  writes {most}{format_bytes(self.bytes_written)}, "
             f"{format_bytes(facts['commit_bytes'])} of them metadata"
         )
+        if self._first != Moved():
+            lines.append(
+                f"  of that, for operands that are computed first: "
+                f"{format_bytes(self._first.bytes_read)} read, "
+                f"{format_bytes(self._first.bytes_written)} written"
+            )
         if self.scratch_bytes:
             lines.append(f"  takes {format_bytes(self.scratch_bytes)} of scratch space")
         lines.append(

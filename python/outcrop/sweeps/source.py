@@ -15,8 +15,10 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource, Progress, Target
 from outcrop.arrays.kept import Resumable
+from outcrop.arrays.operands import operand, shown
 from outcrop.arrays.source import filler, storable
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
 from outcrop.compiled.bands import Bands, band_of
 from outcrop.errors import BudgetError, UnsupportedError, forget_frames
 from outcrop.process.config import memory_budget
@@ -267,7 +269,7 @@ class _Program:
         kernel = job.kernel
         workspace = max(k.workspace for k in job.kernels)
         self.draft = _native.Draft(workspace, 0, False)
-        self._stored: dict[int, tuple[int, int]] = {}
+        self._stored: dict[tuple[int, View], tuple[int, int]] = {}
         self._bands: list[Bands] = []
         # Of arrays that are updated in place, the first of the bands that they begin as.
         self._begins: dict[str, tuple[int, tuple[int, ...]]] = {}
@@ -297,19 +299,19 @@ class _Program:
         """A stored array, or one that is given box by box, once each."""
         given = self.job.arrays[p]
         source, view = given._source, given._view
-        key = id(source) if view.is_whole else id(given)
+        key = id(source), view
         if key in self._stored:
             return self._stored[key]
         no_overlap = (0,) * len(self.job.shape)
         band = None
-        if isinstance(source, StoreSource) and view.is_box and len(view.axes) == len(source.shape):
-            store, (start, shape) = source.store, view.box
+        if (own := shown(given)) is not None:
+            store, start, shape = own
             band = band_of(store, shape, self.tile, given.dtype.itemsize)
         else:
-            reads = source.calls_back or isinstance(source, StoreSource)
             fill = filler(source, view)
-            dtype = storable(given.dtype)
-            store = _native.function_store(self.job.shape, dtype, self.tile, fill, reads)
+            store = _native.function_store(
+                self.job.shape, storable(given.dtype), self.tile, fill, source.calls_back
+            )
             start, shape = no_overlap, self.job.shape
         found = self.draft.input(p, store, start, shape, band or self.tile, no_overlap)
         if band is not None:
@@ -730,12 +732,7 @@ class SweptSource(ComputedSource):
 
     def _resolved(self) -> Sweeping:
         """With operands computed that are not there yet."""
-        arrays = {}
-        for p, given in self.job.arrays.items():
-            source = given._source
-            if isinstance(source, ComputedSource):
-                given = Array(source.as_operand(), given._view)
-            arrays[p] = given
+        arrays = {p: operand(given) for p, given in self.job.arrays.items()}
         return replace(self.job, arrays=arrays)
 
     def _tiles(self, job: Sweeping, targets: Sequence[Target]) -> list[tuple[int, ...]]:
@@ -749,11 +746,8 @@ class SweptSource(ComputedSource):
         if asked is not None:
             return [job.fitting(asked)]
         # A part of a stored tile costs all of it.
-        found = [
-            job.fitting(given._source.tile)
-            for given in job.arrays.values()
-            if given._source.layout == "tiled" and given._view.is_whole
-        ]
+        stored = [own for given in job.arrays.values() if (own := shown(given)) is not None]
+        found = [job.fitting(own.tile) for own in stored if own.tile is not None]
         if not found:
             found = [job.fitting(self._small(part)) for part in _PARTS]
         return list(dict.fromkeys(found))

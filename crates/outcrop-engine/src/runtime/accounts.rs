@@ -78,6 +78,12 @@ impl Runtime {
         accounts.last_run = Some(known.unwrap_or(report));
     }
 
+    /// The runs so far of the operation that this thread is in, added up; `None` where it is in none.
+    pub fn so_far(&self) -> Option<Report> {
+        let thread = thread::current().id();
+        self.accounts().operation.as_ref().filter(|o| o.thread == thread).map(|o| o.sum.clone())
+    }
+
     /// Whether this thread is in an operation that consists of several runs.
     pub fn is_in_operation(&self) -> bool {
         let thread = thread::current().id();

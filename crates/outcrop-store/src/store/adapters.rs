@@ -3,7 +3,9 @@
 //! - [`cast`]: as another type, or conjugated.
 //! - [`frontier`]: only what is at the edges of its tiles.
 //! - [`oriented`]: with the axes in another order, or backwards.
+//! - [`section`]: without some of the axes.
 
 pub mod cast;
 pub mod frontier;
 pub mod oriented;
+pub mod section;

@@ -3,7 +3,6 @@
 //! A grid cuts the array into *chunks*. Each is a row-major array of its own at some offset of the file,
 //! so that a box of it consists of runs, as in [`crate::layout::linear`].
 
-use super::linear::read_only;
 use super::transfer::canvas::{Canvas, dense_strides};
 use super::transfer::seams::BLOCK;
 use super::{Finding, Info, Mover, Staging, Store, cut_along};
@@ -354,30 +353,12 @@ impl Store for ChunkedArray {
         Ok(rounds.flat_map(|round| round.reads).map(|read| read.interval.len).sum())
     }
 
-    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
-        Err(read_only(&self.info))
-    }
-
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let zero = [0; 16];
         let absent = |region: &ArrayBox| canvas.fill(region, &zero[..self.info.dtype.size()]);
         self.read(mover, canvas.region(), absent, |part, places, staging| {
             self.scatter(canvas, part, &part.region, places, staging);
         })
-    }
-
-    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(read_only(&self.info))
-    }
-
-    fn commit(&self, _mover: &mut Mover) -> Result<()> {
-        Ok(())
-    }
-
-    fn abort(&self) {}
-
-    fn is_pending(&self) -> bool {
-        false
     }
 
     fn stored_bytes(&self) -> Result<u64> {

@@ -113,6 +113,9 @@ fn cut_along(info: &Info, tile: &[u64], region: &ArrayBox) -> Vec<ArrayBox> {
 }
 
 /// An array on disk.
+///
+/// What holds no elements itself, but shows those of another array or makes them, can only be read: the methods that
+/// store, commit and check have defaults that say so.
 pub trait Store: Send + Sync {
     /// What the array is.
     fn info(&self) -> &Info;
@@ -233,7 +236,9 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The operating system's.
-    fn bytes_to_store(&self, region: &ArrayBox) -> Result<u64>;
+    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
+        Ok(0)
+    }
 
     /// Bytes that are read and written where boxes are stored one after the other in what is there, and what waits is
     /// [written out](Self::settle) after each: of blocks that a box has in part, the rest is read. Of a tiled array, a
@@ -313,7 +318,9 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::NoSpace`](crate::Error::NoSpace); the operating system's;
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    fn store(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()>;
+    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
+        Err(linear::read_only(self.info()))
+    }
 
     /// The staging memory that [`commit`](Self::commit) needs.
     fn commit_staging(&self) -> usize {
@@ -324,10 +331,12 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// The operating system's; the array is then as it was before.
-    fn commit(&self, mover: &mut Mover) -> Result<()>;
+    fn commit(&self, _mover: &mut Mover) -> Result<()> {
+        Ok(())
+    }
 
     /// Forgets everything stored since the last commit.
-    fn abort(&self);
+    fn abort(&self) {}
 
     /// Forgets what a run has stored that was to change it, or to fill it, and has failed. An array that was there
     /// before is as it was, and stays open.
@@ -336,13 +345,17 @@ pub trait Store: Send + Sync {
     }
 
     /// Whether something was stored since the last commit, or the array is new.
-    fn is_pending(&self) -> bool;
+    fn is_pending(&self) -> bool {
+        false
+    }
 
     /// Bytes of the array's files.
     ///
     /// # Errors
     /// The operating system's.
-    fn stored_bytes(&self) -> Result<u64>;
+    fn stored_bytes(&self) -> Result<u64> {
+        self.origin().map_or(Ok(0), |origin| origin.stored_bytes())
+    }
 
     /// What tells whether a box has changed: that is the same before and after it is read if what was read is all of
     /// one state; and the time of the last change, in nanoseconds, since what changes in the same tick of the kernel's
@@ -355,13 +368,17 @@ pub trait Store: Send + Sync {
     }
 
     /// How many units [`check`](Self::check) takes.
-    fn units(&self) -> u64;
+    fn units(&self) -> u64 {
+        self.origin().map_or(0, |origin| origin.units())
+    }
 
     /// Reads a unit and checks everything that can be checked about it.
     ///
     /// # Errors
     /// Only where checking is impossible, such as [`Error::Interrupted`](crate::Error::Interrupted).
-    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding>;
+    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
+        self.origin().map_or(Ok(Finding::Sound), |origin| origin.check(mover, unit))
+    }
 
     /// Records what [`check`](Self::check) found stale as the array's lawful state.
     ///

@@ -12,6 +12,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource, Progress, Target
 from outcrop.arrays.conversion import elements_of, lazy_source, unmasked
 from outcrop.arrays.source import ConjugateSource, MemorySource, Source
+from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.checks import check_dtype
 from outcrop.errors import (
@@ -25,7 +26,7 @@ from outcrop.expressions.graph.matrices import LDL, Cholesky, CholeskyUpdate
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, ancestors
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of, viewed
-from outcrop.process.operation import scope
+from outcrop.process.operation import operation, scope
 
 __all__ = [
     "ExpressionSource",
@@ -194,14 +195,30 @@ def array_of(node: Node) -> Array:
 def now(array: Array) -> Array:
     """The same elements as an expression, which means them as they are now."""
     source = array._source
-    is_one = isinstance(source, ComputedSource) or source.is_as_it_was
-    return array if is_one else array_of(node_of(array))
+    if isinstance(source, ComputedSource) or source.is_as_it_was:
+        return array
+    if isinstance(source, StoreSource):
+        return Array(source.now(), array._view)
+    return array_of(node_of(array))
 
 
 @hooks.materialized.fill
 def materialized(array: Array) -> Array:
     """The same elements, in memory or in the scratch directory."""
     return Array(ExpressionSource(node_of(array)).materialized())
+
+
+@hooks.packed.fill
+def packed(array: Array) -> Array:
+    """A copy of some elements of a stored array, which goes with the operation that needs it."""
+    source = array._source
+    with operation() as running:
+        found = running.results.get((id(source), array._view), (source, None))[1]
+        if found is None:
+            with running.making():
+                found = ExpressionSource(node_of(array)).made(None)
+            running.results[id(source), array._view] = source, found
+    return Array(found, View.whole(array.shape))
 
 
 def argument(x: Any) -> Any:

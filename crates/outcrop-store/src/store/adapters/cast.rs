@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::{ArrayBox, BoxIndices};
 use crate::store::transfer::canvas::{Canvas, Patch, dense_strides};
-use crate::store::{Finding, Info, Mover, Staging, Store};
+use crate::store::{Info, Mover, Staging, Store};
 use std::sync::Arc;
 
 /// Another array, its elements converted as they are loaded.
@@ -88,10 +88,6 @@ impl Store for CastArray {
         self.inner.bytes_to_load_with(region, staging)
     }
 
-    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
-        Ok(0)
-    }
-
     /// The canvas is one patch.
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         let region = canvas.region();
@@ -124,32 +120,6 @@ impl Store for CastArray {
             unsafe { (self.convert)(to.wrapping_add(shift), to, row) };
         }
         Ok(())
-    }
-
-    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(crate::store::linear::read_only(&self.info))
-    }
-
-    fn commit(&self, _mover: &mut Mover) -> Result<()> {
-        Ok(())
-    }
-
-    fn abort(&self) {}
-
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    fn stored_bytes(&self) -> Result<u64> {
-        self.inner.stored_bytes()
-    }
-
-    fn units(&self) -> u64 {
-        self.inner.units()
-    }
-
-    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
-        self.inner.check(mover, unit)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::shape::{ArrayBox, TileGrid};
 use crate::store::transfer::canvas::Canvas;
-use crate::store::{Finding, Info, Mover, Staging, Store};
+use crate::store::{Info, Mover, Staging, Store};
 use std::sync::Arc;
 
 /// The low or the high frontiers along an axis, one after the other: as many tiles as the array has, in the same order.
@@ -72,39 +72,9 @@ impl Store for FrontierArray {
         self.places(region).map(|(_, place)| self.inner.bytes_to_load(&place)).sum()
     }
 
-    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
-        Ok(0)
-    }
-
     fn load(&self, mover: &mut Mover, canvas: &Canvas) -> Result<()> {
         self.places(canvas.region())
             .try_for_each(|(shown, place)| self.inner.load(mover, &canvas.moved(&shown, &place.start)))
-    }
-
-    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(crate::store::linear::read_only(&self.info))
-    }
-
-    fn commit(&self, _mover: &mut Mover) -> Result<()> {
-        Ok(())
-    }
-
-    fn abort(&self) {}
-
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    fn stored_bytes(&self) -> Result<u64> {
-        self.inner.stored_bytes()
-    }
-
-    fn units(&self) -> u64 {
-        self.inner.units()
-    }
-
-    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
-        self.inner.check(mover, unit)
     }
 }
 

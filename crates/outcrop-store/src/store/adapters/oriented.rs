@@ -5,7 +5,7 @@ use crate::layout::AxisOrder;
 use crate::shape::{ArrayBox, Dims};
 use crate::store::transfer::canvas::{Canvas, turn};
 use crate::store::transfer::edges::{Cuts, Edges};
-use crate::store::{Extents, Finding, Info, Mover, Staging, Store};
+use crate::store::{Extents, Info, Mover, Staging, Store};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -151,10 +151,6 @@ impl Store for OrientedArray {
         self.inner.bytes_to_load_with(&self.inside(region), staging)
     }
 
-    fn bytes_to_store(&self, _region: &ArrayBox) -> Result<u64> {
-        Ok(0)
-    }
-
     fn cuts(&self, region: &ArrayBox, staging: usize) -> Option<Cuts> {
         self.inner.cuts(&self.inside(region), staging)
     }
@@ -165,31 +161,5 @@ impl Store for OrientedArray {
 
     fn load_beside(&self, mover: &mut Mover, canvas: &Canvas, edges: &mut Edges) -> Result<()> {
         self.inner.load_beside(mover, &self.canvas(canvas), edges)
-    }
-
-    fn store(&self, _mover: &mut Mover, _canvas: &Canvas) -> Result<()> {
-        Err(crate::store::linear::read_only(&self.info))
-    }
-
-    fn commit(&self, _mover: &mut Mover) -> Result<()> {
-        Ok(())
-    }
-
-    fn abort(&self) {}
-
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    fn stored_bytes(&self) -> Result<u64> {
-        self.inner.stored_bytes()
-    }
-
-    fn units(&self) -> u64 {
-        self.inner.units()
-    }
-
-    fn check(&self, mover: &mut Mover, unit: u64) -> Result<Finding> {
-        self.inner.check(mover, unit)
     }
 }

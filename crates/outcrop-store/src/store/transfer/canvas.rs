@@ -224,6 +224,24 @@ impl Canvas {
         Canvas { region: turned(&self.region), itemsize: self.itemsize, patches: patches.collect() }
     }
 
+    /// The same memory for an array of which this one is a section: its axis `axes[a]` is axis `a` of this one, and
+    /// along all others it is at the index that `at` says.
+    pub fn as_section(&self, axes: &[usize], at: &[u64]) -> Canvas {
+        let whole = |region: &ArrayBox| {
+            let mut whole = ArrayBox::new(at, SmallVec::<[u64; 4]>::from_elem(1, at.len()).as_slice());
+            for (a, &own) in axes.iter().enumerate() {
+                (whole.start[own], whole.shape[own]) = (region.start[a], region.shape[a]);
+            }
+            whole
+        };
+        let patches = self.patches.iter().map(|patch| {
+            let mut strides = Strides::from_elem(0, at.len());
+            axes.iter().zip(&patch.strides).for_each(|(&own, &stride)| strides[own] = stride);
+            Patch { region: whole(&patch.region), start: patch.start, strides, capacity: 0, lead: 0 }
+        });
+        Canvas { region: whole(&self.region), itemsize: self.itemsize, patches: patches.collect() }
+    }
+
     /// Start and strides in bytes of a box that lies in the first patch.
     ///
     /// # Panics
