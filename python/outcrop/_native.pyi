@@ -307,6 +307,26 @@ class Draft:
         whole: bool,  # whether tiles of zeros are written, too
         way: int,
     ) -> Way: ...
+    def ldl_rotated(
+        self,
+        matrices: Sequence[Matrix],  # X, A
+        lower: bool,
+        hermitian: bool,
+    ) -> Way: ...
+    def ldl_columns(
+        self,
+        matrices: Sequence[Matrix],  # columns of L, or rows of U, and of the rotated matrix
+        beside: tuple[int, int],  # the arrays of D and of the rows
+        done: tuple[Matrix, Matrix] | None,  # those before, and D
+        lower: bool,
+        hermitian: bool,
+        way: int,
+    ) -> Way: ...
+    def ldl_in_order(
+        self,
+        matrices: Sequence[Matrix],  # X, rows, L or U as columns have left it
+        lower: bool,
+    ) -> Way: ...
     def ldl_solve(
         self,
         matrices: Sequence[Matrix],  # X, L or U, D, rows, B

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NAME: &str = "expression";
 
 /// Those of programs that are nothing else.
-const OPERATIONS: [&str; 24] = [
+const OPERATIONS: [&str; 27] = [
     "matmul",
     "cholesky",
     "solve",
@@ -30,6 +30,9 @@ const OPERATIONS: [&str; 24] = [
     "cholesky_update",
     "cholesky_inverse",
     "ldl",
+    "ldl_rotated",
+    "ldl_columns",
+    "ldl_in_order",
     "ldl_solve",
     "gemm",
     "symm",

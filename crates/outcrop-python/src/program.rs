@@ -17,8 +17,8 @@ use outcrop_ops::arrays::{self, New};
 use outcrop_ops::builder::{Arguments, Builder, Steps, Stores};
 use outcrop_ops::kernels::{Diagonal, Half, Scalar};
 use outcrop_ops::linalg::{
-    self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Place, SomeColumns, Tiles, Transposition,
-    Triangle, Way,
+    self, Axes, Call, Conjugated, Factors, Form, Indefinite, LDL, Place, SomeColumns, SomeLDL, Tiles,
+    Transposition, Triangle, Way,
 };
 use outcrop_ops::native::{Function, NativeKernel};
 use outcrop_ops::tape::{Flags, Tape};
@@ -423,6 +423,48 @@ impl Draft {
         let (d, rows) = (tiles(beside.0), tiles(beside.1));
         self.operation(py, matrices, way, |place, [l, a]| {
             linalg::ldl(place, LDL { l, d, rows }, a, Indefinite { half: half(lower), hermitian }, whole)
+        })
+    }
+
+    /// Adds the matrix that `ldl_columns` factors, of `matrices` X and A.
+    fn ldl_rotated(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        lower: bool,
+        hermitian: bool,
+    ) -> PyResult<Gone> {
+        self.operation(py, matrices, 0, |place, [x, a]| {
+            linalg::ldl_rotated(place, (x, a), Indefinite { half: half(lower), hermitian })
+        })
+    }
+
+    /// Adds the next columns of L, or rows of U, of `matrices` these and those of the rotated matrix, and their D and rows;
+    /// `done` are the columns before, and D of them.
+    #[pyo3(signature = (matrices, beside, done, lower, hermitian, way))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+    fn ldl_columns(
+        &self,
+        py: Python<'_>,
+        matrices: [View; 2],
+        beside: (u16, u16),
+        done: Option<(View, View)>,
+        lower: bool,
+        hermitian: bool,
+        way: usize,
+    ) -> PyResult<Gone> {
+        let tiles = |array: u16| Tiles::new(ArrayId(array), Axes::MATRIX);
+        self.operation(py, matrices, way, |place, [l, a]| {
+            let next = (SomeLDL { l, d: tiles(beside.0) }, tiles(beside.1));
+            let done = done.map(|(l, d)| SomeLDL { l: tiles_of(l), d: tiles_of(d) });
+            linalg::ldl_columns(place, next, done, a, Indefinite { half: half(lower), hermitian })
+        })
+    }
+
+    /// Adds L, or U, with its rows in order, of `matrices` X, rows, and the factor as it is columns by columns.
+    fn ldl_in_order(&self, py: Python<'_>, matrices: [View; 3], lower: bool) -> PyResult<Gone> {
+        self.operation(py, matrices, 0, |place, [x, rows, l]| {
+            linalg::ldl_in_order(place, (x, rows, l), half(lower))
         })
     }
 

@@ -63,7 +63,7 @@ pub fn cholesky_columns(
     let (side, _) = l.tile(program);
     let turned = l.axes().is_transposed();
     let mut builder = Builder::on(program, makers, l.dtype(program), speeds, extents(side, side, turned));
-    let columns = Columns::after(done, l, builder.program);
+    let columns = Columns::after_squares(done, l, builder.program)?;
     let ways = blocks(runtime, builder.program, columns, speeds)?;
     let (p, q) = super::chosen(&ways, way);
     factor_steps(&mut builder, columns, (p, q), &mut |_, _| {});

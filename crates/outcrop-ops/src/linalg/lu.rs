@@ -131,7 +131,7 @@ pub fn lu_columns(place: Place<'_>, next: SomeColumns, done: Option<SomeColumns>
     let done =
         done.map(|done| SomeColumns { lu: done.lu.in_blocks_of(program, done.lu.tile(program).1), ..done });
     let (rows, tile) = (own.shape(program).0, own.stored_tile(program));
-    let l = Columns::after(done.map(|done| done.lu), own, program);
+    let l = Columns::after_squares(done.map(|done| done.lu), own, program)?;
     let pivots = Columns::after(done.map(|done| done.pivots.transposed()), next.pivots.transposed(), program);
     let turned = own.axes().is_transposed();
     let mut builder =

@@ -3,7 +3,7 @@
 use crate::kernels::Block;
 use outcrop_engine::program::{ArrayId, Program, Role, Tile, TileId};
 use outcrop_store::shape::row_major_strides;
-use outcrop_store::{DType, Dims};
+use outcrop_store::{DType, Dims, Error, Result};
 use std::ops::Range;
 
 /// Along which axis of an array a matrix's rows follow each other, and its columns; none for one.
@@ -341,6 +341,21 @@ impl Columns {
     pub(crate) fn after(done: Option<Tiles>, own: Tiles, program: &Program) -> Columns {
         let first = done.map_or(0, |done| done.counts(program).1);
         Columns { done, own, first }
+    }
+
+    /// The same of a matrix with tiles on its diagonal.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where those that are done are no whole tiles of the diagonal.
+    pub(crate) fn after_squares(done: Option<Tiles>, own: Tiles, program: &Program) -> Result<Columns> {
+        let columns = Columns::after(done, own, program);
+        let (there, side) = (done.map_or(0, |done| done.shape(program).1), own.tile(program).0);
+        if columns.first * side != there {
+            return Err(Error::invalid(format!(
+                "columns follow {there} others, in tiles of {side} rows: these are no squares on the diagonal"
+            )));
+        }
+        Ok(columns)
     }
 
     /// The tile in a row and a column of tiles.

@@ -29,7 +29,7 @@ pub use blas3::{Call, Conjugated, Form, blas3};
 pub use cholesky::{cholesky, cholesky_columns, square_side};
 pub use cholesky_inverse::cholesky_inverse;
 pub use cholesky_update::cholesky_update;
-pub use ldl::{Indefinite, LDL, ldl, ldl_solve};
+pub use ldl::{Indefinite, LDL, SomeLDL, ldl, ldl_columns, ldl_in_order, ldl_rotated, ldl_solve};
 pub use lu::{
     Factors, PIVOT, SomeColumns, Transposition, exchange_rows, lu, lu_columns, lu_in_order, lu_solve,
     solve_general,

@@ -2,9 +2,10 @@
 
 import math
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -20,9 +21,15 @@ from outcrop.checks import StrPath
 from outcrop.errors import ArrayExistsError, OutcropError, UnsupportedError
 from outcrop.expressions.build.arrays import ExpressionSource, array_of, node_of, resolved
 from outcrop.expressions.graph.matrices import (
+    LDL,
     LU,
     Cholesky,
     CholeskyColumns,
+    LDLColumns,
+    LDLDiagonal,
+    LDLInOrder,
+    LDLRotated,
+    LDLRows,
     LUColumns,
     LUInOrder,
     Pivots,
@@ -36,6 +43,8 @@ from outcrop.process.operation import operation
 __all__ = ["save_resumably"]
 
 Progress = Callable[[int, int], None]
+
+_Root = TypeVar("_Root", bound=LU | Cholesky | LDL)
 
 _SECONDS = SECONDS
 """How long columns take that are committed together, roughly, by what is predicted."""
@@ -79,17 +88,25 @@ def _resumable(results: Mapping[str, Array]) -> Resumable:
         found = kind.resumable(results)
         if found is not None:
             return found
-    return _Factoring(results)
+    nodes = {name: node_of(array) for name, array in results.items()}
+    match _root(list(nodes.values())):
+        case LU() as root:
+            return _LUFactoring(nodes, root)
+        case LDL() as root:
+            return _LDLFactoring(nodes, root)
+        case root:
+            return _CholeskyFactoring(nodes, root)
 
 
-def _root(nodes: Sequence[Node]) -> LU | Cholesky:
+def _root(nodes: Sequence[Node]) -> LU | Cholesky | LDL:
     """The factorization that all results are of."""
-    roots = {id(n): n for n in (n.operands[0] if isinstance(n, Pivots) else n for n in nodes)}
+    beside = Pivots | LDLDiagonal | LDLRows
+    roots = {id(n): n for n in (n.operands[0] if isinstance(n, beside) else n for n in nodes)}
     (root, *others) = roots.values()
-    if others or not isinstance(root, LU | Cholesky):
+    if others or not isinstance(root, LU | Cholesky | LDL):
         raise UnsupportedError(
             "resume= is for one factorization: oc.linalg.cholesky(A), or what "
-            "oc.linalg.lu_factor(A) gives; and for sweeps"
+            "oc.linalg.lu_factor(A) or oc.linalg.ldl_factor(A) gives; and for sweeps"
         )
     found = straight(root.operands[0])
     if found is None or not isinstance(found.leaf.source, StoreSource):
@@ -100,36 +117,43 @@ def _root(nodes: Sequence[Node]) -> LU | Cholesky:
     return root
 
 
-class _Factoring(Resumable):
-    """A factorization by columns, to what is kept of it."""
+class _Factoring(Resumable, Generic[_Root]):
+    """A factorization by columns, to what is kept of it: the factor, and what is beside it."""
 
-    def __init__(self, results: Mapping[str, Array]) -> None:
-        self._nodes = {name: node_of(array) for name, array in results.items()}
-        root = self._root = _root(list(self._nodes.values()))
+    _first = 0
+    """How many columns are done at first; fewer than none where something comes before them."""
+
+    def __init__(self, nodes: Mapping[str, Node], root: _Root) -> None:
+        self._nodes = nodes
+        self._root: _Root = root
         for name, node in self._nodes.items():
             source = ExpressionSource(node)
             source.check_open()
             source.check_target(name)
-        factor = next((n for n, node in self._nodes.items() if node is root), next(iter(results)))
+        factor = next((n for n, node in self._nodes.items() if node is root), next(iter(nodes)))
         self._kept = Kept(factor, self._work())
         # A factor of any shape has as many columns of tiles as there are on its diagonal.
         self._order = min(root.shape)
-        self._upper = isinstance(root, Cholesky) and root.upper
+        self._upper = not isinstance(root, LU) and root.upper
 
     def run(self, progress: Progress | None) -> float:
         progress = part_of(progress, 0.0, 0.9)
         done, whole = self._begun()
         if done >= self._order:
             return 0.9
-        with self._opened("r+") as (factors, pivots):
-            side = self._side(_store(factors).tile)
+        with self._opened("r+") as arrays:
+            side = self._side(_store(arrays[0]).tile)
             count = -(-self._order // side)
             blocks = min(max(math.ceil(whole.facts["seconds"] / _SECONDS), 1), max(count, 1))
             step = max(-(-count // blocks), 1) * side
+            if done < 0:
+                self._prepare(arrays)
+                done = 0
+                self._kept.write(done)
             while done < self._order:
                 end = min(done + step, self._order)
                 told = part_of(progress, self._part(done), self._part(end))
-                self._columns(done, end, factors, pivots, told)
+                self._columns(done, end, arrays, told)
                 done = end
                 self._kept.write(done)
         return 0.9
@@ -142,28 +166,40 @@ class _Factoring(Resumable):
         progress: Progress | None,
     ) -> dict[StrPath, Array]:
         names = {name: name for name in self._nodes}
-        with self._opened("r") as (factors, pivots):
-            results = {n: self._result(node, factors, pivots) for n, node in self._nodes.items()}
+        with self._opened("r") as arrays:
+            results = {name: self._result(node, arrays) for name, node in self._nodes.items()}
             return save(names, results, overwrite=overwrite, progress=progress)
-
-    def _result(self, node: Node, factors: Array, pivots: Array | None) -> Array:
-        if isinstance(node, Pivots):
-            assert pivots is not None
-            return pivots
-        if isinstance(self._root, LU):
-            assert pivots is not None
-            return array_of(LUInOrder.of(node_of(pivots), node_of(factors)))
-        return factors
 
     def _part(self, done: int) -> float:
         """Which part of the work some columns are."""
         n = max(self._order, 1)
-        if isinstance(self._root, LU):
-            # Left-looking, later columns take more.
-            return (done / n) ** 2 * (3 - done / n) / 2
         return (done / n) ** 2 * (3 - 2 * done / n)
 
-    # -- what is kept ----------------------------------------------------------------------------
+    # -- what factorizations differ in -------------------------------------------------------------
+
+    @abstractmethod
+    def _beside(self, side: int) -> dict[str, tuple[tuple[int, ...], Any, tuple[int, ...]]]:
+        """What is kept beside the factor: by name, shapes, types and tiles."""
+
+    def _prepare(self, arrays: Sequence[Array]) -> None:
+        """Compute what comes before the columns."""
+        raise AssertionError("nothing does")
+
+    def _given(self, arrays: Sequence[Array]) -> Array:
+        """What the columns are of."""
+        return array_of(self._root.operands[0])
+
+    @abstractmethod
+    def _next(
+        self, columns: slice, given: Node, done: Node | None, arrays: Sequence[Array]
+    ) -> list[Node]:
+        """The next columns, and what is beside them, from what is given and what is done."""
+
+    @abstractmethod
+    def _result(self, node: Node, arrays: Sequence[Array]) -> Array:
+        """One of the results, from what is kept."""
+
+    # -- what is kept ------------------------------------------------------------------------------
 
     def _begun(self) -> tuple[int, Planned]:
         """How many columns there are, or rows of an upper factor; and the plan of all of them."""
@@ -178,11 +214,9 @@ class _Factoring(Resumable):
             self._kept.begin()
             where = self._kept.path
             create(where / "factors.zarr", shape, dtype=self._root.dtype, tile=tile).close()
-            if isinstance(self._root, LU):
-                count = (self._order,)
-                side = self._side(tile)
-                create(where / "pivots.zarr", count, dtype=np.int32, tile=side).close()
-            done = 0
+            for name, (own_shape, dtype, own_tile) in self._beside(self._side(tile)).items():
+                create(where / name, own_shape, dtype=dtype, tile=own_tile).close()
+            done = self._first
             self._kept.write(done)
         return done, whole
 
@@ -193,42 +227,38 @@ class _Factoring(Resumable):
 
     def _work(self) -> tuple[Any, ...]:
         """By what the matrix, its state, and what is done with it are known again."""
-        found = straight(self._root.operands[0])
+        root = self._root
+        found = straight(root.operands[0])
         assert found is not None
         source = found.leaf.source
         assert isinstance(source, StoreSource)
         return (
-            type(self._root).__name__,
-            isinstance(self._root, Cholesky) and self._root.upper,
-            self._root.shape,
-            self._root.dtype.str,
+            type(root).__name__,
+            not isinstance(root, LU) and root.upper,
+            root.shape,
+            root.dtype.str,
             found.leaf.view.box,
             found.leaf.view.turn,
             found.conjugate,
             identity_of_stored(source),
+            *([root.hermitian] if isinstance(root, LDL) else []),
         )
 
     @contextmanager
-    def _opened(self, mode: str) -> Iterator[tuple[Array, Array | None]]:
-        """The factor and the pivots as far as they are done."""
-        names = ["factors.zarr", *(["pivots.zarr"] if isinstance(self._root, LU) else [])]
-        arrays = [open(self._kept.path / name, mode) for name in names]
+    def _opened(self, mode: str) -> Iterator[list[Array]]:
+        """The factor and what is beside it, as far as they are done."""
+        arrays = [open(self._kept.path / n, mode) for n in ("factors.zarr", *self._beside(1))]
         try:
-            yield arrays[0], arrays[1] if len(arrays) > 1 else None
+            yield arrays
         finally:
             for array in arrays:
                 with suppress(OutcropError):
                     array.close()
 
-    # -- columns ---------------------------------------------------------------------------------
+    # -- columns -----------------------------------------------------------------------------------
 
     def _columns(
-        self,
-        first: int,
-        end: int,
-        factors: Array,
-        pivots: Array | None,
-        progress: Progress | None,
+        self, first: int, end: int, arrays: Sequence[Array], progress: Progress | None
     ) -> None:
         # Of what is wider than high, the rest comes with the last ones.
         last = end if end < self._order or self._upper else self._root.shape[1]
@@ -236,30 +266,110 @@ class _Factoring(Resumable):
         before: tuple[Any, ...] = (slice(None), slice(0, first))
         if self._upper:
             own, before = own[::-1], before[::-1]
-        given = node_of(array_of(self._root.operands[0])[own])
-        node: Node
-        targets: list[Any]
-        if isinstance(self._root, LU):
-            assert pivots is not None
-            done = [_leaf(factors[before]), _leaf(pivots[:first])] if first else []
-            node = LUColumns.of(done, given, pivots=end - first)
-            arrays = [factors, pivots]
-            nodes = [node, Pivots.of(node)]
-            targets = [_part(factors[own]), _part(pivots[first:end])]
-        else:
-            done = [_leaf(factors[before])] if first else []
-            node = CholeskyColumns.of(done, given, upper=self._upper)
-            arrays, nodes, targets = [factors], [node], [_part(factors[own])]
-        sources = [_store(array) for array in arrays]
-        with operation():
-            expressions = [ExpressionSource(node) for node in nodes]
-            computed = resolved(nodes)
-            wanted = list(zip(computed, targets, strict=True))
-            found = with_the_least(lambda: plan(wanted), lambda made: int(made.facts["steps"]))
-            told = expressions[0].checking(progress)
-            found.run([source.store for source in sources], told, expressions[0]._timeline())
-        for source in sources:
-            source._writes += 1
+        factors, *beside = arrays
+        done = _leaf(factors[before]) if first else None
+        given = node_of(self._given(arrays)[own])
+        nodes = self._next(slice(first, end), given, done, arrays)
+        # What is not computed column by column is no target.
+        targets = [factors[own], *(array[first:end] for array in beside[: len(nodes) - 1])]
+        _compute(nodes, targets, progress)
+
+
+def _compute(nodes: Sequence[Node], targets: Sequence[Array], progress: Progress | None) -> None:
+    """Compute nodes to parts of arrays that are kept, all at once."""
+    sources = [_store(array) for array in targets]
+    with operation():
+        expressions = [ExpressionSource(node) for node in nodes]
+        wanted = list(zip(resolved(nodes), map(_part, targets), strict=True))
+        found = with_the_least(lambda: plan(wanted), lambda made: int(made.facts["steps"]))
+        told = expressions[0].checking(progress)
+        found.run([source.store for source in sources], told, expressions[0]._timeline())
+    for source in sources:
+        source._writes += 1
+
+
+def _tile(arrays: Sequence[Array]) -> tuple[int, int]:
+    """Those of the factor."""
+    rows, columns = _store(arrays[0]).tile
+    return rows, columns
+
+
+class _CholeskyFactoring(_Factoring[Cholesky]):
+    def _beside(self, side: int) -> dict[str, tuple[tuple[int, ...], Any, tuple[int, ...]]]:
+        return {}
+
+    def _next(
+        self, columns: slice, given: Node, done: Node | None, arrays: Sequence[Array]
+    ) -> list[Node]:
+        before = [] if done is None else [done]
+        return [CholeskyColumns.of(before, given, upper=self._upper, tile=_tile(arrays))]
+
+    def _result(self, node: Node, arrays: Sequence[Array]) -> Array:
+        return arrays[0]
+
+
+class _LUFactoring(_Factoring[LU]):
+    def _part(self, done: int) -> float:
+        # Left-looking, later columns take more.
+        n = max(self._order, 1)
+        return (done / n) ** 2 * (3 - done / n) / 2
+
+    def _beside(self, side: int) -> dict[str, tuple[tuple[int, ...], Any, tuple[int, ...]]]:
+        return {"pivots.zarr": ((self._order,), np.int32, (side,))}
+
+    def _next(
+        self, columns: slice, given: Node, done: Node | None, arrays: Sequence[Array]
+    ) -> list[Node]:
+        _, pivots = arrays
+        before = [] if done is None else [done, _leaf(pivots[: columns.start])]
+        node = LUColumns.of(before, given, pivots=columns.stop - columns.start, tile=_tile(arrays))
+        return [node, Pivots.of(node)]
+
+    def _result(self, node: Node, arrays: Sequence[Array]) -> Array:
+        factors, pivots = arrays
+        if isinstance(node, Pivots):
+            return pivots
+        return array_of(LUInOrder.of(node_of(pivots), node_of(factors)))
+
+
+class _LDLFactoring(_Factoring[LDL]):
+    """First of all, the whole matrix is rotated."""
+
+    _first = -1
+
+    def _beside(self, side: int) -> dict[str, tuple[tuple[int, ...], Any, tuple[int, ...]]]:
+        n, dtype = self._order, self._root.dtype
+        return {
+            "diagonal.zarr": ((n, 2), dtype, (side, 2)),
+            "rows.zarr": ((n, 4), np.int32, (side, 4)),
+            "rotated.zarr": ((n, n), dtype, (side, side)),
+        }
+
+    def _prepare(self, arrays: Sequence[Array]) -> None:
+        root = self._root
+        given = node_of(array_of(root.operands[0]))
+        node = LDLRotated.of(given, upper=self._upper, hermitian=root.hermitian)
+        _compute([node], [arrays[-1]], None)
+
+    def _given(self, arrays: Sequence[Array]) -> Array:
+        return arrays[-1]
+
+    def _next(
+        self, columns: slice, given: Node, done: Node | None, arrays: Sequence[Array]
+    ) -> list[Node]:
+        _, d, *_ = arrays
+        before = [] if done is None else [done, _leaf(d[: columns.start])]
+        kind = {"upper": self._upper, "hermitian": self._root.hermitian}
+        node = LDLColumns.of(before, given, **kind, tile=_tile(arrays))
+        return [node, LDLDiagonal.of(node), LDLRows.of(node)]
+
+    def _result(self, node: Node, arrays: Sequence[Array]) -> Array:
+        factors, d, rows, _ = arrays
+        if isinstance(node, LDLDiagonal):
+            return d
+        if isinstance(node, LDLRows):
+            return rows
+        return array_of(LDLInOrder.of(node_of(rows), node_of(factors), upper=self._upper))
 
 
 def _store(array: Array) -> StoreSource:

@@ -65,11 +65,12 @@ def save(
         Called with what is done and what there is to do, at most ten times a second.
     resume : bool
         For a factorization of a matrix that is stored, `outcrop.linalg.cholesky` or what
-        `outcrop.linalg.lu_factor` gives, and for what one call of a sweep gives: go on where a run
-        that was stopped, or killed, has got to, to the same bits; begin, where there was none. What
-        is done is kept beside the first result until all are complete, in a directory
-        ``.NAME.outcrop-resume``, which takes as much space as factors do, and twice that of arrays
-        that sweeps update. Without `resume`, what is kept there is removed.
+        `outcrop.linalg.lu_factor` or `outcrop.linalg.ldl_factor` gives, and for what one call of a
+        sweep gives: go on where a run that was stopped, or killed, has got to, to the same bits;
+        begin, where there was none. What is done is kept beside the first result until all are
+        complete, in a directory ``.NAME.outcrop-resume``, which takes as much space as factors do,
+        twice that for `ldl_factor`, and twice that of arrays that sweeps update. Without `resume`,
+        what is kept there is removed.
 
     Returns
     -------

@@ -432,7 +432,7 @@ class LDL(MatrixOperation):
 
 
 class LDLDiagonal(Companion):
-    """D of a factorization: its diagonal, and what is below it."""
+    """D of a factorization, or of some columns of it: its diagonal, and what is below it."""
 
     __slots__ = ()
 
@@ -441,11 +441,14 @@ class LDLDiagonal(Companion):
         """The node of D."""
         node = cls()
         node.operands = (factor,)
-        node.shape, node.dtype = (factor.shape[0], 2), factor.dtype
+        node.shape, node.dtype = (_columns_of(factor), 2), factor.dtype
         return only((cls, id(factor)), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return LDLDiagonal.of(operands[0])
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        return [_columns_alike(self)]
 
 
 class LDLRows(Companion):
@@ -458,11 +461,28 @@ class LDLRows(Companion):
         """The node of the rows of a factor."""
         node = cls()
         node.operands = (factor,)
-        node.shape, node.dtype = (factor.shape[0], 4), np.dtype(np.int32)
+        node.shape, node.dtype = (_columns_of(factor), 4), np.dtype(np.int32)
         return only((cls, id(factor)), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return LDLRows.of(operands[0])
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        return [_columns_alike(self)]
+
+
+def _columns_of(factor: Node) -> int:
+    """How many columns of L there are, or rows of U."""
+    return factor.shape[_columns_axis(factor)]
+
+
+def _columns_axis(factor: Node) -> int:
+    return 1 if isinstance(factor, LDLColumns) and not factor.upper else 0
+
+
+def _columns_alike(beside: Companion) -> tuple[Axis, Axis]:
+    (factor,) = beside.operands
+    return (factor, _columns_axis(factor)), (beside, 0)
 
 
 class LDLSolve(MatrixOperation):
@@ -507,9 +527,16 @@ class SomeColumns(MatrixOperation):
     """Columns of a factor, or rows of an upper one, of which those before are done.
 
     Its last operand are these columns of what is factored; those before it are what is done.
+
+    Attributes
+    ----------
+    tile : tuple of int
+        The tiles of all of the factor, into which these columns are cut, too.
     """
 
-    __slots__ = ()
+    __slots__ = ("tile",)
+
+    tile: tuple[int, int]
 
     @property
     def taken_once(self) -> tuple[bool, ...]:
@@ -524,20 +551,127 @@ class CholeskyColumns(SomeColumns):
     upper: bool
 
     @classmethod
-    def of(cls, done: Sequence[Node], operand: Node, *, upper: bool) -> "CholeskyColumns":
+    def of(
+        cls, done: Sequence[Node], operand: Node, *, upper: bool, tile: tuple[int, int]
+    ) -> "CholeskyColumns":
         """The node of the next columns; `done` is nothing, or what is before them."""
         node = cls()
         node.operands, node.upper = (*map(taken, done), taken(operand)), upper
-        node.shape, node.dtype = operand.shape, operand.dtype
-        return only((cls, *map(id, node.operands), upper), node)
+        node.shape, node.dtype, node.tile = operand.shape, operand.dtype, tile
+        return only((cls, *map(id, node.operands), upper, tile), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
-        return CholeskyColumns.of(operands[:-1], operands[-1], upper=self.upper)
+        upper, tile = self.upper, self.tile
+        return CholeskyColumns.of(operands[:-1], operands[-1], upper=upper, tile=tile)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         *done, a = self.operands
         found: list[tuple[Axis, Axis]] = [((m, i), (self, i)) for m in (*done, a) for i in (0, 1)]
         return [*found, ((self, 0), (self, 1))]
+
+
+class LDLRotated(MatrixOperation):
+    """The matrix whose columns `LDLColumns` are of: rows and columns rotated with others."""
+
+    __slots__ = ("hermitian", "upper")
+
+    upper: bool
+    hermitian: bool
+
+    @classmethod
+    def of(cls, operand: Node, *, upper: bool, hermitian: bool) -> "LDLRotated":
+        """The node of the matrix, of which one half counts."""
+        node = cls()
+        node.operands = (taken(operand),)
+        node.upper, node.hermitian = upper, hermitian
+        node.shape, node.dtype = operand.shape, operand.dtype
+        return only((cls, id(node.operands[0]), upper, hermitian), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDLRotated.of(operands[0], upper=self.upper, hermitian=self.hermitian)
+
+    @property
+    def name(self) -> str:
+        return "ldl_rotated"
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        (a,) = self.operands
+        return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
+
+
+class LDLColumns(SomeColumns):
+    """Columns of L, or rows of U, whose rows are in the order that they have meanwhile."""
+
+    __slots__ = ("hermitian", "upper")
+
+    upper: bool
+    hermitian: bool
+
+    @classmethod
+    def of(
+        cls,
+        done: Sequence[Node],
+        operand: Node,
+        *,
+        upper: bool,
+        hermitian: bool,
+        tile: tuple[int, int],
+    ) -> "LDLColumns":
+        """The node of the next columns; `done` is nothing, or what is before them, and its D."""
+        node = cls()
+        node.operands = (*map(taken, done), taken(operand))
+        node.upper, node.hermitian = upper, hermitian
+        node.shape, node.dtype, node.tile = operand.shape, operand.dtype, tile
+        return only((cls, *map(id, node.operands), upper, hermitian, tile), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        kind = {"upper": self.upper, "hermitian": self.hermitian}
+        return LDLColumns.of(operands[:-1], operands[-1], **kind, tile=self.tile)
+
+    @property
+    def name(self) -> str:
+        return "ldl_columns"
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        *done, a = self.operands
+        found: list[tuple[Axis, Axis]] = [((a, i), (self, i)) for i in (0, 1)]
+        if done:
+            factor, d = done
+            found += [((factor, i), (self, i)) for i in (0, 1)]
+            found.append(((d, 0), (self, 0)))
+        return [*found, ((self, 0), (self, 1))]
+
+
+class LDLInOrder(MatrixOperation):
+    """L, or U, with its rows in order, of a factor column by column."""
+
+    __slots__ = ("upper",)
+
+    upper: bool
+
+    @classmethod
+    def of(cls, rows: Node, factor: Node, *, upper: bool) -> "LDLInOrder":
+        """The node of the matrix."""
+        node = cls()
+        node.operands, node.upper = (taken(rows), taken(factor)), upper
+        node.shape, node.dtype = factor.shape, factor.dtype
+        return only((cls, *map(id, node.operands), upper), node)
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return LDLInOrder.of(operands[0], operands[1], upper=self.upper)
+
+    @property
+    def name(self) -> str:
+        return "ldl_in_order"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return False, True
+
+    def alike(self) -> list[tuple[Axis, Axis]]:
+        rows, factor = self.operands
+        own: list[tuple[Axis, Axis]] = [((factor, axis), (self, axis)) for axis in (0, 1)]
+        return [*own, ((rows, 0), (self, 0)), ((self, 0), (self, 1))]
 
 
 class LUColumns(SomeColumns):
@@ -554,15 +688,18 @@ class LUColumns(SomeColumns):
     pivots: int
 
     @classmethod
-    def of(cls, done: Sequence[Node], operand: Node, *, pivots: int) -> "LUColumns":
+    def of(
+        cls, done: Sequence[Node], operand: Node, *, pivots: int, tile: tuple[int, int]
+    ) -> "LUColumns":
         """The node of the next columns; `done` is nothing, or what is before them, and pivots."""
         node = cls()
         node.operands, node.pivots = (*map(taken, done), taken(operand)), pivots
-        node.shape, node.dtype = operand.shape, operand.dtype
-        return only((cls, *map(id, node.operands), pivots), node)
+        node.shape, node.dtype, node.tile = operand.shape, operand.dtype, tile
+        return only((cls, *map(id, node.operands), pivots, tile), node)
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
-        return LUColumns.of(operands[:-1], operands[-1], pivots=self.pivots)
+        pivots, tile = self.pivots, self.tile
+        return LUColumns.of(operands[:-1], operands[-1], pivots=pivots, tile=tile)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         *done, a = self.operands

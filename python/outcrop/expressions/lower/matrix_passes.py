@@ -15,7 +15,10 @@ from outcrop.expressions.graph.matrices import (
     CholeskyUpdate,
     Companion,
     ExchangeRows,
+    LDLColumns,
     LDLDiagonal,
+    LDLInOrder,
+    LDLRotated,
     LDLRows,
     LDLSolve,
     LUColumns,
@@ -120,6 +123,17 @@ class MatrixPass:
                 return draft.ldl(views, beside, *kind, self._is_used, way)
             case LDLSolve():
                 return draft.ldl_solve(views, not node.upper, node.hermitian, way)
+            case LDLRotated():
+                return draft.ldl_rotated(views, not node.upper, node.hermitian)
+            case LDLColumns():
+                own, *done, a = views
+                d, rows = self._number(LDLDiagonal), self._number(LDLRows)
+                assert d is not None and rows is not None, "columns are factored with both"
+                before = (done[0], done[1]) if done else None
+                kind = not node.upper, node.hermitian
+                return draft.ldl_columns([own, a], (d, rows), before, *kind, way)
+            case LDLInOrder():
+                return draft.ldl_in_order(views, not node.upper)
             case LUColumns():
                 own, *done, a = views
                 pivots = self._number(Pivots)

@@ -15,6 +15,8 @@ from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import (
     BlockProduct,
     CholeskyInverse,
+    LDLInOrder,
+    LDLRotated,
     LUInOrder,
     MatrixOperation,
     straight,
@@ -342,7 +344,7 @@ class Storage:
     def _initial(self, node: Node) -> int | None:
         """The array whose tiles those of a node begin as, which lies as it does."""
         # What no step changes has to be written as well, and so is copied; the inverse is all new.
-        others = BlockProduct | CholeskyInverse | LUInOrder
+        others = BlockProduct | CholeskyInverse | LUInOrder | LDLRotated | LDLInOrder
         if not isinstance(node, MatrixOperation) or isinstance(node, others):
             return None
         if (found := self._matrices.get(id(node.operands[-1]))) is None:

@@ -15,6 +15,7 @@ from outcrop.expressions.graph.matrices import (
     CholeskyUpdate,
     Companion,
     ExchangeRows,
+    LDLInOrder,
     LDLSolve,
     LUColumns,
     LUInOrder,
@@ -75,6 +76,9 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     if isinstance(node, Companion):
         # As that is cut with which it is computed.
         return []
+    if isinstance(node, SomeColumns):
+        # Narrower columns are cut as all others are.
+        return [((node, axis), extent) for axis, extent in enumerate(node.tile)]
     itemsize = node.dtype.itemsize
     best = _native.square_side(itemsize, None)
     tiles = [_tile(operand, best) for operand in node.operands]
@@ -82,7 +86,7 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
         return _of_product(node, node.transposed, (0, 1), tiles, best)
     if isinstance(node, Blas):
         return _of_blas(node, tiles, best)
-    last = isinstance(node, ExchangeRows | LUInOrder | SomeColumns | CholeskyUpdate)
+    last = isinstance(node, ExchangeRows | LUInOrder | LDLInOrder | CholeskyUpdate)
     matrix = tiles[-1] if last else tiles[0]
     side = _native.square_side(itemsize, matrix)
     factored = factored_with_pivots(node)
@@ -99,13 +103,10 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
     found: list[tuple[Axis, int]] = [((node, 0), side)]
     if factored is not None:
         found = [((node, 0), _height(factored, side)), ((factored, 1), side)]
-    elif isinstance(node, SomeColumns):
-        # One of the axes may be as short as a tile.
-        found.append(((node, 1), side))
     elif isinstance(node, CholeskyUpdate):
         # All columns of V at once, as far as these are not many.
         found.append(((node.operands[0], 1), side))
-    others = LUInOrder | SomeColumns | CholeskyUpdate
+    others = LUInOrder | LDLInOrder | CholeskyUpdate
     if len(tiles) > 1 and node.ndim == 2 and not isinstance(node, others):
         wide, own = _for_others(side, best), tiles[-1]
         wide = min(wide if own is None else own[1], 2 * wide)

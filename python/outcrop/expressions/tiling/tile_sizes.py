@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
-from outcrop.expressions.graph.matrices import MatrixOperation, straight
+from outcrop.expressions.graph.matrices import MatrixOperation, SomeColumns, straight
 from outcrop.expressions.graph.merge_runs import Collect
 from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
@@ -155,7 +155,11 @@ def cut(
     larger: dict[int, int] = {}
     for operation in (n for n in nodes if isinstance(n, MatrixOperation)):
         is_small = max(o.nbytes for o in (operation, *operation.operands)) * _SMALL <= nbytes
-        if is_small and any(straight(operand) is None for operand in operation.operands):
+        if (
+            is_small
+            and not isinstance(operation, SomeColumns)
+            and any(straight(operand) is None for operand in operation.operands)
+        ):
             # In one step; what it is made of is not cut for it.
             continue
         for (matrix, axis), extent in wanted_extents(operation):
