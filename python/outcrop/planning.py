@@ -104,6 +104,7 @@ def plan(
     # One that is asked for by either name.
     new_order = max(check_order(order), check_order(target_order))
     with scope() as running:
+        before = running.again
         if isinstance(x, Mapping):
             if not x:
                 raise UnsupportedError("there is nothing to compute")
@@ -129,7 +130,7 @@ def plan(
             found = _planned(x, target, options, via)
         else:
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
-        return found._add_operands(running.again)
+        return found._add_operands(running.again.plus(before, -1))
 
 
 def _planned(

@@ -123,8 +123,9 @@ class Loops:
         """
         bound = self._bound(args, kwargs)
         with operation() as running:
+            before = running.again
             found = _Run(self._text, bound, self.order, self._known).told()
-            return found._add_operands(running.again)
+            return found._add_operands(running.again.plus(before, -1))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Plan and compile what a call with such arguments runs, which it then need not.
