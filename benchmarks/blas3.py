@@ -51,7 +51,7 @@ ROUTINES = [
     Routine("trsm", TRIANGLE, 1, 1, 1.5),
 ]
 options = arguments(__doc__)
-n, small = (4096 if options.quick else 8192), 4096
+n, planned = (4096, 4096) if options.quick else (8192, 16384)
 nbytes = 8 * n * n
 claim = Claim(f"Level-3 BLAS in place, float64, {n} x {n} ({nbytes / GIB:g} GiB)", options)
 memory = InMemory(options, claim)
@@ -83,9 +83,9 @@ runs: dict[str, list[dict[str, Any]]] = {routine.name: [] for routine in ROUTINE
 budget = nbytes // 16
 reads = []
 with scratch(options, "blas3") as directory:
-    with matrices(directory, small) as made:
+    with matrices(directory, planned) as made:
         for part in (4, 16) if options.quick else (4, 16, 64):
-            room = 8 * small * small // part
+            room = 8 * planned * planned // part
             row = [f"1/{part} of a matrix ({room / MIB:g} MiB)"]
             for routine in ROUTINES:
                 names = "T" if routine.name in ("trmm", "trsm") else "AB"
@@ -95,11 +95,11 @@ with scratch(options, "blas3") as directory:
                     plan = eval(
                         f"oc.blas.{routine.name}.plan({routine.arguments})", {"oc": oc}, said
                     )
-                row.append(f"{plan.bytes_read / bound(routine, small, room):.2f}")
+                row.append(f"{plan.bytes_read / bound(routine, planned, room):.2f}")
                 if routine.name in ("gemm", "syrk", "trmm", "trsm"):
                     name = f"{routine.name}, budget {row[0]}: bytes read / bound"
                     claim.row(
-                        name, [plan.bytes_read / bound(routine, small, room)], 1.25, 1.0, low=True
+                        name, [plan.bytes_read / bound(routine, planned, room)], 1.25, 1.0, low=True
                     )
             reads.append(row)
     with matrices(directory, n) as made:
@@ -143,7 +143,7 @@ for routine in ROUTINES:
     )
 accounts(claim, [run for own in runs.values() for run in own])
 claim.table(
-    f"Bytes read over the bound, {small} x {small}, by plans",
+    f"Bytes read over the bound, {planned} x {planned}, by plans",
     ("budget", *(routine.name for routine in ROUTINES)),
     reads,
 )

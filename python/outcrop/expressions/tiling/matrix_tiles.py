@@ -39,9 +39,12 @@ _THERE = 3
 _COLUMN = 3
 """What part of the budget a column of tiles has, at most, that is in memory as a whole."""
 
-_NARROW = 4
+_NARROW = 6
 """What part it has where tiles are cut for that: a few columns are in memory, so that there is work
-for all threads while one looks for pivots."""
+for all threads while one looks for pivots, and so that little of it is left beside the last one."""
+
+_THIN = 128
+"""Columns of tiles that are not cut into more for that: products of fewer are slow, and programs long."""
 
 _WIDEST = 0.62
 """What part of the budget it may have where the program is long otherwise."""
@@ -49,7 +52,7 @@ _WIDEST = 0.62
 _PROGRAM = 1 / 8
 """What part of the budget a program may have."""
 
-_STEP = 64
+_STEP = 192
 """Bytes of a program and its schedule for each step, roughly."""
 
 _HIGH = 8
@@ -95,7 +98,8 @@ def wanted_extents(node: MatrixOperation) -> list[tuple[Axis, int]]:
         if columns > (most := side_for_pivots(factored)):
             if side > most:
                 # A copy is cut as it should be, what is stored into parts of its tiles.
-                narrow = side_for_pivots(factored, _NARROW)
+                thin = min(side_for_pivots(factored), _THIN)
+                narrow = max(side_for_pivots(factored, _NARROW), thin)
                 side = equal_part(side, narrow) if _copy_below(factored) is None else narrow
         elif 0 < short < side and isinstance(node, LU):
             # A few columns, or rows, which are not cut: as many elements as of a square.
