@@ -57,6 +57,18 @@ def last_run() -> oc.Run:
 # -- prediction --------------------------------------------------------------------------------
 
 
+def test_fewer_threads_are_predicted_to_take_longer(desk: Desk) -> None:
+    """Where memory holds the workspace of one thread only, nothing is computed on the others."""
+    A = desk.put(np.ones((1024, 1024)), tile=256)
+    compute: dict[int, list[float]] = {1: [], 2: []}
+    for kib in (4096, 5120, 6144, 16384, 65536):
+        with oc.config(memory=kib << 10, threads=2):
+            facts = oc.plan(A @ A)._facts
+        compute[facts["threads"]].append(facts["compute_seconds"])
+    assert compute[1], "no budget was tight"
+    assert min(compute[1]) > 1.5 * max(compute[2])
+
+
 @each_operation
 @pytest.mark.parametrize("memory", ["400KiB", "1MiB", "16MiB"])
 def test_bytes_are_as_planned(

@@ -190,7 +190,9 @@ pub fn plan(
             return Err(too_little(runtime, program.name, with_staging(&program, needed) as u64));
         }
     };
-    let prediction = predict(&program, &schedule, speeds, crew.room, watch)?;
+    // With the threads that there is memory for.
+    let crews = Speeds { threads: crew.threads, ..speeds };
+    let prediction = predict(&program, &schedule, crews, crew.room, watch)?;
     let outputs = program.arrays().iter().filter(|a| a.role == Role::Output);
     let commit = outputs.map(|a| a.commit).sum();
     Ok(Plan { program, schedule, crew, prediction, speeds, commit, resident })
