@@ -81,6 +81,9 @@ class StoreSource(Source):
 
     calls_back = False
 
+    container: Path | None = None
+    """The file that holds the array among others, where that has a path of its own."""
+
     def __init__(
         self,
         store: _native.Store,
@@ -142,6 +145,16 @@ class StoreSource(Source):
         self.check_open()
         assert self._store is not None
         return self._store
+
+    @property
+    def codecs(self) -> str:
+        """What the elements are encoded with, for people."""
+        return self.store.codecs
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the files."""
+        return self.store.stored_bytes
 
     def check_open(self) -> None:
         if self.is_of_parent_process:
@@ -490,6 +503,7 @@ class StoredState(StoreSource):
         self.shape, self.dtype, self.tile = live.shape, live.dtype, live.tile
         self.layout, self.format, self.path = live.layout, live.format, live.path
         self.thickness = live.thickness
+        self.container = live.container
         self.offset, self.page, self.scratch = live.offset, live.page, live.scratch
         self.zarr_format, self.dimension_names = live.zarr_format, live.dimension_names
         self.fill_value = live.fill_value
