@@ -214,9 +214,7 @@ def open(
     return Array(source)
 
 
-def _opened_hdf5(
-    name: str, file: str, inside: str, mode: str, options: Mapping[str, int]
-) -> Array:
+def _opened_hdf5(name: str, file: str, inside: str, mode: str, options: Mapping[str, int]) -> Array:
     for option, value in options.items():
         if value:
             raise InvalidArgumentError(f"{name}: {option}= is not for data sets of HDF5")
@@ -232,7 +230,8 @@ def _opened_hdf5(
 def _no_hdf5(name: str, *, described: bool) -> OutcropError:
     """What is wrong with what is to be opened as HDF5."""
     if described:
-        return InvalidArgumentError(f"{name}: shape= and dtype= describe raw files, HDF5 has its own")
+        what = f"{name}: shape= and dtype= describe raw files, and HDF5 files say themselves"
+        return InvalidArgumentError(what)
     if not os.path.lexists(name):
         return ArrayNotFoundError(f"{name}: there is no array here")
     check_file(name)

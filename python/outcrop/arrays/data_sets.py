@@ -24,7 +24,11 @@ class _Opening:
         self._file, self._inside = os.path.abspath(file), inside
 
     def __call__(self) -> _native.Store:
-        found = open_data_set(self._file, self._inside)
+        return self.open(self._file)
+
+    def open(self, file: str) -> _native.Store:
+        """Open the file by a name that a person knows."""
+        found = open_data_set(file, self._inside)
         store = found.store
         if store is None:
             source = hooks.external_source(found.given)
@@ -49,7 +53,7 @@ class DataSetSource(StoreSource):
 
     def __init__(self, file: str, inside: str, seen: Stamp) -> None:
         self._opening = _Opening(file, inside)
-        store = self._opening()
+        store = self._opening.open(file)
         super().__init__(store, "r", path=file, again=self._opening, seen=seen)
         self.container = Path(file)
         self.path = self.container / self._opening.found.member.name

@@ -35,12 +35,22 @@ from outcrop.errors import (
 from outcrop.formats.other_labels import attributes_of, dimension_names_of
 from outcrop.process.files import open_file
 
-__all__ = ["HDF5", "DataSet", "Member", "is_hdf5", "locate", "members_of", "open_data_set"]
+__all__ = [
+    "HDF5",
+    "SIGNATURE",
+    "DataSet",
+    "Member",
+    "is_hdf5",
+    "locate",
+    "members_of",
+    "open_data_set",
+]
 
 HDF5 = "hdf5"
 """The format of arrays in such files."""
 
-_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+"""What a file begins with, or goes on with behind a user block."""
 
 _MOST_USER_BLOCK = 1 << 20
 """How far into a file the signature is looked for; before it there may be anything."""
@@ -132,8 +142,8 @@ def is_hdf5(path: str) -> bool:
         with open_file(path) as file:
             offset = 0
             while offset <= _MOST_USER_BLOCK:
-                found = os.pread(file.fileno(), len(_SIGNATURE), offset)
-                if found == _SIGNATURE:
+                found = os.pread(file.fileno(), len(SIGNATURE), offset)
+                if found == SIGNATURE:
                     return True
                 if not found:
                     return False
@@ -208,10 +218,9 @@ def _opened(path: str) -> Any:
 
 def members_of(path: str, inside: str = "") -> list[Member] | None:
     """The data sets of a file, or of a group in it, by name; None where a name is a data set's."""
-    with _reading(path):
-        with _opened(path) as file:
-            node = _found(file, path, inside)
-            return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
+    with _reading(path), _opened(path) as file:
+        node = _found(file, path, inside)
+        return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
 
 
 def _is_data_set(node: Any) -> bool:
@@ -432,9 +441,9 @@ def _in_place(
     if not offsets.all() and any(np.asarray(given.fillvalue).tobytes()):
         # The compiled core has zeros where there is no chunk.
         return None
-    whole = True
+    padded = True
     return _native.open_chunks(
-        path, "r", _DESCRIBED, shape, dtype.str, member.chunks, offsets, whole, attributes
+        path, "r", _DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
     )
 
 
