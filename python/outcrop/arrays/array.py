@@ -276,7 +276,8 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def attributes(self) -> dict[str, Any]:
         """What is stored beside the elements. A copy: changes to it are not stored.
 
-        Zarr's, and HDF5's as far as JSON can say them; of an image, what `outcrop.create` takes for its format. Empty elsewhere.
+        Zarr's, and HDF5's as far as JSON can say them; of an image, what `outcrop.create` takes
+        for its format. Empty elsewhere.
         """
         return self._source.attributes
 
