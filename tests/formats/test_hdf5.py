@@ -110,8 +110,8 @@ def test_no_more_of_the_file_is_read_than_its_elements_have(tmp_path: Path) -> N
     for number, options in enumerate(({}, {"chunks": (256, 256)})):
         A = oc.open(made(tmp_path / f"{number}.h5", given, **options))
         (A + 1).save(tmp_path / "r.zarr", overwrite=True)
-        blocks = 2 * (1 if not options else 16) * 4096
-        assert given.nbytes <= oc.last_run().bytes_read <= given.nbytes + blocks + (1 << 16)
+        # Blocks of the disk in which parts begin and end.
+        assert given.nbytes <= oc.last_run().bytes_read <= 1.05 * given.nbytes
 
 
 def test_odd_shapes(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_files_are_only_read(tmp_path: Path) -> None:
 
 def test_the_file_that_is_read_is_not_replaced(tmp_path: Path) -> None:
     made(tmp_path / "a", elements("<f8"))
-    with pytest.raises(oc.UnsupportedError, match="all else that it holds"):
+    with pytest.raises(oc.InvalidArgumentError, match="holds what is to be saved"):
         oc.open(tmp_path / "a/x").save(tmp_path / "a", overwrite=True)
 
 
@@ -423,7 +423,7 @@ def test_a_file_that_is_being_written_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", [*IN_PLACE, "deflate", "fletcher32"])
 def test_what_is_cut_off_is_an_error(tmp_path: Path, way: str) -> None:
-    made(tmp_path / "a.h5", elements("<f8", (60, 70)), **{**IN_PLACE, **BY_H5PY}[way])
+    made(tmp_path / "a.h5", elements("<f8", (66, 100)), **{**IN_PLACE, **BY_H5PY}[way])
     whole = (tmp_path / "a.h5").read_bytes()
     for length in (8, 100, 600, 2048, len(whole) // 2, len(whole) - 1):
         (tmp_path / "b.h5").write_bytes(whole[:length])
@@ -446,6 +446,8 @@ def test_chunks_that_are_damaged(tmp_path: Path) -> None:
         with pytest.raises(oc.StorageError, match=r"'/x': .* cannot be read"):
             read()
     assert not (tmp_path / "r.zarr").exists()
+    said = command("verify", tmp_path / "a.h5/x", status=1).stderr
+    assert "1 damaged tile" in said and "cannot be read" in said
     np.testing.assert_array_equal(A[:60, :90].compute(), given[:60, :90])
 
 

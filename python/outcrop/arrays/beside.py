@@ -42,13 +42,7 @@ def check_replaced(source: StoreSource, target: str) -> None:
     UnsupportedError
         Says what would be lost.
     """
-    replaced = os.path.realpath(target)
-    if source.container is not None and os.path.realpath(source.container) == replaced:
-        raise UnsupportedError(
-            f"{target}: is the HDF5 file that {source.path} is read from, with all else that it "
-            "holds; save it under another name"
-        )
-    if os.path.realpath(str(source.path)) != replaced:
+    if os.path.realpath(str(source.path)) != os.path.realpath(target):
         return
     if more := beside(source):
         raise UnsupportedError(

@@ -1,15 +1,22 @@
 """Data sets of HDF5 files, as sources."""
 
+import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays import hooks
+from outcrop.arrays.pieces import Piece
 from outcrop.arrays.source import Source
 from outcrop.arrays.stamps import Stamp
 from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import View
+from outcrop.errors import StorageError
 from outcrop.formats.hdf5 import HDF5, DataSet, open_data_set
 
 __all__ = ["DataSetSource"]
@@ -19,6 +26,8 @@ class _Opening:
     """What opens a data set, again where its file has changed; it knows what it found last."""
 
     found: DataSet
+    external: StoreSource | None
+    """What h5py reads, where the compiled core cannot."""
 
     def __init__(self, file: str, inside: str) -> None:
         self._file, self._inside = os.path.abspath(file), inside
@@ -29,12 +38,11 @@ class _Opening:
     def open(self, file: str) -> _native.Store:
         """Open the file by a name that a person knows."""
         found = open_data_set(file, self._inside)
-        store = found.store
-        if store is None:
-            source = hooks.external_source(found.given)
-            assert isinstance(source, StoreSource)
-            store = source.store
-        self.found = found
+        source = None if found.store is not None else hooks.external_source(found.given)
+        assert source is None or isinstance(source, StoreSource)
+        self.found, self.external = found, source
+        store = found.store if source is None else source.store
+        assert store is not None
         return store
 
 
@@ -55,8 +63,7 @@ class DataSetSource(StoreSource):
         self._opening = _Opening(file, inside)
         store = self._opening.open(file)
         super().__init__(store, "r", path=file, again=self._opening, seen=seen)
-        self.container = Path(file)
-        self.path = self.container / self._opening.found.member.name
+        self.path = Path(file) / self._opening.found.member.name
         self.format = HDF5
         self.read_only_reason = "HDF5 files are only read"
         self.writable_instead = Source.writable_instead
@@ -66,6 +73,41 @@ class DataSetSource(StoreSource):
         self._attributes = found.attributes
         self.dimension_names = found.member.dimension_names
         self.fill_value: np.generic | None = found.fill_value
+
+    # What h5py raises is not to pass through the compiled core, where nobody waits for it.
+
+    def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        external = self._opening.external
+        if external is None:
+            return super().read_box(start, shape)
+        self.check_open()
+        return external.read(View.whole(self.shape).part(start, shape))
+
+    def read_ahead(self, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
+        if self._opening.external is None:
+            yield from super().read_ahead(cut)
+            return
+        for where, piece in cut:
+            yield (where, piece), self.read_box(*piece.box)
+
+    def verify(self, accept: bool, progress: Callable[[int, int], None] | None) -> list[str]:
+        external = self._opening.external
+        if external is None:
+            return super().verify(accept, progress)
+        damaged: list[str] = []
+        grid = [-(-n // t) for n, t in zip(self.shape, self.tile, strict=True)]
+        count = math.prod(grid)
+        for done, at in enumerate(np.ndindex(*grid)):
+            start = [i * t for i, t in zip(at, self.tile, strict=True)]
+            ends = zip(start, self.tile, self.shape, strict=True)
+            try:
+                self.read_box(start, [min(s + t, n) - s for s, t, n in ends])
+            except StorageError as error:
+                damaged.append(str(error))
+            if progress is not None:
+                nbytes = math.prod(self.shape) * self.dtype.itemsize
+                progress(nbytes * (done + 1) // count, nbytes)
+        return damaged
 
     @property
     def codecs(self) -> str:

@@ -55,7 +55,7 @@ def _verify(session: Session, place: Place, accept: bool) -> bool:
     source = store_of(array)
     store = source.store
     with session.work(place.name) as work:
-        damaged = store.verify(accept, work.progress)
+        damaged = source.verify(accept, work.progress)
         work.nbytes = array.nbytes
     for line in damaged:
         click.echo(f"{place.path}: {line}", err=True)

@@ -171,7 +171,7 @@ def locate(path: str) -> tuple[str, str] | None:
 def _h5py_for(path: str) -> Any:
     """The package, which a file needs."""
     try:
-        import h5py
+        import h5py  # type: ignore[import-untyped]
     except ImportError:
         raise UnsupportedError(
             f"{path}: HDF5 and NetCDF 4 need the package h5py; pip install 'outcrop[hdf5]', or "
@@ -402,8 +402,9 @@ def _fill_value(given: Any, dtype: np.dtype[Any]) -> np.generic | None:
 
     if given.id.get_create_plist().fill_value_defined() != h5py.h5d.FILL_VALUE_USER_DEFINED:
         return None
-    element: np.generic = np.asarray(given.fillvalue).astype(dtype.newbyteorder("="))[()]
-    return element
+    element: Any = np.asarray(given.fillvalue).astype(dtype.newbyteorder("="))[()]
+    found: np.generic = element
+    return found
 
 
 def _in_place(
