@@ -403,6 +403,27 @@ def test_a_change_by_h5py_is_noticed(tmp_path: Path, way: str) -> None:
     assert (A[3:5].compute() == 77).all() and A[5, 5].compute() == given[5, 5]
 
 
+def test_a_file_that_another_is_copied_over(tmp_path: Path) -> None:
+    """HDF5 went on reading where chunks had been, as long as anything had the file open."""
+    given = elements("<f8")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["before"] = np.arange(1000)
+        file.create_dataset("x", data=given * 2, **BY_H5PY["deflate"])
+        file.create_dataset("y", data=given * 3, **BY_H5PY["deflate"])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=given, **BY_H5PY["deflate"])
+        file.create_dataset("y", data=given, **BY_H5PY["deflate"])
+    A, B = oc.open(tmp_path / "a.h5/x"), oc.open(tmp_path / "a.h5/y")
+    C = A + B
+    np.testing.assert_array_equal(C.compute(), 2 * given)
+    shutil.copy(tmp_path / "b.h5", tmp_path / "a.h5")
+    with pytest.raises(oc.StaleOperandError, match="changed"):
+        C.compute()
+    np.testing.assert_array_equal(A.compute(), 2 * given)
+    np.testing.assert_array_equal(B.compute(), 3 * given)
+    np.testing.assert_array_equal((A + B).compute(), 5 * given)
+
+
 def test_a_file_that_is_being_written_says_so(tmp_path: Path) -> None:
     place = made(tmp_path / "a.h5", elements("<f8"))
     script = (

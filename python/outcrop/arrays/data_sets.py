@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from outcrop.arrays.source import Source
 from outcrop.arrays.stamps import Stamp
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
-from outcrop.errors import StorageError
+from outcrop.errors import ChangedArrayError, StorageError
 from outcrop.formats.hdf5 import HDF5, DataSet, open_data_set
 
 __all__ = ["DataSetSource"]
@@ -89,6 +90,14 @@ class DataSetSource(StoreSource):
             return
         for where, piece in cut:
             yield (where, piece), self.read_box(*piece.box)
+
+    @contextmanager
+    def in_one_state(self, view: View) -> Iterator[None]:
+        before = None if self._opening.external is None else self._stamp()
+        with super().in_one_state(view):
+            yield
+        if before is not None and self._stamp() != before:
+            raise ChangedArrayError(f"{self.path}: was changed while it was read; read it again")
 
     def verify(self, accept: bool, progress: Callable[[int, int], None] | None) -> list[str]:
         external = self._opening.external

@@ -12,6 +12,7 @@ import errno
 import json
 import math
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -209,8 +210,41 @@ def _opened(path: str) -> Any:
     """The file, by h5py."""
     package = _h5py_for(path)
     # Nothing but files, which the operating system lets us read.
-    open_file(path).close()
+    with open_file(path) as file:
+        at = os.fstat(file.fileno())
+    _let_go_of_what_was((at.st_dev, at.st_ino), (at.st_size, at.st_mtime_ns))
     return package.File(path, "r")
+
+
+_File = tuple[int, int]
+"""Device and inode; or size and time of the last change."""
+
+_open: "dict[_File, list[tuple[_File, weakref.ref[Any]]]]" = {}
+"""By file, the data sets whose files are open, and what these were then."""
+
+
+def _keep_in_mind(path: str, given: Any) -> None:
+    """Know of a data set whose file stays open."""
+    at = os.stat(path)
+    known = _open.setdefault((at.st_dev, at.st_ino), [])
+    known[:] = [one for one in known if one[1]() is not None]
+    known.append(((at.st_size, at.st_mtime_ns), weakref.ref(given)))
+
+
+def _let_go_of_what_was(file: _File, state: _File) -> None:
+    """Close what is open of a file since before a change.
+
+    HDF5 has what it knows of a file in common for all who have it open, and does not look again:
+    elements of the new file would be read from where they were in the old one.
+    """
+    for before, reference in _open.pop(file, []):
+        given = reference()
+        if given is None:
+            continue
+        if before == state:
+            _open.setdefault(file, []).append((before, reference))
+        elif given.id.valid:
+            given.file.close()
 
 
 # -- what is in a file -----------------------------------------------------------------------------
@@ -387,8 +421,10 @@ def open_data_set(path: str, inside: str) -> DataSet:
             store = _in_place(path, name, given, member, shape, dtype, attributes)
             if store is None:
                 _check_readable(path, name, given)
-            keep = store is None
             fill = _fill_value(given, dtype)
+            if store is None:
+                _keep_in_mind(path, given)
+                keep = True
             return DataSet(member, attributes, fill, store, given if keep else None)
         finally:
             if not keep:

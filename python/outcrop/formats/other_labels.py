@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -23,33 +24,60 @@ _APART = "_nc4_non_coord_"
 
 def dimension_names_of(given: Any, ndim: int) -> tuple[str | None, ...] | None:
     """What another library calls the axes: xarray, netCDF4, h5py, Zarr-Python by its format."""
-    found = getattr(given, "dims", None) or getattr(given, "dimensions", None)
-    if found is None:
-        found = getattr(getattr(given, "metadata", None), "dimension_names", None)
-    if found is None:
-        found = getattr(given, "attrs", {}).get("_ARRAY_DIMENSIONS")
-    if not isinstance(found, Iterable):
-        return None
-    names = [_name(one) for one in found]
-    if ndim == 1 and names == [""] and getattr(given, "is_scale", False) is True:
-        # A scale of HDF5 is what names axes, its own as well.
-        names = [_last_part(given.name)]
+    if hasattr(given, "is_scale"):
+        names = _of_hdf5(given, ndim)
+    else:
+        found = getattr(given, "dims", None) or getattr(given, "dimensions", None)
+        if found is None:
+            found = getattr(getattr(given, "metadata", None), "dimension_names", None)
+        if found is None:
+            found = getattr(given, "attrs", {}).get("_ARRAY_DIMENSIONS")
+        if not isinstance(found, Iterable):
+            return None
+        names = list(found)
     if len(names) != ndim or not any(names):
         return None
     return tuple(str(name) if name else None for name in names)
 
 
-def _name(dimension: Any) -> Any:
-    """A name, or what h5py has of an axis: the name of its first scale, or its label."""
-    label = getattr(dimension, "label", dimension)
-    if label is dimension:
-        return label
+def _of_hdf5(given: Any, ndim: int) -> list[Any]:
+    """The names of the first scale of each axis, or else its label.
+
+    From the attributes themselves: what HDF5 has to read them ends the process where they are
+    damaged.
+    """
+    names = [_text(label) for label in _attribute(given, "DIMENSION_LABELS", ndim)]
+    for axis, scales in enumerate(_attribute(given, "DIMENSION_LIST", ndim)):
+        first = scales[0] if isinstance(scales, np.ndarray) and scales.size else None
+        if type(first).__name__ == "Reference":
+            # It may be of what is not there any more.
+            with suppress(Exception):
+                names[axis] = _last_part(given.file[first].name) or names[axis]
+    if ndim == 1 and not names[0] and _is_scale(given):
+        # What names axes names its own as well.
+        names = [_last_part(given.name)]
+    return names
+
+
+def _attribute(given: Any, name: str, ndim: int) -> Any:
+    """What an attribute says of each axis; None where it does not."""
     try:
-        scales = len(dimension)
-        return (_last_part(dimension[0].name) if scales else "") or label
-    except (TypeError, KeyError, OSError, RuntimeError, ValueError):
-        # A scale that is not there any more.
-        return label
+        found = np.asarray(given.attrs[name]) if name in given.attrs else None
+    except (TypeError, ValueError, OSError, KeyError, RuntimeError):
+        found = None
+    return found if found is not None and found.shape == (ndim,) else [None] * ndim
+
+
+def _is_scale(given: Any) -> bool:
+    try:
+        return hasattr(given, "is_scale") and _text(given.attrs["CLASS"]) == "DIMENSION_SCALE"
+    except (TypeError, ValueError, OSError, KeyError, RuntimeError):
+        return False
+
+
+def _text(given: Any) -> str | None:
+    given = given.decode("utf-8", "replace") if isinstance(given, bytes) else given
+    return given if isinstance(given, str) else None
 
 
 def _last_part(name: str | None) -> str:
@@ -59,7 +87,7 @@ def _last_part(name: str | None) -> str:
 def attributes_of(given: Any) -> dict[str, Any]:
     """The attributes of another library's array, as far as JSON can say them."""
     attributes, said = getattr(given, "attrs", {}), {}
-    hidden = _OF_DIMENSIONS + (_OF_SCALES if getattr(given, "is_scale", False) is True else ())
+    hidden = _OF_DIMENSIONS + (_OF_SCALES if _is_scale(given) else ())
     for name in attributes:
         if name in hidden:
             continue
