@@ -62,7 +62,8 @@ def _of_hdf5(given: Any, ndim: int) -> list[Any]:
 def _attribute(given: Any, name: str, ndim: int) -> Any:
     """What an attribute says of each axis; None where it does not."""
     try:
-        found = np.asarray(given.attrs[name]) if name in given.attrs else None
+        is_there = name in given.attrs and given.attrs.get_id(name).shape == (ndim,)
+        found = np.asarray(given.attrs[name]) if is_there else None
     except (TypeError, ValueError, OSError, KeyError, RuntimeError):
         found = None
     return found if found is not None and found.shape == (ndim,) else [None] * ndim
