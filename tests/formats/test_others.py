@@ -79,21 +79,13 @@ def _zip() -> bytes:
     return file.getvalue()
 
 
-HDF5 = b"\x89HDF\r\n\x1a\n" + b"\0" * 600
-
 FILES = [
     ("a.nc", b"CDF\x01" + b"\0" * 60, "NetCDF", "xarray.open_dataset"),
     ("a", b"CDF\x02" + b"\0" * 60, "NetCDF", "xarray"),
     ("a.x", b"CDF\x05" + b"\0" * 60, "NetCDF", "xarray"),
-    ("a.nc", HDF5, "NetCDF 4", "xarray.open_dataset"),
-    ("a.h5", HDF5, "HDF5", "h5py.File"),
     # Advice on how to describe a raw file would have been followed.
-    ("a.dat", HDF5, "HDF5", "h5py.File"),
     ("a.raw", b"CDF\x01" + b"\0" * 60, "NetCDF", "xarray.open_dataset"),
     ("a.dat", b"1 2 3\n4 5 6\n", "text", "numpy.loadtxt"),
-    ("a", b"\1" * 512 + HDF5, "HDF5", "h5py.File"),
-    ("a", b"\1" * 4096 + HDF5, "HDF5", "oc.asarray"),
-    ("a.mat", b"MATLAB 7.3 MAT-file".ljust(512) + HDF5, "MATLAB 7.3", "h5py"),
     ("a.mat", b"MATLAB 5.0 MAT-file".ljust(512), "MATLAB", "scipy"),
     ("a.npz", _npz(), "npz", "numpy.load"),
     ("a", _npz(), "npz", "numpy.load"),
@@ -134,13 +126,3 @@ def test_what_nobody_knows(tmp_path: Path) -> None:
         oc.open(path)
     with pytest.raises(oc.ArrayNotFoundError):
         oc.open(tmp_path / "none.nc")
-
-
-def test_real_files(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "a.h5", "w", userblock_size=1024) as file:
-        file["a"] = np.arange(6)
-    with pytest.raises(oc.UnsupportedError, match="HDF5"):
-        oc.open(tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5") as file:
-        np.testing.assert_array_equal(oc.asarray(file["a"]).compute(), np.arange(6))

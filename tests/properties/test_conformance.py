@@ -255,6 +255,18 @@ def of_h5py(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
     return Stored(opened)
 
 
+def hdf5(byteorder: str = "<", *, chunked: bool = False, **options: Any) -> Make:
+    def make(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
+        fits = chunked and values.ndim > 0 and values.size > 0
+        how = {"chunks": tuple(map(min, tile, values.shape)), **options} if fits else {}
+        kind = values.dtype.newbyteorder(byteorder)  # type: ignore[arg-type]
+        with h5py.File(place / "a.h5", "w") as file:
+            file.create_dataset("g/x", data=values.astype(kind), **how)
+        return Stored(lambda mode: oc.open(place / "a.h5" / "g" / "x", mode))
+
+    return make
+
+
 def of_zarr_python(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
     path = of_zarr()(place, values, tile).path
     return Stored(lambda mode: oc.asarray(zarr.open_array(path, mode="r")))
@@ -304,6 +316,9 @@ KINDS = {
     "npy[::-1]": Kind(seen(npy(), backwards, backwards)),
     "zarr[2:-1]": Kind(seen(ours(), inside, around), at_once=True),
     "raw F.T": Kind(seen(raw("F"), lambda a: a.T, np.transpose)),
+    "hdf5": elsewhere(hdf5()),
+    "hdf5 chunks": elsewhere(hdf5(">", chunked=True)),
+    "hdf5 gzip": elsewhere(hdf5(chunked=True, compression="gzip")),
     "h5py": elsewhere(of_h5py),
     "zarr-python": elsewhere(of_zarr_python),
     "dask": elsewhere(of_dask),

@@ -262,20 +262,22 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def format(self) -> str | None:
         """On disk ``"zarr"``, ``"zarr-foreign"`` (made by another program), ``"npy"``, ``"raw"``.
 
-        ``"pgm"``, ``"ppm"``, ``"pam"`` or ``"tiff"`` of an image. None elsewhere.
+        ``"pgm"``, ``"ppm"``, ``"pam"`` or ``"tiff"`` of an image, ``"hdf5"`` of a data set of HDF5
+        or NetCDF 4. None elsewhere.
         """
         return self._source.format
 
     @property
     def path(self) -> Path | None:
-        """Where it is stored, None where it is not."""
+        """Where it is stored, None where it is not; a data set's name follows that of its file."""
         return self._source.path
 
     @property
     def attributes(self) -> dict[str, Any]:
         """What is stored beside the elements. A copy: changes to it are not stored.
 
-        Zarr's attributes; of an image, what `outcrop.create` takes for its format. Empty elsewhere.
+        Zarr's, and HDF5's as far as JSON can say them; of an image, what `outcrop.create` takes
+        for its format. Empty elsewhere.
         """
         return self._source.attributes
 
@@ -283,7 +285,8 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def dimension_names(self) -> tuple[str | None, ...] | None:
         """The names of the axes, each with its axis; None where there are none.
 
-        Those of a Zarr array, version 2 included, where xarray keeps them as an attribute.
+        Those of a Zarr array, version 2 included, where xarray keeps them as an attribute; of a
+        data set of HDF5, the names of its dimension scales, or its labels.
 
         Examples
         --------
@@ -299,7 +302,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def fill_value(self) -> Any:
-        """What elements are that were never written, where a Zarr array says so, else None."""
+        """What elements are that were never written, where Zarr or HDF5 says so, else None."""
         return self._source.fill_value
 
     @property

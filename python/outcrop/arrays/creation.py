@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import lazy_source, unmasked
+from outcrop.arrays.data_sets import DataSetSource
 from outcrop.arrays.saving import create_store
 from outcrop.arrays.source import FunctionSource, MemorySource
 from outcrop.arrays.stamps import stamp_at
@@ -31,6 +32,7 @@ from outcrop.errors import (
     CorruptArrayError,
     InvalidArgumentError,
     InvalidTypeError,
+    OutcropError,
     UnsupportedError,
 )
 from outcrop.formats import (
@@ -44,6 +46,7 @@ from outcrop.formats import (
     same_format,
 )
 from outcrop.formats.codecs import Codecs, laid_out
+from outcrop.formats.hdf5 import HDF5, is_hdf5, locate
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file
@@ -71,7 +74,9 @@ def open(
     ----------
     path : str or os.PathLike
         A Zarr array (v3 or v2), a ``.npy`` file, a PGM, PPM or PAM file, a TIFF file without
-        compression (see Notes), or a raw file: bare elements.
+        compression (see Notes), a data set of an HDF5 or NetCDF 4 file
+        (``"a.h5/group/name"``, or the file alone where it holds one only), or a raw file: bare
+        elements.
     mode : {"r", "r+"}
         For reading, or for reading and writing. Changes become visible at `Array.close`.
     shape : int or sequence of int, optional
@@ -82,7 +87,7 @@ def open(
         Raw files only: bytes before the first element.
     order : {"C", "F"}
         Raw files only: row-major or column-major.
-    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff", "hdf5"}, optional
         Default: by what is there. With `shape` and `dtype`, a file is raw. ``"pnm"`` is any of
         the three before it.
     page : int
@@ -115,6 +120,12 @@ def open(
     width)``. TIFF needs the package ``tifffile`` (``outcrop[tiff]``). Images whose strips follow
     one another in the file can be opened with ``"r+"``, tiled ones only for reading.
 
+    HDF5 and NetCDF 4 need the package ``h5py`` (``outcrop[hdf5]``), and are only read. Data sets
+    without compression are read where they lie, with the bytes that plans say; ``h5py`` decodes
+    the others a few chunks at a time, which are counted as bytes of elements. Names of dimensions,
+    attributes and the fill value go along. Nothing is scaled: ``scale_factor`` and the like are
+    attributes. No link to another file is followed.
+
     Examples
     --------
     >>> np.arange(12, dtype=">f4").tofile("page.raw")
@@ -125,6 +136,12 @@ def open(
     >>> image = oc.open("orange.ppm")
     >>> image.shape, image[2, 3].compute(), image.attributes
     ((4, 6, 3), array([255, 128,   0], dtype=uint8), {'maxval': 255})
+
+    >>> import h5py
+    >>> with h5py.File("sea.h5", "w") as file:
+    ...     file["day/heat"] = np.arange(6.0).reshape(2, 3)
+    >>> oc.open("sea.h5/day/heat")[1].compute()
+    array([3., 4., 5.])
     """
     name = check_path(path)
     if mode not in ("r", "r+"):
@@ -135,11 +152,17 @@ def open(
             f"{name}: there is no array here; on the command line a description stands in the "
             f"path, and here beside it: {written}"
         )
-    if format is not None:
+    if format not in (None, HDF5):
         check_format(format)
     if isinstance(page, bool) or not isinstance(page, int | np.integer) or page < 0:
         raise InvalidArgumentError(f"page must be an integer from 0 on, got {page!r}")
     order = check_order(order)
+    if format in (None, HDF5) and shape is None and dtype is None:
+        where = locate(name)
+        if where is not None:
+            return _opened_hdf5(name, *where, mode, {"page": page, "offset": offset})
+    if format == HDF5:
+        raise _no_hdf5(name, described=shape is not None or dtype is not None)
     if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
     if not os.path.isdir(name):
@@ -191,6 +214,30 @@ def open(
     return Array(source)
 
 
+def _opened_hdf5(name: str, file: str, inside: str, mode: str, options: Mapping[str, int]) -> Array:
+    for option, value in options.items():
+        if value:
+            raise InvalidArgumentError(f"{name}: {option}= is not for data sets of HDF5")
+    if mode != "r":
+        raise UnsupportedError(
+            f"{name}: HDF5 files are only read; A.save('NAME.zarr') (or outcrop convert) makes an "
+            "array of it that can be written to, and h5py writes to the file itself"
+        )
+    ensure_configured()
+    return Array(DataSetSource(file, inside, stamp_at(file)))
+
+
+def _no_hdf5(name: str, *, described: bool) -> OutcropError:
+    """What is wrong with what is to be opened as HDF5."""
+    if described:
+        what = f"{name}: shape= and dtype= describe raw files, and HDF5 files say themselves"
+        return InvalidArgumentError(what)
+    if not os.path.lexists(name):
+        return ArrayNotFoundError(f"{name}: there is no array here")
+    check_file(name)
+    return CorruptArrayError(f"{name}: is no HDF5 file: it does not begin like one")
+
+
 def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:
     """What opens an array once more for reading, wherever the process has gone meanwhile."""
     return partial(_native.open, os.path.abspath(name), "r", *given)
@@ -199,7 +246,7 @@ def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:
 def looks_raw(name: str, *, described: bool) -> bool:
     """Whether what stands at a path is taken for a raw file, if no format is given."""
     if format_of(name) == "raw":
-        return not os.path.isdir(name)
+        return not os.path.isdir(name) and (described or not is_hdf5(name))
     return described and not is_self_described(name) and os.path.isfile(name)
 
 

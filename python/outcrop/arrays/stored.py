@@ -143,6 +143,16 @@ class StoreSource(Source):
         assert self._store is not None
         return self._store
 
+    @property
+    def codecs(self) -> str:
+        """What the elements are encoded with, for people."""
+        return self.store.codecs
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the files."""
+        return self.store.stored_bytes
+
     def check_open(self) -> None:
         if self.is_of_parent_process:
             raise ForkedProcessError(
@@ -222,11 +232,11 @@ class StoreSource(Source):
             raise ChangedArrayError(f"{self.path}: was changed while it was read; read it again")
 
     def _read(self, view: View) -> NDArray[Any]:
-        store = self.store
+        self.check_open()
         if view.size == 0:
             return np.empty(view.shape, self.dtype)
         if view.is_dense:
-            return view.apply(store.read(*view.box))
+            return view.apply(self.read_box(*view.box))
         out = np.empty(view.shape, self.dtype)
         self._fill(out, view)
         return out
@@ -234,7 +244,7 @@ class StoreSource(Source):
     def _fill(self, out: NDArray[Any], view: View) -> None:
         itemsize = max(self.dtype.itemsize, converted_itemsize(self.dtype, out.dtype))
         grid = replace(self.grid, itemsize=itemsize)
-        for (where, piece), box in _ahead(self.store, pieces(view, grid, piece_limit())):
+        for (where, piece), box in self.read_ahead(pieces(view, grid, piece_limit())):
             out[where] = piece.apply(box)
 
     def read_many(self, views: Iterable[View]) -> Iterator[NDArray[Any]]:
@@ -256,7 +266,7 @@ class StoreSource(Source):
     def _read_ahead(self, views: Sequence[View]) -> Iterator[NDArray[Any]]:
         # One reader for all of them: a second beside it would lack the memory that this one has.
         stamps = [self._stamp_of(view) for view in views]
-        reads = _ahead(self.store, (part for view in views for part in self._parts(view)))
+        reads = self.read_ahead(part for view in views for part in self._parts(view))
         for view, stamp in zip(views, stamps, strict=True):
             if view.is_dense and view.size:
                 (_, piece), box = next(reads)
@@ -270,6 +280,20 @@ class StoreSource(Source):
                     left -= piece.size
             self._check_stamp(view, stamp)
             yield elements
+
+    def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        """The elements of a box."""
+        return self.store.read(start, shape)
+
+    def read_ahead(self, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
+        """The boxes of pieces, read ahead of who takes them."""
+        store = self.store
+        while batch := list(islice(cut, _BATCH)):
+            yield from zip(batch, store.reader([piece.box for _, piece in batch]), strict=True)
+
+    def verify(self, accept: bool, progress: Callable[[int, int], None] | None) -> list[str]:
+        """Read everything; a line for each tile that is damaged."""
+        return self.store.verify(accept, progress)
 
     def _parts(self, view: View) -> Iterator[Piece]:
         if view.is_dense and view.size:
@@ -521,6 +545,12 @@ class StoredState(StoreSource):
     def store(self) -> _native.Store:
         return self._live.store
 
+    def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        return self._live.read_box(start, shape)
+
+    def read_ahead(self, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
+        return self._live.read_ahead(cut)
+
     @property
     def attributes(self) -> dict[str, Any]:
         return self._live.attributes
@@ -590,11 +620,6 @@ class StoredState(StoreSource):
 
 def _real(path: Path | None) -> str:
     return os.path.realpath(path) if path is not None else ""
-
-
-def _ahead(store: _native.Store, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
-    while batch := list(islice(cut, _BATCH)):
-        yield from zip(batch, store.reader([piece.box for _, piece in batch]), strict=True)
 
 
 # -- assignments that ended early ------------------------------------------------------------------

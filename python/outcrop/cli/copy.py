@@ -22,6 +22,7 @@ from outcrop.cli.targets import (
 from outcrop.cli.values import BOX, CODECS, TILE
 from outcrop.formats import FORMATS, family_of, same_format
 from outcrop.formats.groups import group_around
+from outcrop.formats.hdf5 import HDF5
 
 __all__ = ["convert", "copy"]
 
@@ -58,6 +59,12 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
     target = undescribed(target, "DST", "SRC")
     array = source.open(page)
     format = _plain_format(array)
+    if format == HDF5:
+        raise click.BadParameter(
+            f"{source.path!r} is a data set of an HDF5 file, and such files are only read; "
+            "'outcrop convert' makes an array of another format of it",
+            param_hint="SRC",
+        )
     into = Path(target.path)
     # As cp does; but a directory that has the name of an array is going to be one.
     if into.is_dir() and format_of_suffix(target.path) is None and not is_array(into):

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
 from outcrop.formats.codecs import LAYOUTS
+from outcrop.formats.hdf5 import HDF5, locate, members_of
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["info"]
@@ -25,13 +27,15 @@ __all__ = ["info"]
 def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
     """Say what arrays are: shape, dtype, layout, size, attributes.
 
-    Nothing but metadata is read. A raw file needs a description:
+    Of an HDF5 file, or a group in it, which data sets it holds. Nothing but metadata is read. A
+    raw file needs a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
     failed = False
     for number, place in enumerate(places):
         try:
-            facts = _facts(place.open(page))
+            tree = None if place.description else _tree(place.path)
+            facts = _facts(place.open(page)) if tree is None else {"format": HDF5, **tree}
         except OutcropError as error:
             # The others can still be told.
             click.echo(f"outcrop: error: {error}", err=True)
@@ -40,12 +44,13 @@ def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
         if as_json:
             click.echo(json.dumps({"path": place.path, **facts}))
         else:
-            click.echo(("\n" if number else "") + _text(place, facts))
+            text = _text(place, facts) if tree is None else _tree_text(place, tree)
+            click.echo(("\n" if number else "") + text)
     return int(failed)
 
 
 def _facts(array: Array) -> dict[str, Any]:
-    store = store_of(array).store
+    source = store_of(array)
     encoding = encoding_of(array)
     return {
         "format": array.format,
@@ -54,13 +59,66 @@ def _facts(array: Array) -> dict[str, Any]:
         "dtype": str(array.dtype),
         "layout": array.layout,
         "tile": list(array.tile),
-        "codecs": store.codecs,
+        "codecs": source.codecs,
         "bytes": array.nbytes,
-        "stored_bytes": store.stored_bytes,
+        "stored_bytes": source.stored_bytes,
         "dimension_names": array.dimension_names,
         "fill_value": _plain(array.fill_value),
         "attributes": array.attributes,
     }
+
+
+def _tree(path: str) -> dict[str, Any] | None:
+    """What an HDF5 file or a group in it holds; None where a path is anything else."""
+    where = locate(path)
+    members = None if where is None else members_of(*where)
+    if members is None:
+        return None
+    return {
+        "datasets": [
+            {
+                "name": one.name,
+                "shape": None if one.shape is None else list(one.shape),
+                "dtype": str(one.dtype),
+                "layout": one.layout,
+                "chunks": None if one.chunks is None else list(one.chunks),
+                "filters": list(one.filters),
+                "dimension_names": one.dimension_names,
+                "stored_bytes": one.stored_bytes,
+            }
+            for one in members
+        ]
+    }
+
+
+def _tree_text(place: Place, tree: dict[str, Any]) -> str:
+    """A line for each group, and one for each data set below it."""
+    lines: list[str] = []
+    above: list[str] = []
+    for one in tree["datasets"]:
+        *groups, name = one["name"].split("/")
+        for depth, group in enumerate(groups):
+            if groups[: depth + 1] != above[: depth + 1]:
+                lines.append(f"{'  ' * (depth + 1)}{group}/")
+        above = groups
+        facts = [
+            "empty" if one["shape"] is None else extents(one["shape"]),
+            one["dtype"],
+            one["layout"] + (f" {extents(one['chunks'])}" if one["chunks"] else ""),
+            *one["filters"],
+        ]
+        if one["dimension_names"]:
+            facts.append(f"({_names(one['dimension_names'])})")
+        lines.append(f"{'  ' * (len(groups) + 1)}{name}  {', '.join(facts)}")
+    return "\n".join([_title(place), f"  format  {HDF5}", *(lines or ["  no data sets"])])
+
+
+def _names(names: Sequence[str | None]) -> str:
+    return ", ".join("-" if name is None else name for name in names)
+
+
+def _title(place: Place) -> str:
+    return click.style(place.path, bold=True) if sys.stdout.isatty() else place.path
 
 
 def _text(place: Place, facts: dict[str, Any]) -> str:
@@ -80,14 +138,12 @@ def _text(place: Place, facts: dict[str, Any]) -> str:
         "stored": _size(facts["stored_bytes"]),
     }
     if facts["dimension_names"]:
-        names = facts["dimension_names"]
-        lines["dimensions"] = ", ".join("-" if name is None else name for name in names)
+        lines["dimensions"] = _names(facts["dimension_names"])
     if facts["fill_value"]:
         lines["fill value"] = str(facts["fill_value"])
     if facts["attributes"]:
         lines["attributes"] = json.dumps(facts["attributes"], ensure_ascii=False)
-    name = click.style(place.path, bold=True) if sys.stdout.isatty() else place.path
-    return f"{name}\n{aligned(lines, '  ')}"
+    return f"{_title(place)}\n{aligned(lines, '  ')}"
 
 
 def _plain(element: Any) -> Any:

@@ -15,7 +15,7 @@ from outcrop.process.sizes import format_bytes
 
 __all__ = ["verify"]
 
-_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib", FRONTIER)
+_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib", "deflate", FRONTIER)
 """Codecs that find altered bytes."""
 
 
@@ -52,9 +52,10 @@ def _verify(session: Session, place: Place, accept: bool) -> bool:
         # Also what cannot be opened otherwise, because its index is about another state.
         _native.open(place.path, "accept", None, None, None, 0, "C").verify(True, None)
     array = place.open()
-    store = store_of(array).store
+    source = store_of(array)
+    store = source.store
     with session.work(place.name) as work:
-        damaged = store.verify(accept, work.progress)
+        damaged = source.verify(accept, work.progress)
         work.nbytes = array.nbytes
     for line in damaged:
         click.echo(f"{place.path}: {line}", err=True)
@@ -68,7 +69,7 @@ def _verify(session: Session, place: Place, accept: bool) -> bool:
         if store.layout == "tiled":
             tiles = math.prod(-(-n // t) for n, t in zip(array.shape, array.tile, strict=True))
             what = f"{count(tiles, 'tile')}, {what}"
-        checked = any(codec in store.codecs for codec in _CHECKSUMS)
+        checked = any(codec in source.codecs for codec in _CHECKSUMS)
         verdict = "sound" if checked else "readable, but without checksums"
         if checked and store.format != "zarr":
             verdict = "each tile is sound (no index: one missing or exchanged would not be noticed)"

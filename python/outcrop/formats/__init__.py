@@ -2,6 +2,7 @@
 
 - `zarr`, `npy` and `raw` belong to the compiled core.
 - `pnm`: PGM, PPM and PAM. `tiff`: TIFF and BigTIFF. Each is a `FileFormat`.
+- `hdf5`: data sets of HDF5 and NetCDF 4, which are only read, and are several in a file.
 - A TIFF file is read by `tiff_pages`, within the bounds of `tiff_directories`.
 """
 
@@ -10,6 +11,7 @@ from pathlib import PurePath
 
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats.base import FileFormat
+from outcrop.formats.hdf5 import locate
 from outcrop.formats.others import other_format, other_suffix
 from outcrop.formats.pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
@@ -62,8 +64,15 @@ def format_for(path: str, wanted: str | None) -> str:
     Raises
     ------
     UnsupportedError
-        The suffix is that of a format that only other programs write.
+        The suffix is that of a format that only other programs write, or the path leads into a
+        file that is only read.
     """
+    where = locate(path)
+    if where is not None and where[1]:
+        raise UnsupportedError(
+            f"{path}: leads into the HDF5 file {where[0]}, and HDF5 files are only read; save it "
+            "under a name that ends in .zarr, .npy, .raw, .ppm or .tif"
+        )
     if wanted is not None:
         return check_format(wanted)
     if what := other_suffix(path):

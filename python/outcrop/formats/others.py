@@ -1,24 +1,21 @@
-"""Formats of other programs: known by their suffixes and first bytes, and neither read nor written.
+"""Formats of other programs: known by their suffixes and first bytes, and not written, nor read.
+
+HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written.
 
 Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
 one wants to know how to get at what is in it.
 """
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from outcrop.formats.hdf5 import SIGNATURE
 from outcrop.process.files import open_file
 
 __all__ = ["other_format", "other_suffix"]
 
 _START = 512
 """Bytes of a file that are looked at."""
-
-_HDF5 = b"\x89HDF\r\n\x1a\n"
-_MOST_USER_BLOCK = 1 << 20
-"""How far into a file HDF5 is looked for; before it there may be anything."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ _OTHERS = (
     _Other(
         "HDF5",
         (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
-        (_HDF5,),
+        (SIGNATURE,),
         f"{_DATASET} takes one array of it (h5py.File({{path!r}}).visit(print) names them)",
         "h5py's create_dataset takes the blocks of A.tiles()",
     ),
@@ -153,7 +150,7 @@ def other_format(path: str) -> str | None:
     try:
         with open_file(path) as file:
             start = file.read(_START)
-            other, name = _recognised(start, lambda at: _at(file.fileno(), at), path)
+        other, name = _recognised(start, path)
     except OSError:
         # Opening it will say why.
         return None
@@ -162,27 +159,14 @@ def other_format(path: str) -> str | None:
     return f"is {name}, which is not read here; {other.reading.format(path=path)}"
 
 
-def _at(descriptor: int, offset: int) -> bytes:
-    return os.pread(descriptor, len(_HDF5), offset)
-
-
-def _recognised(start: bytes, read: Callable[[int], bytes], path: str) -> tuple[_Other | None, str]:
+def _recognised(start: bytes, path: str) -> tuple[_Other | None, str]:
     """The format of a file, and what to call it."""
     by_suffix = _BY_SUFFIX.get(PurePath(path).suffix.lower())
     for other in _OTHERS:
         if any(start.startswith(begin) for begin in other.begins):
-            if other.name == "HDF5":
-                return _hdf5(by_suffix)
             if other.name == "zip" and (b".npy" in start[30:] or by_suffix is _BY_NAME[_NPZ]):
                 return _BY_NAME[_NPZ], _NPZ
-            if other.name == "MATLAB" and read(512) == _HDF5:
-                return _BY_NAME["HDF5"], "MATLAB 7.3, which is HDF5"
             return other, other.name
-    offset = 512
-    while offset <= _MOST_USER_BLOCK:
-        if read(offset) == _HDF5:
-            return _hdf5(by_suffix)
-        offset *= 2
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return _BY_NAME["WebP"], "WebP"
     if start[257:262] == b"ustar":
@@ -193,12 +177,6 @@ def _recognised(start: bytes, read: Callable[[int], bytes], path: str) -> tuple[
 
 
 _NPZ = "NumPy's archive of several arrays (npz)"
-
-
-def _hdf5(by_suffix: _Other | None) -> tuple[_Other, str]:
-    if by_suffix is _BY_NAME["NetCDF"]:
-        return by_suffix, "NetCDF 4"
-    return _BY_NAME["HDF5"], "HDF5"
 
 
 def _is_text(start: bytes) -> bool:

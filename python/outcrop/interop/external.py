@@ -23,6 +23,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import check_dtype, check_shape
 from outcrop.errors import InvalidArgumentError, OutcropError, StorageError
+from outcrop.formats.other_labels import attributes_of, dimension_names_of
 from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import room
 
@@ -39,9 +40,6 @@ _LEAST = 16 << 20
 
 _DOZENS = 48
 """Tiles that the budget holds, where it can be chosen how large they are."""
-
-_OF_DIMENSIONS = ("DIMENSION_LABELS", "DIMENSION_LIST", "REFERENCE_LIST", "_ARRAY_DIMENSIONS")
-"""Attributes by which HDF5 and Zarr keep names of axes."""
 
 _known: "weakref.WeakValueDictionary[int, ExternalSource]" = weakref.WeakValueDictionary()
 """By the identity of what is read: it lives as long as its source."""
@@ -144,8 +142,8 @@ class ExternalSource(StoreSource):
         super().__init__(store, "r")
         self.path = None
         self.format = None
-        self.dimension_names = _dimension_names(given, len(shape))
-        self._attributes = json.dumps(_attributes(given))
+        self.dimension_names = dimension_names_of(given, len(shape))
+        self._attributes = json.dumps(attributes_of(given))
         self.zarr_format, self.fill_value = _of_zarr(given, dtype)
         self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
         self.writable_instead = Source.writable_instead
@@ -186,21 +184,6 @@ class ExternalSource(StoreSource):
         return isinstance(other, ExternalSource) and self._reader.given is other._reader.given
 
 
-def _dimension_names(given: Any, ndim: int) -> tuple[str | None, ...] | None:
-    """What another library calls the axes: xarray, netCDF4, h5py, Zarr-Python by its format."""
-    found = getattr(given, "dims", None) or getattr(given, "dimensions", None)
-    if found is None:
-        found = getattr(getattr(given, "metadata", None), "dimension_names", None)
-    if found is None:
-        found = getattr(given, "attrs", {}).get("_ARRAY_DIMENSIONS")
-    if not isinstance(found, Iterable):
-        return None
-    names = [getattr(one, "label", one) for one in found]
-    if len(names) != ndim or not any(names):
-        return None
-    return tuple(str(name) if name else None for name in names)
-
-
 def _of_zarr(given: Any, dtype: np.dtype[Any]) -> tuple[int | None, np.generic | None]:
     """The version of an array of Zarr-Python, and its fill value, by which its mask is known."""
     version = getattr(getattr(given, "metadata", None), "zarr_format", None)
@@ -209,23 +192,6 @@ def _of_zarr(given: Any, dtype: np.dtype[Any]) -> tuple[int | None, np.generic |
     fill = getattr(given, "fill_value", None)
     element: Any = None if fill is None else np.asarray(fill).astype(dtype)[()]
     return version, element
-
-
-def _attributes(given: Any) -> dict[str, Any]:
-    """The attributes of another library's array, as far as JSON can say them."""
-    attributes, said = getattr(given, "attrs", {}), {}
-    for name in attributes:
-        if name in _OF_DIMENSIONS:
-            continue
-        try:
-            value = attributes[name]
-            value = value.decode() if isinstance(value, bytes) else value
-            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            said[str(name)] = json.loads(json.dumps(value, allow_nan=False))
-        except (TypeError, ValueError, OSError):
-            # References of HDF5, dates, what its library cannot read itself.
-            continue
-    return said
 
 
 def _tile(given: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
