@@ -44,7 +44,8 @@ _NARROW = 6
 for all threads while one looks for pivots, and so that little of it is left beside the last one."""
 
 _THIN = 128
-"""Columns of tiles that are not cut into more for that: products of fewer are slow, and programs long."""
+"""Columns of tiles that are not cut into more for that: with fewer, products are slow and programs
+long."""
 
 _WIDEST = 0.62
 """What part of the budget it may have where the program is long otherwise."""
