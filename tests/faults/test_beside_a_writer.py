@@ -90,17 +90,17 @@ def test_what_changes_in_the_midst_is_read_again(
     path = tmp_path / "a.zarr"
     oc.asarray(np.zeros((4000, 500))).save(path, tile=50)
     held = oc.open(path)
-    ahead, times = _store._ahead, []
+    ahead, times = _store.StoreSource.read_ahead, []
 
-    def changing(*arguments: object) -> Iterator[object]:
-        for count, found in enumerate(ahead(*arguments)):  # type: ignore[arg-type]
+    def changing(*arguments: Any) -> Iterator[object]:
+        for count, found in enumerate(ahead(*arguments)):
             yield found
             if count == 0 and not times:
                 times.append(1)
                 with oc.open(path, "r+") as changed:
                     changed[...] = 1
 
-    monkeypatch.setattr(_store, "_ahead", changing)
+    monkeypatch.setattr(_store.StoreSource, "read_ahead", changing)
     for module in (_assign, _source, _store):
         monkeypatch.setattr(module, "piece_limit", lambda: 1 << 20)
     monkeypatch.setattr(_store, "_BATCH", 1)
