@@ -64,6 +64,9 @@ EXPRESSIONS = """
     ravel(F)  atleast_1d(Z)  atleast_2d(x)  atleast_3d(C)  flipud(Z)  fliplr(C)  rot90(F)
     concatenate([Z, F])  vstack([Z, C])  hstack([C, F])  dstack([Z, C])  column_stack([x, Z])
     append(Z, C)  argwhere(Z > 0.9999)  diag(Z)
+    median(Z)  median(C, axis=1)  nanmedian(N)  nanpercentile(N, 30)  nanquantile(N, 0.1)
+    percentile(Z, [5, 95])  quantile(F, 0.5)  quantile(Z, 0.5, axis=0)  argsort(Z)  partition(C, 9)
+    sort(Z, axis=0)  sort(F)  top_k(Z, 9)[1]
 """
 
 SCRIPT = """

@@ -55,10 +55,16 @@ from outcrop.array_api import (
     numpy_statistics as _numpy_statistics,  # noqa: F401
 )
 from outcrop.array_api import (
+    order_statistics as _order_statistics,
+)
+from outcrop.array_api import (
     searching_functions as _searching_functions,
 )
 from outcrop.array_api import (
     set_functions as _set_functions,
+)
+from outcrop.array_api import (
+    sorting_functions as _sorting_functions,
 )
 from outcrop.array_api import (
     splitting_functions as _splitting_functions,
@@ -74,8 +80,10 @@ from outcrop.array_api.indexing_functions import *  # noqa: F403
 from outcrop.array_api.inspection_functions import __array_namespace_info__
 from outcrop.array_api.manipulation_functions import *  # noqa: F403
 from outcrop.array_api.non_ufunc_functions import *  # noqa: F403
+from outcrop.array_api.order_statistics import *  # noqa: F403
 from outcrop.array_api.searching_functions import *  # noqa: F403
 from outcrop.array_api.set_functions import *  # noqa: F403
+from outcrop.array_api.sorting_functions import *  # noqa: F403
 from outcrop.array_api.splitting_functions import *  # noqa: F403
 from outcrop.array_api.statistical_functions import *  # noqa: F403
 from outcrop.arrays.array import Array
@@ -186,8 +194,10 @@ __all__ = [
     *_indexing_functions.__all__,
     *_manipulation_functions.__all__,
     *_non_ufunc_functions.__all__,
+    *_order_statistics.__all__,
     *_searching_functions.__all__,
     *_set_functions.__all__,
+    *_sorting_functions.__all__,
     *_splitting_functions.__all__,
     *_statistical_functions.__all__,
     *_numpy_names.__all__,

@@ -17,7 +17,9 @@ from outcrop.array_api import (
     creation_functions,
     manipulation_functions,
     non_ufunc_functions,
+    order_statistics,
     searching_functions,
+    sorting_functions,
     splitting_functions,
     statistical_functions,
 )
@@ -57,6 +59,18 @@ TABLES: dict[Any, str] = {
         argmax(a, axis=2, keepdims=True)  argmin(v)  argmin(a, axis=-2)  argmin(m.T, axis=0)
         count_nonzero(a)  count_nonzero(a, axis=1)  count_nonzero(a, axis=(0, 1), keepdims=True)
         nanargmax(a, axis=1)  nanargmin(m)
+    """,
+    order_statistics: """
+        median(a)  median(a, axis=1)  median(a, axis=(0, 2), keepdims=True)  median(m.T, axis=0)
+        nanmedian(m, axis=1)  nanmedian(a)  nanquantile(m, 0.3, axis=0)  nanpercentile(v, 30)
+        percentile(a, [5, 70], axis=2)  quantile(m, [[0.2], [0.9]], axis=1, method='higher')
+        quantile(a, [0, 0.1, 0.5, 1], method='lower')  quantile(a, 0.37, keepdims=True)
+        quantile(v, 0.61, method='inverted_cdf')
+    """,
+    sorting_functions: """
+        argsort(a, axis=0, stable=True)  argsort(m, stable=True)  argsort(v, stable=True)
+        partition(a, 5, axis=1)  partition(m, (1, -2))  sort(a)  sort(a, axis=1)  sort(m.T, axis=0)
+        sort(v)  sort(a[::-1, 3:], axis=0)[:, :9]
     """,
     non_ufunc_functions: """
         round(a * 2.5)  round(m * 0.37, 1)  round(k, -1)  round(z / 3, 3)  real(a)  real(m.T)
@@ -134,6 +148,7 @@ OTHERS = {
     "isin": "test_counting",
     "searchsorted": "test_counting",
     "map": "test_functions_of_the_users",
+    "top_k": "test_sorting",
     **dict.fromkeys(
         ("array_split", "broadcast_arrays", "moveaxis", "pad", "repeat", "reshape", "roll"),
         "test_arrangement",
@@ -215,8 +230,10 @@ def test_no_function_is_forgotten() -> None:
         creation_functions,
         non_ufunc_functions,
         manipulation_functions,
+        order_statistics,
         products,
         searching_functions,
+        sorting_functions,
         splitting_functions,
         statistical_functions,
     )

@@ -90,6 +90,10 @@ FUNCTIONS = """
     einsum('ij,ij->i', A, B)  einsum('ij,ik->jk', A, B[:, :100])  outer(A[:, 0], B[0])
     tensordot(A, B[:, :100], axes=((0,), (0,)))  vecdot(A, B)
 
+    median(A)  median(A, axis=1)  nanmedian(A)  nanpercentile(A, [5, 95])  nanquantile(A, 0.5)
+    percentile(A, 5)  quantile(A, 0.5, axis=0)  argsort(A)  partition(A, 5)  sort(A, axis=0)
+    top_k(A, 3)
+
     argmax(A)  argmax(A, axis=0)  argmin(A, axis=1)  count_nonzero(A, axis=0)  nanargmax(A)
     nanargmin(A, axis=0)  compress(A[:, 0] > 0.5, A, axis=0)  diagonal(A)
     extract(A > 0.9999, A)  flatnonzero(A > 0.9999)  nonzero(A > 0.9999)

@@ -7,13 +7,26 @@ import numpy as np
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.expressions.build import reductions
+from outcrop.process.config import piece_limit
 
-__all__ = ["By", "array_like"]
+__all__ = ["By", "array_like", "long_lines"]
+
+_FEW = 64
+"""Lines, at most, that are gone through one after the other."""
+
+_LONG = 2
+"""Of which part of a piece of memory lines are that are computed with as a whole."""
 
 
 def array_like(x: Any) -> Array:
     """An array, or what becomes one."""
     return x if isinstance(x, Array) else asarray(x)
+
+
+def long_lines(array: Array, axis: int) -> bool:
+    """Whether there are few lines along an axis, each too long to be computed with as a whole."""
+    line = array.shape[axis] * array.dtype.itemsize
+    return line * _LONG > piece_limit() and array.nbytes <= _FEW * line
 
 
 class By(NamedTuple):

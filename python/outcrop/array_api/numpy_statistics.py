@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.array_api import searching_functions
+from outcrop.array_api import order_statistics, searching_functions, sorting_functions
 from outcrop.array_api import statistical_functions as own
 from outcrop.array_api.dispatch import delivered
 from outcrop.array_api.manipulation_functions import reshape
@@ -364,6 +364,137 @@ def _nanstd(
         mean=mean,
         correction=correction,
     )
+
+
+# -- medians and quantiles -------------------------------------------------------------------------
+
+
+def _by_order(
+    function: Callable[..., Any], x: Any, out: Any, weights: Any = None, **options: Any
+) -> Any:
+    """A median or quantile, which takes no weights."""
+    if weights is not None:
+        raise UnsupportedError(
+            f"numpy.{function.__name__}(weights=) of an outcrop.Array is not supported in this "
+            "version"
+        )
+    return _reduced(function, x, out, **options)
+
+
+@implements(np.median)
+def _median(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False
+) -> Any:
+    return _by_order(order_statistics.median, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.nanmedian)
+def _nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False
+) -> Any:
+    return _by_order(order_statistics.nanmedian, a, out, axis=axis, keepdims=keepdims)
+
+
+@implements(np.quantile)
+def _quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = False,
+    method: Any = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    options = {"q": q, "axis": axis, "method": method, "keepdims": keepdims}
+    return _by_order(order_statistics.quantile, a, out, weights, **options)
+
+
+@implements(np.percentile)
+def _percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = False,
+    method: Any = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    options = {"q": q, "axis": axis, "method": method, "keepdims": keepdims}
+    return _by_order(order_statistics.percentile, a, out, weights, **options)
+
+
+@implements(np.nanquantile)
+def _nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = False,
+    method: Any = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    options = {"q": q, "axis": axis, "method": method, "keepdims": keepdims}
+    return _by_order(order_statistics.nanquantile, a, out, weights, **options)
+
+
+@implements(np.nanpercentile)
+def _nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: Any = False,
+    method: Any = "linear",
+    keepdims: Any = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    options = {"q": q, "axis": axis, "method": method, "keepdims": keepdims}
+    return _by_order(order_statistics.nanpercentile, a, out, weights, **options)
+
+
+# -- sorting ---------------------------------------------------------------------------------------
+
+
+def _in_order(
+    function: Callable[..., Array], a: Any, axis: Any, kind: Any, order: Any, *more: Any
+) -> Array:
+    """What a function that sorts gives; without an axis, of all elements in one row."""
+    if order is not None:
+        raise InvalidArgumentError("Cannot specify order when the array has no fields.")
+    kinds = (None, "quicksort", "heapsort", "mergesort", "stable", "introselect")
+    if kind not in kinds:
+        raise InvalidArgumentError(f"sort kind must be one of {kinds[1:]}, not {kind!r}")
+    if axis is None:
+        a, axis = reshape(a, -1), 0
+    return function(a, *more, axis=axis)
+
+
+@implements(np.sort)
+def _sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
+    return _in_order(sorting_functions.sort, a, axis, kind, order)
+
+
+@implements(np.argsort)
+def _argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Any:
+    return _in_order(sorting_functions.argsort, a, axis, kind, order)
+
+
+@implements(np.partition)
+def _partition(
+    a: Any, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None
+) -> Any:
+    return _in_order(sorting_functions.partition, a, axis, kind, order, kth)
 
 
 # -- searching and counting ------------------------------------------------------------------------

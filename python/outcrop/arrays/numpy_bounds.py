@@ -412,7 +412,6 @@ _FFT: dict[str, Callable[[Call], Any]] = {
 
 _MAIN: dict[str, Callable[[Call], Any]] = {
     "argpartition": _times(3),
-    "argsort": _times(3),
     "array2string": _text,
     "array_repr": _text,
     "array_str": _text,
@@ -446,7 +445,6 @@ _MAIN: dict[str, Callable[[Call], Any]] = {
     "logspace": _spaced,
     "meshgrid": _meshgrid,
     "packbits": _times(2),
-    "partition": _times(2),
     "place": _times(3),
     "poly": _poly,
     "polyadd": _times(5),
@@ -472,7 +470,6 @@ _MAIN: dict[str, Callable[[Call], Any]] = {
     "select": _broadcasting(3),
     "setdiff1d": _times(12),
     "setxor1d": _times(12),
-    "sort": _times(2),
     "sort_complex": _times(8),
     "tril_indices_from": _triangle,
     "trim_zeros": _trim,

@@ -13,7 +13,7 @@ import numpy as np
 
 from outcrop.arrays.views import NewAxis, Span, View
 
-__all__ = ["Grid", "Piece", "converted_itemsize", "pieces", "with_length"]
+__all__ = ["Grid", "Piece", "boxes", "converted_itemsize", "pieces", "with_length"]
 
 Piece: TypeAlias = tuple[tuple[slice, ...], View]
 """Where in the view, and which elements of the source."""
@@ -26,6 +26,19 @@ _GAP_BYTES = 64 << 10
 
 _OBJECT = 32
 """Bytes of a number that is a Python object."""
+
+
+def boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[slice, ...], tuple[int, ...]]]:
+    """Boxes of a block of at most so many elements, in row-major order, and their shapes."""
+    extents = list(shape)
+    for axis in range(len(extents)):
+        rest = math.prod(extents[axis + 1 :])
+        extents[axis] = min(extents[axis], max(most // max(rest, 1), 1))
+    for at in np.ndindex(*(-(-n // m) for n, m in zip(shape, extents, strict=True))):
+        low = [i * m for i, m in zip(at, extents, strict=True)]
+        ends = [min(a + m, n) for a, m, n in zip(low, extents, shape, strict=True)]
+        own = tuple(slice(a, b) for a, b in zip(low, ends, strict=True))
+        yield own, tuple(b - a for a, b in zip(low, ends, strict=True))
 
 
 def with_length(dtype: np.dtype[Any], target: np.dtype[Any]) -> np.dtype[Any]:

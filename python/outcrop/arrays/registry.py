@@ -15,11 +15,6 @@ __all__ = ["NO_BOUND", "REFUSALS", "full_name", "implementation", "implemented",
 _F = TypeVar("_F", bound=Callable[..., Any])
 _implementations: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-_BY_SORTING = (
-    "{name} of an outcrop.Array takes sorting, and is not supported in this version; "
-    "{name}(A.compute()) does it in memory"
-)
-
 NO_BOUND = (
     "{name} of an outcrop.Array is not supported in this version; "
     "{name} of A.compute() does it in memory, which the memory budget does not limit"
@@ -41,12 +36,6 @@ REFUSALS: dict[Callable[..., Any], str] = {
     np.is_busday: NO_BOUND,
     np.loadtxt: NO_BOUND,
     np.piecewise: NO_BOUND,
-    np.median: _BY_SORTING,
-    np.nanmedian: _BY_SORTING,
-    np.nanpercentile: _BY_SORTING,
-    np.nanquantile: _BY_SORTING,
-    np.percentile: _BY_SORTING,
-    np.quantile: _BY_SORTING,
 }
 """What is said where a function is refused, whatever its arguments are."""
 

@@ -26,6 +26,7 @@ from outcrop.expressions.kernels.floating_errors import FloatingErrors
 from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_account
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
+from outcrop.expressions.rewrite.lines_across import lines_put_together
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.reshape_by_slabs import tiles_taken
 from outcrop.expressions.rewrite.rules import rewritten
@@ -66,6 +67,9 @@ _FEW_TILES = 16
 
 _BESIDE = 2
 """How many times all files of elements have to fit into the budget to be held by whole rows."""
+
+_PARTS = (1, 2, 4)
+"""Which parts of the budget are tried for the tiles by which lines are put together."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -275,6 +279,8 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             except BudgetError as caught:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
+    if best is None or best.reads_again:
+        best = _or_by_lines(best, roots, targets)
     if best is not None:
         return best if best.holds_enough else _or_on_small_tiles(best, roots, targets)
     assert error is not None
@@ -282,6 +288,25 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         raise error
     finally:
         del error
+
+
+def _or_by_lines(
+    found: Planned | None, roots: Sequence[Node], targets: Sequence[Any]
+) -> Planned | None:
+    """The plan; or one that puts whole lines together first, if that is less."""
+    for part in _PARTS:
+        moved = lines_put_together(roots, memory_budget() // part)
+        if moved is None:
+            break
+        try:
+            other = _plan_of(moved, targets)
+        except BudgetError as error:
+            forget_frames(error)
+            continue
+        if found is None or other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]:
+            return other
+        break
+    return found
 
 
 def _or_on_small_tiles(found: Planned, roots: Sequence[Node], targets: Sequence[Any]) -> Planned:

@@ -88,7 +88,7 @@ class ExpressionSource(ComputedSource):
     def read(self, view: View) -> NDArray[Any]:
         if view.size == 0:
             return np.empty(view.shape, self.dtype)
-        if self.result is None and not view.is_whole and self._is_cheap():
+        if self.result is None and not view.is_whole and self.is_cheap:
             return ExpressionSource(viewed(self.node, view)).compute(None)
         return super().read(view)
 
@@ -104,7 +104,7 @@ class ExpressionSource(ComputedSource):
 
     def settle(self, target: Source, view: View) -> Source:
         nodes = ancestors([self.node])
-        by_element = self._is_cheap() and not any(isinstance(n, Gather) for n in nodes)
+        by_element = self.is_cheap and not any(isinstance(n, Gather) for n in nodes)
         for node in nodes:
             if isinstance(node, Leaf) and node.source.same_elements(target):
                 # Only what is read where it is written, element by element, is read before.
@@ -113,7 +113,8 @@ class ExpressionSource(ComputedSource):
                     return self.materialized()
         return self
 
-    def _is_cheap(self) -> bool:
+    @property
+    def is_cheap(self) -> bool:
         """Whether a part takes a part of the work."""
         return all(isinstance(n, Map | Leaf | Gather) for n in ancestors([self.node]))
 

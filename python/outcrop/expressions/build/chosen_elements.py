@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays.array import Array
+from outcrop.arrays.pieces import boxes
 from outcrop.arrays.saving import create_store
 from outcrop.arrays.source import FunctionSource, MemorySource, storable
 from outcrop.arrays.stored import StoreSource
@@ -175,7 +176,7 @@ def _collected(
                 mask: NDArray[Any],
             ) -> None:
                 values, mask = np.broadcast_to(values, block), np.broadcast_to(mask, block)
-                for low, part in _boxes(block, _part_bytes() // max(each, _INDEX.itemsize)):
+                for low, part in boxes(block, _part_bytes() // max(each, _INDEX.itemsize)):
                     here = mask[low]
                     begin = tuple(s + own.start for s, own in zip(start, low, strict=True))
                     runs = _count(here, extents, part)
@@ -194,21 +195,6 @@ def _collected(
 
 def _part_bytes() -> int:
     return min(max(piece_limit() // 4, _SMALL // 16), _SMALL)
-
-
-def _boxes(
-    shape: tuple[int, ...], most: int
-) -> Iterator[tuple[tuple[slice, ...], tuple[int, ...]]]:
-    """Boxes of a block of at most so many elements, in row-major order."""
-    extents = list(shape)
-    for axis in range(len(extents)):
-        rest = math.prod(extents[axis + 1 :])
-        extents[axis] = min(extents[axis], max(most // max(rest, 1), 1))
-    for at in np.ndindex(*(-(-n // m) for n, m in zip(shape, extents, strict=True))):
-        low = [i * m for i, m in zip(at, extents, strict=True)]
-        ends = [min(a + m, n) for a, m, n in zip(low, extents, shape, strict=True)]
-        own = tuple(slice(a, b) for a, b in zip(low, ends, strict=True))
-        yield own, tuple(b - a for a, b in zip(low, ends, strict=True))
 
 
 def _split(extents: tuple[int, ...], shape: tuple[int, ...]) -> int:

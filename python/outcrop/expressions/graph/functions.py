@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop.arrays.pieces import boxes
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, OutcropError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Copy",
     "Function",
     "Guard",
+    "OfLines",
     "OfNumpy",
     "Seen",
 ]
@@ -200,6 +202,42 @@ class Call(Function):
             np.copyto(out, made, casting="same_kind")
         except TypeError as error:
             raise InvalidTypeError(f"{self.name}: {error}; dtype= says what it makes") from None
+
+
+@dataclass(frozen=True)
+class OfLines:
+    """A function of whole lines, which go along the last axis of what it is given.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    function : callable
+        Gives, for each line of an array, one along the last axis.
+    options : tuple
+        Pairs of keyword arguments.
+    """
+
+    name: str
+    function: Callable[..., NDArray[Any]]
+    options: tuple[tuple[str, Any], ...] = ()
+
+    PARTS = 4
+    """Parts in which the lines of a strip are done, if they are as many."""
+
+    TIMES = 4
+    """How many times the bytes of such a part the function takes, at most."""
+
+    def into(self, out: NDArray[Any], block: NDArray[Any], axis: int) -> None:
+        """Compute to `out` what the lines of a block along an axis give."""
+        given, made = np.moveaxis(block, axis, -1), np.moveaxis(out, axis, -1)
+        lines = given.shape[:-1]
+        for low, _ in boxes(lines, -(-math.prod(lines) // self.PARTS)):
+            made[low] = self.function(given[low], **dict(self.options))
+
+    def memory(self, lines: int, nbytes: int) -> int:
+        """Bytes that it takes for so many lines of so many bytes."""
+        return self.TIMES * -(-lines // self.PARTS) * nbytes
 
 
 @dataclass(frozen=True)

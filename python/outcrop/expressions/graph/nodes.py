@@ -16,7 +16,7 @@ import numpy as np
 from outcrop.arrays.source import Source
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError
-from outcrop.expressions.graph.functions import Function, Scalar
+from outcrop.expressions.graph.functions import Function, OfLines, Scalar
 from outcrop.expressions.graph.reductions import Reduction
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Contract",
     "Expanded",
     "Leaf",
+    "Lines",
     "Map",
     "Node",
     "Reduce",
@@ -368,6 +369,37 @@ class Scan(Node):
     @property
     def name(self) -> str:
         return f"{self.ufunc.__name__}.accumulate"
+
+
+class Lines(Node):
+    """A function of whole lines along an axis: each gives one there, which may be of any length."""
+
+    __slots__ = ("axis", "function")
+
+    function: OfLines
+    axis: int
+
+    def _made_of(self, operands: Sequence[Node]) -> Node:
+        return self.applied(operands[0], self.axis)
+
+    def applied(self, operand: Node, axis: int) -> "Lines":
+        """The same function of another operand."""
+        return Lines.of(self.function, operand, axis, self.shape[self.axis], self.dtype)
+
+    @classmethod
+    def of(
+        cls, function: OfLines, operand: Node, axis: int, length: int, dtype: np.dtype[Any]
+    ) -> "Lines":
+        """The node of such a function, which makes lines of a length."""
+        node = cls()
+        node.function, node.axis, node.operands = function, axis, (operand,)
+        node.shape = (*operand.shape[:axis], length, *operand.shape[axis + 1 :])
+        node.dtype = dtype
+        return only((cls, function, id(operand), axis, length, dtype), node)
+
+    @property
+    def name(self) -> str:
+        return self.function.name
 
 
 def ancestors(roots: Iterable[Node]) -> list[Node]:

@@ -14,7 +14,7 @@ from outcrop.arrays.source import dtype_name, filler
 from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import is_reorderable
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -358,6 +358,17 @@ def _scan(node: Scan, own: Setting) -> Instruction:
             made = ufunc.accumulate(joined, axis, dtype)
             np.copyto(out, made[(slice(None),) * axis + (slice(1, None),)])
         np.copyto(kept, np.take(out, -1, axis))
+
+    return do
+
+
+@instruction.of(Lines)
+def _lines(node: Lines, own: Setting) -> Instruction:
+    into, axis = node.function.into, node.axis
+    source, place = own.values[id(node.operands[0])].place, own.value.place
+
+    def do(at: Moment) -> None:
+        into(at.now[place], at.now[source], axis)
 
     return do
 

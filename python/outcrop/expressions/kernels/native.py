@@ -18,7 +18,7 @@ from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.functions import LEAVING_GAPS, Apply, Copy
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.kernels.instructions import Product, Value
@@ -88,7 +88,7 @@ def _is_borrowed(node: Leaf) -> bool:
     return _is_aligned(node.source)
 
 
-@_is_native.of(Scan, Gather, MatrixOperation)
+@_is_native.of(Scan, Lines, Gather, MatrixOperation)
 def _is_never(node: Node) -> bool:
     # Operations of linear algebra have steps of their own.
     return False

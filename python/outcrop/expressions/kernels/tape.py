@@ -12,7 +12,7 @@ from outcrop.arrays.source import MemorySource, dtype_name
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -289,7 +289,18 @@ class Tape:
                 m, n, k = Product.of(node).sides(extents)
                 own, more = _native.multiply_memory(dtype_name(node.dtype), m, n, k)
                 room, beside = max(room, own), max(beside, more)
+            elif isinstance(node, Lines):
+                beside = max(beside, self._lines_memory(node))
         return room, beside
+
+    def _lines_memory(self, node: Lines) -> int:
+        """Bytes that a function of lines takes for a strip."""
+        lines, line = 0, 0
+        for one in (node, *node.operands):
+            shape = self._strip_shape(self.values[id(one)])
+            lines = max(lines, math.prod(shape) // max(shape[node.axis], 1))
+            line = max(line, shape[node.axis] * one.dtype.itemsize)
+        return node.function.memory(lines, line)
 
     # -- running it --------------------------------------------------------------------------
 
@@ -427,7 +438,7 @@ def _of_leaf(node: Leaf, places: Mapping[int, int]) -> Hashable | None:
     return id(node) if _is_in_memory(node) else None
 
 
-@_meaning.of(Scan, Gather, MatrixOperation)
+@_meaning.of(Scan, Lines, Gather, MatrixOperation)
 def _of_none(node: Node, places: Mapping[int, int]) -> None:
     return None
 

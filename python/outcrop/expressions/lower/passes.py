@@ -11,7 +11,7 @@ from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Alias, Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
@@ -37,6 +37,9 @@ __all__ = ["Pass"]
 
 _GIGAFLOPS = 40e9
 """Operations in a second of products on one thread, roughly."""
+
+_COMPARISON = 2e-9
+"""Seconds for a comparison where lines are sorted, roughly."""
 
 
 class Pass:
@@ -355,6 +358,13 @@ def _of_product(node: Contract) -> tuple[float, float]:
 @_cost_of.of(Reduce, Scan)
 def _of_sum(node: Reduce | Scan) -> tuple[float, float]:
     return node.operands[0].size, node.operands[0].nbytes / 8e9
+
+
+@_cost_of.of(Lines)
+def _of_lines(node: Lines) -> tuple[float, float]:
+    (operand,) = node.operands
+    comparisons = operand.size * max(math.log2(max(operand.shape[node.axis], 1)), 1.0)
+    return comparisons, comparisons * _COMPARISON
 
 
 @_cost_of.of(Leaf, Expanded, Gather, MatrixOperation)

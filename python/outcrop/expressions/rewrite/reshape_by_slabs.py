@@ -24,7 +24,7 @@ from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.process.sizes import format_bytes
 
-__all__ = ["in_order", "tiles_taken", "views_apart"]
+__all__ = ["in_order", "longest_part", "tiles_taken", "views_apart"]
 
 _FITS = 4
 """What part of the budget a slab may have that is in memory while it is taken apart."""
@@ -150,8 +150,8 @@ def _axes(first: int, extents: Shape) -> range:
 def _by_slabs(node: Reshape, source: Node, budget: int, order: _Order) -> Node:
     """The reshape in tiles that are made of one slab each, so that this is looked up once."""
     room = budget // _SLAB // node.dtype.itemsize
-    slab = math.prod(_slab(source.shape, order.source, room))
-    tile = _slab(node.view.source_shape, order.target, slab)
+    slab = math.prod(longest_part(source.shape, order.source, room))
+    tile = longest_part(node.view.source_shape, order.target, slab)
     own = tuple(1 if isinstance(axis, NewAxis) else tile[axis] for axis in node.view.axes)
     cuts = Cuts(None, own, math.prod(own) * node.dtype.itemsize)
     return Refolded.made(source, node.folds, node.view, cuts)
@@ -213,7 +213,7 @@ def tiles_taken(node: Reshape, tiling: Tiling) -> int:
     The same one again for each of these.
     """
     operand, tile = node.operands[0], tiling.tile(node)
-    slab = _slab(operand.shape, range(operand.ndim), math.prod(tile))
+    slab = longest_part(operand.shape, range(operand.ndim), math.prod(tile))
     return _count(node.shape, tile) * _count(slab, tiling.tile(operand))
 
 
@@ -226,7 +226,7 @@ def _held(node: Reshape, operand: Node, tile: Shape, budget: int, room: int) -> 
         return None
     shape, itemsize = operand.shape, operand.dtype.itemsize
     units = tuple(min(whole(operand, axis), n) for axis, n in enumerate(shape))
-    slab = _slab(shape, range(operand.ndim), budget // _FITS // itemsize)
+    slab = longest_part(shape, range(operand.ndim), budget // _FITS // itemsize)
     is_whole = all(a >= b for a, b in zip(tile, units, strict=True))
     if operand.source.layout != "tiled" or (is_whole and _is_within(tile, slab)):
         return None
@@ -257,7 +257,7 @@ def _source(
     shape, itemsize = operand.shape, operand.dtype.itemsize
     if isinstance(operand, Leaf) and isinstance(operand.source, MemorySource):
         return operand, shape, []
-    if _is_within(tile, _slab(shape, axes, budget // _FITS // itemsize)):
+    if _is_within(tile, longest_part(shape, axes, budget // _FITS // itemsize)):
         return operand, tile, []
     taken: Shape | None = None
     if isinstance(operand, Leaf) and isinstance(operand.source, StoreSource):
@@ -267,11 +267,11 @@ def _source(
         units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
         on_disk = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
         room = budget // _PART // itemsize
-        wide = _slab(shape, axes, room, units)
+        wide = longest_part(shape, axes, room, units)
         if operand.source.layout != "tiled" and _run(shape, on_disk, wide) * itemsize >= _LONG:
             return operand, wide, [(operand, axis, extent) for axis, extent in enumerate(wide)]
-        tile = taken = _slab(shape, on_disk, room, units)
-    slab = _slab(shape, axes, budget // _SLAB // itemsize)
+        tile = taken = longest_part(shape, on_disk, room, units)
+    slab = longest_part(shape, axes, budget // _SLAB // itemsize)
     short = tuple(map(min, tile, slab))
     most = budget // (_HELD if holds else _SLAB)
     return _moved(operand, View.whole(shape), taken, short, budget, most), short, []
@@ -292,13 +292,13 @@ def _target(
         if isinstance(axis, int) and own[axis] < shape[axis]
     ]
     room = budget // _FITS // itemsize
-    if lines == sorted(lines) and _is_within(own, _slab(shape, order.target, room)):
+    if lines == sorted(lines) and _is_within(own, longest_part(shape, order.target, room)):
         return node.with_operands([source])
     straight = Refolded.made(source, node.folds, View.whole(shape), Cuts(None, None, 0))
     room = budget // _PART // itemsize
-    slab = _slab(shape, order.target, room)
+    slab = longest_part(shape, order.target, room)
     short = tuple(map(min, own, slab))
-    before = _slab(source.shape, order.source, room)
+    before = longest_part(source.shape, order.source, room)
     if _count(before, cut) <= _FEW:
         return _moved(straight, view, short, None, budget)
     # A slab is in many tiles already, and is not put together again for each new one.
@@ -329,7 +329,7 @@ def _moved(
     return Moved.made(operand, view, Cuts(source, target, limit))
 
 
-def _slab(
+def longest_part(
     shape: Shape, axes: Sequence[int], room: int, units: Sequence[int] | None = None
 ) -> Shape:
     """A part of so many elements, at most, that is as long as it can be along the last axes.

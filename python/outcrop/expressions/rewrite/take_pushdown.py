@@ -18,6 +18,7 @@ from outcrop.expressions.graph.nodes import (
     Contract,
     Expanded,
     Leaf,
+    Lines,
     Map,
     Node,
     Reduce,
@@ -153,6 +154,14 @@ def _of_reduction(node: Reduce, axis: int, wanted: _Runs) -> _Below:
     kept = [a for a in range(operand.ndim) if a not in node.axes]
     wishes = [(operand, kept[axis])]
     return wishes, lambda made: Reduce.of(node.reduction, made[0], node.axes, node.output)
+
+
+@_below.of(Lines)
+def _of_lines(node: Lines, axis: int, wanted: _Runs) -> _Below:
+    if axis == node.axis:
+        return _here(node, axis, wanted)
+    wishes: list[tuple[Node, int | None]] = [(node.operands[0], axis)]
+    return wishes, lambda made: node.applied(made[0], node.axis)
 
 
 @_below.of(Contract)

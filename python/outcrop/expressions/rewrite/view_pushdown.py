@@ -16,6 +16,7 @@ from outcrop.expressions.graph.nodes import (
     Contract,
     Expanded,
     Leaf,
+    Lines,
     Map,
     Node,
     Reduce,
@@ -243,6 +244,19 @@ def _of_scan(node: Scan, view: View) -> Below[View]:
     axis = view.axes.index(node.axis)
     wishes = [(node.operands[0], view)]
     return wishes, lambda made: Scan.of(node.ufunc, made[0], axis, node.dtype)
+
+
+@_below.of(Lines)
+def _of_lines(node: Lines, view: View) -> Below[View]:
+    """Of a view that has all indices along the axis of the lines."""
+    (operand,) = node.operands
+    if view.selectors[node.axis] != Span(0, 1, node.shape[node.axis]):
+        return _later(node, view)
+    selectors = list(view.selectors)
+    selectors[node.axis] = Span(0, 1, operand.shape[node.axis])
+    own = View(operand.shape, tuple(selectors), view.axes)
+    axis = view.axes.index(node.axis)
+    return [(operand, own)], lambda made: node.applied(made[0], axis)
 
 
 @_below.of(Contract)

@@ -9,7 +9,7 @@ from outcrop.arrays.views import NewAxis, Span, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -176,6 +176,12 @@ def _of_product(node: Contract) -> Iterator[tuple[Node, _Pairs]]:
 @_aligned.of(Scan)
 def _of_scan(node: Scan) -> Iterable[tuple[Node, _Pairs]]:
     return [(node.operands[0], [(axis, axis) for axis in range(node.ndim)])]
+
+
+@_aligned.of(Lines)
+def _of_lines(node: Lines) -> Iterable[tuple[Node, _Pairs]]:
+    # Their own axis is whole, of the operand as well: it is cut with nothing.
+    return [(node.operands[0], [(a, a) for a in range(node.ndim) if a != node.axis])]
 
 
 @_aligned.of(Expanded, Select, Mosaic)

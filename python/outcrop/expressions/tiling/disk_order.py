@@ -5,7 +5,7 @@ from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -66,6 +66,11 @@ def _of_views(node: Expanded | Select | Mosaic, axis: int) -> tuple[Node, int] |
     view, operand = max(pairs, key=lambda pair: pair[0].size)
     source = view.axes[axis]
     return None if isinstance(source, NewAxis) else (operand, source)
+
+
+@_below.of(Lines)
+def _of_lines(node: Lines, axis: int) -> tuple[Node, int]:
+    return node.operands[0], axis
 
 
 @_below.of(Join, Take, Collect)

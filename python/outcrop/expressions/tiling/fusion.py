@@ -15,7 +15,7 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.gathers import Alias, Gather
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
-from outcrop.expressions.graph.nodes import Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved, Refolded
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
@@ -265,7 +265,7 @@ class Grouping:
         if not consumers or not all(isinstance(c, MatrixOperation) and c.size for c in consumers):
             return False
         below = self._below(node)
-        if any(isinstance(n, Scan) for n in below):
+        if any(isinstance(n, Scan | Lines) for n in below):
             return False
         (first, *others) = consumers
         assert isinstance(first, MatrixOperation)

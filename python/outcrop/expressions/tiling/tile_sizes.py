@@ -8,7 +8,7 @@ from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Join, Mosaic, Select, Take
 from outcrop.expressions.graph.matrices import MatrixOperation, SomeColumns, straight
 from outcrop.expressions.graph.merge_runs import Collect
-from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Map, Node, Reduce, Scan
+from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
@@ -80,10 +80,19 @@ def cut(
     tiling = Tiling(axes)
     cuts = tiling.cuts
 
+    # What is computed from whole lines has these, and whatever runs along with them, in one tile.
+    uncut = {
+        own
+        for node in nodes
+        if isinstance(node, Lines)
+        for one in (node, *node.operands)
+        for own in axes.alike(axes.of(one)[node.axis])
+    }
+
     def shorten(line: int, extent: int) -> None:
         # Where it is no longer than that, another one that is cut alike may be.
         for own in axes.alike(line):
-            if extent < tiling.extent(own):
+            if extent < tiling.extent(own) and own not in uncut:
                 cuts[own] = max(extent, 1)
 
     # Tiles that there are, and those of results, which are stored whole.
@@ -197,7 +206,8 @@ def cut(
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
             kept = natural if whole_tiles else fixed
-            chosen = _which(node, lines, tiling, natural, kept, apart)
+            free = [None if own in uncut else own for own in lines]
+            chosen = _which(node, free, tiling, natural, kept, apart)
             if chosen is None:
                 break
             line = chosen
@@ -226,7 +236,9 @@ def cut(
         if extents := [cuts[line] for line in alike if line in cuts]:
             cuts.update(dict.fromkeys(alike, min(extents)))
     _whole_squares(tiling, nodes, natural, fixed)
-    tiling.cuts = {line: n for line, n in cuts.items() if n < axes.extents[line]}
+    tiling.cuts = {
+        line: n for line, n in cuts.items() if n < axes.extents[line] and line not in uncut
+    }
     return tiling
 
 
@@ -354,18 +366,18 @@ def _square_pairs(
 
 def _which(
     node: Node,
-    lines: Sequence[int],
+    lines: Sequence[int | None],
     tiling: Tiling,
     natural: dict[int, int],
     fixed: Container[int],
     apart: Container[int],
 ) -> int | None:
-    """The line to be cut (further), None where there is none."""
+    """The line to be cut (further) of those given for the axes; None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
     open_lines = [
         (axis, line)
         for axis, line in enumerate(lines)
-        if tiling.extent(line) > (natural[line] if line in fixed else 1)
+        if line is not None and tiling.extent(line) > (natural[line] if line in fixed else 1)
     ]
     if not open_lines:
         return None
@@ -402,7 +414,7 @@ def _of_views(node: Select | Mosaic) -> Iterable[tuple[Node, View]]:
     return zip(node.operands, node.views, strict=True)
 
 
-@_viewed.of(Leaf, Map, Expanded, Reduce, Contract, Scan, MatrixOperation)
+@_viewed.of(Leaf, Map, Expanded, Reduce, Contract, Scan, Lines, MatrixOperation)
 @_viewed.of(Alias, Join, Take, Points, Reshape, Refolded, Collect)
 def _of_none(node: Node) -> Iterable[tuple[Node, View]]:
     return ()

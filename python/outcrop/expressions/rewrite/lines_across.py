@@ -1,0 +1,66 @@
+"""Whole lines of what lies across them: put together in scratch, where memory holds too little.
+
+Each line takes a little of every row of a file, or of tiles of which memory has no room for as many
+as a line goes through: read for a few lines at a time, all of them would be read again and again.
+Elements are then moved through temporary tiles that are as long as what is read at once, and as
+wide as the lines that are computed together: each element is read once, written, and read again.
+"""
+
+import math
+from collections.abc import Sequence
+
+from outcrop.arrays.views import View
+from outcrop.expressions.graph.nodes import Lines, Node, ancestors
+from outcrop.expressions.graph.retile import Cuts, Moved
+from outcrop.expressions.rewrite.reshape_by_slabs import longest_part
+from outcrop.expressions.tiling.disk_order import slowness, whole
+from outcrop.expressions.tiling.parts import equal_part
+
+__all__ = ["lines_put_together"]
+
+_PART = 8
+"""What part of the budget is read at once, as far as it is in parts."""
+
+_MOST = 3
+"""What part of the budget tiles on disk may have, of which one is taken apart after the other."""
+
+_LINES = 16
+"""What part of the budget the lines have that are computed together."""
+
+_SHORTEST = 1024
+"""Bytes of a temporary tile, at least."""
+
+
+def lines_put_together(roots: Sequence[Node], budget: int) -> list[Node] | None:
+    """The roots made of lines that are put together first; None where there is nothing to gain."""
+    made: dict[int, Node] = {}
+    is_changed = False
+    for node in ancestors(roots):
+        operands = [made[id(operand)] for operand in node.operands]
+        if isinstance(node, Lines):
+            moved = _put_together(node, operands[0], budget)
+            is_changed |= moved is not None
+            operands = [moved or operands[0]]
+        made[id(node)] = node.with_operands(operands)
+    return [made[id(root)] for root in roots] if is_changed else None
+
+
+def _put_together(node: Lines, operand: Node, budget: int) -> Node | None:
+    """The operand in tiles of whole lines, by way of others."""
+    shape, axis, each = operand.shape, node.axis, operand.dtype.itemsize
+    order = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
+    units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
+    read = longest_part(shape, order, budget // _PART // each, units)
+    if read[axis] == shape[axis] or math.prod(read) * each * _MOST > budget:
+        return None
+    line = max(shape[axis] * each, node.shape[axis] * node.dtype.itemsize)
+    others = [a for a in order if a != axis]
+    group = longest_part(shape, others, max(budget // _LINES // line, 1))
+    wide = tuple(equal_part(a, min(a, b)) for a, b in zip(read, group, strict=True))
+    short = tuple(n if a == axis else m for a, (n, m) in enumerate(zip(read, wide, strict=True)))
+    long = tuple(n if a == axis else m for a, (n, m) in enumerate(zip(shape, wide, strict=True)))
+    if math.prod(short) * each < _SHORTEST:
+        return None
+    view = View.whole(shape)
+    apart = Moved.made(operand, view, Cuts(read, short, math.prod(read) * each))
+    return Moved.made(apart, view, Cuts(None, long, math.prod(long) * each))
