@@ -22,6 +22,7 @@ from outcrop.expressions.kernels.tape import Tape, pattern
 from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.readings import readings
+from outcrop.expressions.lower.side_by_side import emit, side_by_side
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tiling.fusion import Group, Grouping
@@ -53,27 +54,38 @@ class Order:
         result of a group has a pass of its own, which needs memory for that alone.
     turned : bool
         Whether cells that lie along several lines are walked along the other one first.
+    beside : bool
+        Whether passes over other lines that take the same array are made side by side.
     """
 
     together: bool = True
     turned: bool = False
+    beside: bool = True
 
     def __str__(self) -> str:
         what = ["each result by itself"] if not self.together else []
-        return ", ".join(what + (["along the other axis first"] if self.turned else []))
+        what += ["along the other axis first"] if self.turned else []
+        return ", ".join(what + ([] if self.beside else ["one pass after the other"]))
 
 
 def orders(grouping: Grouping) -> Iterator[Order]:
     """The orders that differ, the usual one first."""
     yield Order()
     several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
-    turned = any(grouping.order(g) != grouping.order(g, turned=True) for g in grouping.groups)
+    lines = [grouping.order(group) for group in grouping.groups]
+    is_beside = len(side_by_side(grouping.groups, lines, grouping.tiling)) < len(lines)
+    turned = any(
+        own != grouping.order(group, turned=True)
+        for own, group in zip(lines, grouping.groups, strict=True)
+    )
     if turned:
         yield Order(turned=True)
+    if is_beside:
+        yield Order(beside=False)
     if several:
-        yield Order(together=False)
+        yield Order(together=False, beside=False)
     if several and turned:
-        yield Order(together=False, turned=True)
+        yield Order(together=False, turned=True, beside=False)
 
 
 class Lowered:
@@ -109,6 +121,10 @@ class Lowered:
         if (tiles := grouping.tiles()) * _TILE > memory_budget():
             raise too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
+        self._lines = [grouping.order(group, turned=order.turned) for group in self._groups]
+        self._together = [[number] for number in range(len(self._groups))]
+        if order.beside:
+            self._together = side_by_side(self._groups, self._lines, self.tiling)
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
@@ -169,38 +185,50 @@ class Lowered:
 
     def _emit(self, tapes: Sequence[Tape | None]) -> None:
         turns: dict[tuple[int, ...], int] = {}
-        passes: list[Pass | MatrixPass] = []
-        for group, tape in zip(self._groups, tapes, strict=True):
-            if tape is None:
-                passes.append(self._operation(group))
-                continue
+        backwards: list[bool] = []
+        for number, (group, tape) in enumerate(zip(self._groups, tapes, strict=True)):
+            first = next(together[0] for together in self._together if number in together)
             turn = turns.get(group.lines, 0)
-            turns[group.lines] = turn + 1
+            turns[group.lines] = turn + (tape is not None)
             # Running sums have a direction of their own.
             scans = any(isinstance(node, Scan) for node in group.computed)
-            backwards = turn % 2 == 1 and not scans
-            passes.append(
-                Pass(
-                    group,
-                    tape,
-                    self._grouping,
-                    self._storage,
-                    self._steps,
-                    lines=self._grouping.order(group, turned=self._order.turned),
-                    backwards=backwards,
-                )
+            is_alone = first == number
+            backwards.append(turn % 2 == 1 and not scans if is_alone else backwards[first])
+        passes = [
+            self._operation(group)
+            if tape is None
+            else Pass(
+                group,
+                tape,
+                self._grouping,
+                self._storage,
+                self._steps,
+                lines=lines,
+                backwards=turn,
             )
+            for group, tape, lines, turn in zip(
+                self._groups, tapes, self._lines, backwards, strict=True
+            )
+        ]
         moved = [
             (want.node, stored)
             for want, stored in zip(self.wanted, self._storage.results, strict=True)
             if self._storage.of(want.node) is not stored
         ]
         self._check(passes, moved)
-        for group, one in zip(self._groups, passes, strict=True):
-            if group.is_made_later:
+        for together in self._together:
+            groups, lines = [self._groups[i] for i in together], [self._lines[i] for i in together]
+            members = [passes[i] for i in together]
+            (one, *others) = members
+            if others:
+                own = [member for member in members if isinstance(member, Pass)]
+                emit(own, groups, lines, self.tiling, backwards=backwards[together[0]])
+                continue
+            is_made_later = groups[0].is_made_later
+            if is_made_later:
                 self._steps.hand_over()
             one.emit()
-            if group.is_made_later:
+            if is_made_later:
                 self._steps.hand_over(made=True)
         for node, stored in moved:
             self._move(node, stored)

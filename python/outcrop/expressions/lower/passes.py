@@ -124,11 +124,17 @@ class Pass:
 
     def emit(self) -> None:
         """Append the steps."""
+        for _ in self.cells():
+            pass
+
+    def cells(self) -> Iterator[tuple[int, ...]]:
+        """The cells in their order; the steps of each are appended when the next one is taken."""
         made = _Cells(
             self._group, self._tape, self._tiling, self._storage, self._lines, self._gathering
         )
         kernel = self._kernel
-        for cell in self._cells():
+        for cell in self._in_order():
+            yield cell
             operands, own, taken = made.operands(cell)
             work = self._work * made.share(cell)
             if self._is_taped:
@@ -141,7 +147,7 @@ class Pass:
                     if total := self._sums.get(id(root)):
                         total.take(made.coords(root, at), total.part(at))
 
-    def _cells(self) -> Iterator[tuple[int, ...]]:
+    def _in_order(self) -> Iterator[tuple[int, ...]]:
         """The cells in their order: by blocks of those that have a stored tile in common."""
         blocks: list[list[range]] = []
         for line in self._lines:

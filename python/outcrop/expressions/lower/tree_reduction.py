@@ -1,7 +1,8 @@
 """Sums over cut lines: parts are combined two by two, as the leaves of a tree.
 
 The tree depends on the number of parts alone: so sums have the same bits whatever the direction of
-a pass, and the rounding errors of pairwise summation.
+a pass, and the rounding errors of pairwise summation. A tree has several sums in memory at a time.
+Products of which memory does not hold as many add one part after the other, as BLAS does.
 """
 
 import math
@@ -11,12 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.expressions.graph.nodes import Node, Reduce
+from outcrop.expressions.graph.nodes import Contract, Node, Reduce
 from outcrop.expressions.graph.reductions import UfuncReduction
 from outcrop.expressions.kernels import native
 from outcrop.expressions.lower.steps import READ, UPDATE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage
 from outcrop.expressions.tiling.axes import Tiling
+from outcrop.process.config import memory_budget
 
 __all__ = ["Sum"]
 
@@ -26,6 +28,9 @@ _Tiles: TypeAlias = Sequence[NDArray[Any]]
 
 _RATE = 1e9
 """Bytes in a second that one thread combines."""
+
+_BRANCHES = 4
+"""What part of the budget the sums have, at most, that a tree holds at a time."""
 
 
 class Sum:
@@ -61,6 +66,9 @@ class Sum:
         self._total = storage.parts(root)
         self._done: set[tuple[int, int, tuple[int, ...]]] = set()
         self._first: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        branches = root.nbytes * self._total.bit_length()
+        self._is_in_turn = isinstance(root, Contract) and branches * _BRANCHES > memory_budget()
+        self._waiting: dict[tuple[int, ...], tuple[int, set[int]]] = {}
         self._ufunc = _joining(root)
         draft = None
         if native.IS_USED and self._ufunc is not None:
@@ -100,6 +108,9 @@ class Sum:
         root = self._root
         if isinstance(root, Reduce) and root.output:
             return
+        if self._is_in_turn:
+            self._take_in_turn(coords, part)
+            return
         first, level = part, 1
         while level < self._total:
             left, right = first - first % (2 * level), first - first % (2 * level) + level
@@ -110,6 +121,17 @@ class Sum:
                     return
                 self._combine(coords, left, right, level)
             first, level = left, 2 * level
+
+    def _take_in_turn(self, coords: tuple[int, ...], part: int) -> None:
+        """Add all parts to the first one that follow those which it has."""
+        following, waiting = self._waiting.get(coords, (0, set()))
+        waiting.add(part)
+        while following in waiting:
+            waiting.remove(following)
+            if following:
+                self._combine(coords, 0, following, 1)
+            following += 1
+        self._waiting[coords] = following, waiting
 
     def _combine(self, coords: tuple[int, ...], left: int, right: int, level: int) -> None:
         family, ufunc = self._family, self._ufunc

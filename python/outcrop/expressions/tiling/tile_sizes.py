@@ -175,6 +175,10 @@ def cut(
             own = axes.of(matrix)[axis]
             if own in fixed:
                 extent = -(-extent // natural[own]) * natural[own]
+            elif own in natural and straight(matrix) is None:
+                # As what it is made of lies on disk.
+                tile = natural[own]
+                extent = extent // tile * tile if extent >= tile else equal_part(tile, extent)
             else:
                 natural.update(dict.fromkeys(axes.alike(own), extent))
             shorten(own, extent)

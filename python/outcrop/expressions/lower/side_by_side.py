@@ -1,0 +1,168 @@
+"""Passes that take the same array side by side, so that each of its tiles is loaded once for all.
+
+Groups over other lines have passes of their own. Of those that need not wait for each other, and go
+through the same array in the same direction, the steps are taken in the order of its tiles: first
+all that any of them takes of a tile, then what they take of the next one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from outcrop.arrays.stored import StoreSource
+from outcrop.arrays.views import NewAxis, View
+from outcrop.expressions.graph.gathers import Alias, Select
+from outcrop.expressions.graph.nodes import Leaf, Node, Scan
+from outcrop.expressions.lower.passes import Pass
+from outcrop.expressions.tiling.axes import Tiling
+from outcrop.expressions.tiling.fusion import Group
+
+__all__ = ["emit", "side_by_side"]
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Course:
+    """How a pass goes through the largest array that it takes.
+
+    Attributes
+    ----------
+    array : int
+        Which array that is.
+    axes : tuple of int
+        Its axes along which the cells of the pass lie, the slowest first.
+    starts, steps : tuple of int
+        Where the first cell is along each of them, and how far the next one is from it.
+    units : tuple of int
+        What is loaded at once, at least.
+    """
+
+    array: int
+    axes: tuple[int, ...]
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    units: tuple[int, ...]
+
+    def goes_with(self, other: "_Course") -> bool:
+        """Whether it goes through the same array in the same way, as far as either goes."""
+        common = min(len(self.axes), len(other.axes))
+        return self.array == other.array and self.axes[:common] == other.axes[:common]
+
+    def place(self, cell: Sequence[int], units: Sequence[int]) -> Place:
+        """In which piece of the array a cell is."""
+        along = zip(self.starts, self.steps, cell, units, strict=False)
+        return tuple([(start + step * i) // unit for start, step, i, unit in along])
+
+
+def side_by_side(
+    groups: Sequence[Group], lines: Sequence[tuple[int, ...]], tiling: Tiling
+) -> list[list[int]]:
+    """Which groups have their passes side by side: their numbers, in the order of the first ones.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        All of them.
+    lines : sequence of tuple of int
+        The lines of each, the slowest first.
+    tiling : Tiling
+        How lines are cut.
+    """
+    found: list[list[int]] = []
+    courses: list[_Course | None] = []
+    for number, (group, own) in enumerate(zip(groups, lines, strict=True)):
+        course = _course(group, own, tiling)
+        for members, other in zip(found, courses, strict=True):
+            is_now = groups[members[0]].stage == group.stage
+            if is_now and course is not None and other is not None and course.goes_with(other):
+                members.append(number)
+                break
+        else:
+            found.append([number])
+            courses.append(course)
+    return found
+
+
+def emit(
+    passes: Sequence[Pass],
+    groups: Sequence[Group],
+    lines: Sequence[tuple[int, ...]],
+    tiling: Tiling,
+    *,
+    backwards: bool,
+) -> None:
+    """Append the steps of passes that are side by side."""
+    courses = [_course(g, own, tiling) for g, own in zip(groups, lines, strict=True)]
+    known = [course for course in courses if course is not None]
+    common = min(len(course.axes) for course in known)
+    units = [max(course.units[i] for course in known) for i in range(common)]
+    turn = -1 if backwards else 1
+    waiting: list[tuple[Place, int, Iterator[tuple[int, ...]]]] = []
+    for number, (one, course) in enumerate(zip(passes, known, strict=True)):
+        cells = one.cells()
+        first = next(cells)
+        waiting.append((_turned(course.place(first, units), turn), number, cells))
+    while waiting:
+        _, number, cells = first_of = min(waiting)
+        waiting.remove(first_of)
+        place, course = first_of[0], known[number]
+        for cell in cells:
+            now = _turned(course.place(cell, units), turn)
+            if now > place:
+                waiting.append((now, number, cells))
+                break
+
+
+def _turned(place: Place, turn: int) -> Place:
+    return tuple([turn * i for i in place])
+
+
+def _course(group: Group, lines: Sequence[int], tiling: Tiling) -> _Course | None:
+    """How a group goes through the largest array that it takes, if its first lines are of that."""
+    if group.operation is not None or group.is_made_later or not lines:
+        return None
+    if any(isinstance(node, Scan) for node in group.computed):
+        return None
+    taken = max(_taken(group), key=lambda taken: _size(taken[1]), default=None)
+    if taken is None:
+        return None
+    node, operand, view = taken
+    own = tiling.axes.of(node)
+    axes, starts, steps, units = [], [], [], []
+    for line in lines:
+        if line not in own:
+            break
+        axis = own.index(line)
+        source, span = view.axes[axis], view.span(axis)
+        if isinstance(source, NewAxis) or span.step < 1:
+            break
+        step, whole = tiling.extent(line) * span.step, 1
+        if isinstance(operand, Leaf) and operand.source.layout == "tiled":
+            whole = operand.source.tile[source]
+        axes.append(source)
+        starts.append(span.start)
+        steps.append(step)
+        units.append(max(whole, step))
+    if not axes:
+        return None
+    array = id(operand.source) if isinstance(operand, Leaf) else id(operand)
+    return _Course(array, tuple(axes), tuple(starts), tuple(steps), tuple(units))
+
+
+def _taken(group: Group) -> Iterator[tuple[Node, Node, View]]:
+    """What runs along with the cells of a group, what that is taken from, and as which view."""
+    for node in group.inputs:
+        yield node, node, node.view if isinstance(node, Leaf) else View.whole(node.shape)
+    for node in group.computed:
+        if isinstance(node, Select | Alias):
+            (operand,), (view,) = node.operands, node.views
+            whole = isinstance(operand, Leaf) and operand.view == View.whole(operand.source.shape)
+            if whole or not isinstance(operand, Leaf):
+                yield node, operand, view
+
+
+def _size(node: Node) -> int:
+    """Bytes of what is stored; what is in memory is there anyway."""
+    if isinstance(node, Leaf) and not isinstance(node.source, StoreSource):
+        return 0
+    return node.nbytes
