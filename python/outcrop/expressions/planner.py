@@ -37,7 +37,7 @@ from outcrop.expressions.rewrite.unordered import unordered
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
-from outcrop.expressions.tiling.tile_sizes import cut, sizes
+from outcrop.expressions.tiling.tile_sizes import cut, other_sizes, sizes
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
@@ -119,10 +119,20 @@ class Planned:
         found = self._plan.moved_anyway()
         return (math.inf, math.inf) if found is None else (found[0], sum(found))
 
+    @cached_property
+    def once(self) -> float:
+        """Bytes that are read where each array is read once."""
+        return sum(reading.least / reading.passes for reading in self.readings())
+
     @property
     def cuts(self) -> Mapping[int, int]:
         """Into which extents lines are cut."""
         return self._lowered.tiling.cuts
+
+    @property
+    def holds(self) -> bool:
+        """Whether what is stored is to be loaded in larger pieces than steps take."""
+        return self._lowered.tiling.holds
 
     @property
     def holds_tiles(self) -> bool:
@@ -133,7 +143,7 @@ class Planned:
     @property
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
-        return bool(self.facts["bytes_read"] > _AGAIN * _stored_bytes(self.facts))
+        return bool(self.facts["bytes_read"] > _AGAIN * self.once)
 
     @property
     def holds_enough(self) -> bool:
@@ -353,7 +363,7 @@ def _plan_of(
                     if held[0].moved_anyway <= found.moved_anyway:
                         break
                     found = found if briefly else _best(given, grouping)
-                found = _or_by_whole_tiles(found, way, targets)
+                found = _or_by_other_cuts(found, way, targets, briefly=briefly)
                 return found if way is taken[-1] else _or_as_it_comes(found, taken[-1], targets)
             error = error or way.error
         except BudgetError as caught:
@@ -364,7 +374,7 @@ def _plan_of(
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
     if held is not None:
-        return _or_by_whole_tiles(*held, targets)
+        return _or_by_other_cuts(*held, targets, briefly=briefly)
     assert error is not None
     try:
         raise error
@@ -372,25 +382,58 @@ def _plan_of(
         del error
 
 
-def _or_by_whole_tiles(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
-    """The plan; or that by whole stored tiles, where it reads less: they may be large."""
-    if not found.cuts_tiles:
-        return found
+def _or_by_other_cuts(
+    found: Planned, way: Taking, targets: Sequence[Any], *, briefly: bool
+) -> Planned:
+    """The plan; or one with tiles of other sizes, where that moves less.
+
+    Of larger ones there are fewer that share a stored tile, and rows or sums are whole; of smaller
+    ones memory holds more at a time.
+    """
+    best: tuple[list[Wanted], Grouping] | None = None
+    enough = _LESS * found.once
+    least, left = found, max(_MANY_STEPS, found.facts["steps"])
+    for own, grouping in _other_cuts(found, way, targets):
+        if least.moved_anyway[0] <= enough or left < 0:
+            break
+        if grouping.tiles() > left:
+            continue
+        try:
+            other = _best(own, grouping, briefly=True)
+        except BudgetError as error:
+            forget_frames(error)
+            continue
+        left -= other.facts["steps"]
+        (read, moved), (now_read, now_moved) = other.moved_anyway, least.moved_anyway
+        # What is read of compressed tiles is little, and decoding it is much.
+        is_read_less = read * _LESS < now_read and moved <= now_moved
+        if is_read_less or moved * _LESS < now_moved:
+            least, best = other, (own, grouping)
+    return least if best is None or briefly else _best(*best)
+
+
+def _other_cuts(
+    found: Planned, way: Taking, targets: Sequence[Any]
+) -> Iterator[tuple[list[Wanted], Grouping]]:
+    """What else there is to cut into, the most promising first."""
     given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
     tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
     nodes = _with_siblings(ancestors(way.roots))
-    limit = sizes(memory_budget())[0]
-    own, grouping = _grouped(given, nodes, tiles, way, limit, whole_tiles=True)
-    if grouping.tiling.cuts == found.cuts:
-        return found
-    try:
-        other = _best(own, grouping)
-    except BudgetError as error:
-        forget_frames(error)
-        return found
-    (read, moved), (now_read, now_moved) = other.moved_anyway, found.moved_anyway
-    # What is read of compressed tiles is little, and decoding it is much.
-    return other if read * _LESS < now_read and moved <= now_moved else found
+    usual = sizes(memory_budget())[0]
+    seen = [(found.cuts, found.holds)]
+    if found.cuts_tiles:
+        own, grouping = _grouped(given, nodes, tiles, way, usual, whole_tiles=True)
+        seen.append((grouping.tiling.cuts, False))
+        yield own, grouping
+    for limit in other_sizes(memory_budget()):
+        for holds, few_lines in ((True, False), (False, False), (True, True)):
+            own, grouping = _grouped(
+                given, nodes, tiles, way, limit, holds=holds, few_lines=few_lines
+            )
+            known = grouping.tiling.cuts, holds
+            if known not in seen:
+                seen.append(known)
+                yield own, grouping
 
 
 def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
@@ -398,7 +441,7 @@ def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Plan
 
     Tiles that are taken from again may still be in memory.
     """
-    if found.moved_anyway[0] <= _LESS * _stored_bytes(found.facts):
+    if found.moved_anyway[0] <= _LESS * found.once:
         return found
     most = max(_MANY_STEPS, _FAR_MORE * found.facts["steps"])
     for given, grouping, _ in _candidates([way], targets):
@@ -468,7 +511,7 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False
             refused.add(order.together)
             continue
         best, way = found if best is None else best.or_rather(found), found.way
-        if briefly or (order == Order() and not _may_be_better(found.facts)):
+        if briefly or (order == Order() and not _may_be_better(found)):
             break
     if best is None:
         assert error is not None
@@ -527,20 +570,15 @@ def _needed(error: BudgetError) -> int:
     return sys.maxsize if error.needed is None else error.needed
 
 
-def _may_be_better(facts: Mapping[str, Any]) -> bool:
+def _may_be_better(found: Planned) -> bool:
     """Whether other orders are worth looking at."""
+    facts = found.facts
     moved = facts["bytes_read"] + facts["bytes_written"]
     return (
-        bool(facts["bytes_read"] > 1.01 * _stored_bytes(facts))
-        and facts["io_seconds"] > facts["compute_seconds"]
+        facts["io_seconds"] > facts["compute_seconds"]
         and moved > _WORTHWHILE * facts["steps"]
+        and bool(facts["bytes_read"] > 1.01 * found.once)
     )
-
-
-def _stored_bytes(facts: Mapping[str, Any]) -> int:
-    """Bytes of what is stored, each once."""
-    inputs = (a for a in facts["arrays"] if a["role"] == "input")
-    return sum(math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize for a in inputs)
 
 
 def _tile(target: Any) -> tuple[int, ...] | None:
@@ -580,11 +618,16 @@ def _grouped(
     limit: tuple[int, int],
     *,
     whole_tiles: bool = False,
+    few_lines: bool = False,
     holds: bool = False,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(nodes, tiles, *limit, way.short, way.whole, whole_tiles=whole_tiles)
+        tiling = cut(
+            *(nodes, tiles, *limit, way.short, way.whole),
+            whole_tiles=whole_tiles,
+            few_lines=few_lines,
+        )
         tiling.holds, tiling.by_rows = holds, holds and _fit(nodes)
         made: dict[int, Node] = {}
         for node in nodes:

@@ -1,17 +1,24 @@
 """Reshaping: of the operands, as far down as it goes, so that elements move as they are read."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.expressions.graph.gathers import Join
+from outcrop.expressions.graph.gathers import Join, Take
+from outcrop.expressions.graph.indices import Listed
 from outcrop.expressions.graph.nodes import Below, Leaf, Map, Node, Shape, remade
 from outcrop.expressions.graph.reshape import Reshape, folds_of
 from outcrop.expressions.rewrite.view_pushdown import refolded, viewed
 
 __all__ = ["reshaped"]
+
+_TAKEN = 1 << 16
+"""Indices that are listed, at most, of what comes again along an axis."""
 
 
 def reshaped(node: Node, shape: Shape) -> Node:
@@ -25,9 +32,15 @@ def _below(node: Node, shape: Shape) -> Below[Shape]:
         return (), lambda _: node
     if node.size and isinstance(node, Map):
         own = [(o, _broadcast(o.shape, node.shape, shape)) for o in node.operands]
-        wishes = [(operand, wish) for operand, wish in own if wish is not None]
-        if len(wishes) == len(own):
-            return wishes, lambda made: node.applied(made, shape)
+        ways = [way for _, way in own if way is not None]
+        if len(ways) == len(own):
+            wishes = [(o, way.shape) for o, way in zip(node.operands, ways, strict=True)]
+
+            def applied(made: Sequence[Node]) -> Node:
+                pairs = zip(ways, made, strict=True)
+                return node.applied([way.repeated(operand) for way, operand in pairs], shape)
+
+            return wishes, applied
     if node.size and isinstance(node, Reshape) and node.is_whole:
         return [(node.operands[0], shape)], lambda made: made[0]
     if node.size and isinstance(node, Join) and (found := _joined(node, shape)) is not None:
@@ -64,13 +77,35 @@ def _joined(node: Join, shape: Shape) -> tuple[int, list[tuple[Node, Shape]]] | 
     return place, wishes
 
 
-def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
-    """The shape in which an operand broadcasts to the new shape; None where there is none."""
+@dataclass(frozen=True)
+class _Broadcast:
+    """How an operand broadcasts to a new shape of what is made of it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Its own new shape.
+    taken : list of tuple
+        Axes of that, along which the indices are taken again, and which in turn.
+    """
+
+    shape: Shape
+    taken: list[tuple[int, NDArray[np.int64]]]
+
+    def repeated(self, operand: Node) -> Node:
+        """The operand in its new shape, with what is taken again."""
+        for axis, indices in self.taken:
+            operand = Take.of(operand, Listed(indices), axis)
+        return operand
+
+
+def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> _Broadcast | None:
+    """How an operand broadcasts to the new shape; None where it does not."""
     padded = (1,) * (len(whole) - len(operand)) + operand
     # Axes of one element belong to no fold.
     long = [axis for axis, n in enumerate(whole) if n > 1]
     places = [axis for axis, n in enumerate(shape) if n > 1]
-    found = [1] * len(shape)
+    found, taken = [1] * len(shape), []
     i = j = 0
     for fold in folds_of(tuple(whole[a] for a in long), tuple(shape[a] for a in places)):
         own = tuple(padded[a] for a in long[i : i + len(fold.source)])
@@ -78,9 +113,15 @@ def _broadcast(operand: Shape, whole: Shape, shape: Shape) -> Shape | None:
             for axis, n in zip(places[j:], fold.target, strict=False):
                 found[axis] = n
         elif any(n != 1 for n in own):
-            return None
+            if len(fold.target) > 1 or fold.target[0] > _TAKEN:
+                return None
+            # As the months of a year come again each year.
+            axis, few = places[j], math.prod(own)
+            again = np.broadcast_to(np.arange(few).reshape(own), fold.source)
+            found[axis] = few
+            taken.append((axis, again.ravel()))
         i, j = i + len(fold.source), j + len(fold.target)
-    return tuple(found)
+    return _Broadcast(tuple(found), taken)
 
 
 def _moved(node: Node, shape: Shape) -> Node:

@@ -18,13 +18,16 @@ from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import factored_with_pivots, wanted_extents
 from outcrop.expressions.tiling.parts import RUN, equal_part
 
-__all__ = ["cut", "sizes"]
+__all__ = ["cut", "other_sizes", "sizes"]
 
 _SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
 """Bytes of tiles that are tried, at most."""
 
 _WIDE = 24
 """What part of the budget a tile may have that is not cut further, as that would cost passes."""
+
+_WIDER = (3, 6, 12)
+"""What part a tile may have where that would be read again and again otherwise."""
 
 _SMALL = 4
 """How many times as large as a small matrix a tile may be."""
@@ -45,6 +48,13 @@ def sizes(budget: int) -> list[tuple[int, int]]:
     return [(plain[0], max(budget // _WIDE, plain[0])), *((n, n) for n in plain + larger)]
 
 
+def other_sizes(budget: int) -> list[tuple[int, int]]:
+    """Bytes of tiles, of plain and of wide ones, to try where the usual ones are read again."""
+    (plain, wide), *smaller = sizes(budget)
+    wider = [(plain, budget // part) for part in _WIDER if budget // part > wide]
+    return wider + [limit for limit in smaller if limit[0] <= plain]
+
+
 def cut(
     nodes: Sequence[Node],
     wanted: Sequence[tuple[Node, tuple[int, ...] | None]],
@@ -54,6 +64,7 @@ def cut(
     taken: Sequence[Leaf] = (),
     *,
     whole_tiles: bool = False,
+    few_lines: bool = False,
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -75,6 +86,8 @@ def cut(
         What is cut into whole tiles on disk, however large they are.
     whole_tiles : bool, optional
         Whether what is stored in tiles is cut into whole ones, however large they are.
+    few_lines : bool, optional
+        Whether parts of stored tiles are taken along one line before another one is cut.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -211,7 +224,7 @@ def cut(
         while tiling.tile_bytes(node) > most:
             kept = natural if whole_tiles else fixed
             free = [None if own in uncut else own for own in lines]
-            chosen = _which(node, free, tiling, natural, kept, apart)
+            chosen = _which(node, free, tiling, natural, kept, apart, few_lines=few_lines)
             if chosen is None:
                 break
             line = chosen
@@ -235,6 +248,7 @@ def cut(
             shorten(line, extent)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
     _square_pairs(tiling, stored, natural, fixed)
+    _cut_alike(tiling, nodes, fixed)
     for alike in axes.classes():
         # What is shorter than that stays whole.
         if extents := [cuts[line] for line in alike if line in cuts]:
@@ -368,6 +382,23 @@ def _square_pairs(
         tiling.cuts.update(dict.fromkeys(lines, -(-even // unit) * unit))
 
 
+def _cut_alike(tiling: Tiling, nodes: Sequence[Node], fixed: set[int]) -> None:
+    """Cut both factors of ``X.T @ X`` alike, where they are stored: each tile serves as either."""
+    axes, cuts = tiling.axes, tiling.cuts
+    for node in nodes:
+        if not isinstance(node, Contract):
+            continue
+        one, other = node.operands
+        if not (isinstance(one, Leaf) and isinstance(other, Leaf)):
+            continue
+        if one.source is not other.source or one.ndim != other.ndim:
+            continue
+        for pair in zip(tiling.source_lines(one), tiling.source_lines(other), strict=True):
+            lines = [line for line in pair if line is not None]
+            if any(line in cuts for line in lines) and not fixed.intersection(lines):
+                cuts.update(dict.fromkeys(lines, min(map(tiling.extent, lines))))
+
+
 def _which(
     node: Node,
     lines: Sequence[int | None],
@@ -375,6 +406,8 @@ def _which(
     natural: dict[int, int],
     fixed: Container[int],
     apart: Container[int],
+    *,
+    few_lines: bool,
 ) -> int | None:
     """The line to be cut (further) of those given for the axes; None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
@@ -386,8 +419,10 @@ def _which(
     if not open_lines:
         return None
 
-    def rank(item: tuple[int, int]) -> tuple[bool, bool, bool, bool, int]:
+    def rank(item: tuple[int, int]) -> tuple[bool, ...]:
         axis, line = item
+        if few_lines and line in tiling.cuts and axis != scan:
+            return ()
         below = tiling.extent(line) <= natural.get(line, 0)
         across = not _follows(node, axis, tiling)
         slow = -1 if line in apart else slowness(node, axis)
