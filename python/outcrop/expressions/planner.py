@@ -37,7 +37,7 @@ from outcrop.expressions.rewrite.unordered import unordered
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
-from outcrop.expressions.tiling.tile_sizes import cut, other_sizes, sizes
+from outcrop.expressions.tiling.tile_sizes import Prefer, cut, other_sizes, sizes
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
@@ -62,14 +62,19 @@ _FEW_WAYS = 2
 _FAR_MORE = 2
 """How many tiles another way has, at most, for each step of the one that there is."""
 
-_FEW_TILES = 16
-"""How many stored tiles a budget holds, at most, that are copied to smaller ones."""
-
 _BESIDE = 2
 """How many times all files of elements have to fit into the budget to be held by whole rows."""
 
 _PARTS = (1, 2, 4)
 """Which parts of the budget are tried for the tiles by which lines are put together."""
+
+_PREFERENCES = (
+    (True, Prefer.USUAL),
+    (False, Prefer.USUAL),
+    (True, Prefer.FEW_LINES),
+    (True, Prefer.WHOLE_PRODUCTS),
+)
+"""Whether stored tiles are held, and what is cut first, as it is tried."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -144,11 +149,6 @@ class Planned:
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
         return bool(self.facts["bytes_read"] > _AGAIN * self.once)
-
-    @property
-    def holds_enough(self) -> bool:
-        """Whether no tiles are read again and again that another plan might read once."""
-        return not (self.cuts and self.reads_again and self.cuts_tiles)
 
     @property
     def cuts_tiles(self) -> bool:
@@ -292,7 +292,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     if best is None or best.reads_again:
         best = _or_by_lines(best, roots, targets)
     if best is not None:
-        return best if best.holds_enough else _or_on_small_tiles(best, roots, targets)
+        return _or_on_small_tiles(best, roots, targets) if best.reads_again else best
     assert error is not None
     try:
         raise error
@@ -320,12 +320,12 @@ def _or_by_lines(
 
 
 def _or_on_small_tiles(found: Planned, roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
-    """The plan; or one that copies what is stored in large tiles to small ones, if that is less."""
-    copied = on_small_tiles(roots, memory_budget() // _FEW_TILES)
-    if copied is None:
+    """The plan; or one that moves what is stored in large tiles to small ones, if that is less."""
+    moved = on_small_tiles(roots, memory_budget())
+    if moved is None:
         return found
     try:
-        other = _plan_of(copied, targets)
+        other = _plan_of(moved, targets)
     except BudgetError as error:
         forget_frames(error)
         return found
@@ -422,13 +422,13 @@ def _other_cuts(
     usual = sizes(memory_budget())[0]
     seen = [(found.cuts, found.holds)]
     if found.cuts_tiles:
-        own, grouping = _grouped(given, nodes, tiles, way, usual, whole_tiles=True)
+        own, grouping = _grouped(given, nodes, tiles, way, usual, prefer=Prefer.WHOLE_TILES)
         seen.append((grouping.tiling.cuts, False))
         yield own, grouping
     for limit in other_sizes(memory_budget()):
-        for holds, few_lines in ((True, False), (False, False), (True, True)):
+        for holds, prefer in _PREFERENCES:
             own, grouping = _grouped(
-                given, nodes, tiles, way, limit, holds=holds, few_lines=few_lines
+                given, nodes, tiles, way, limit, holds=holds, prefer=prefer
             )
             known = grouping.tiling.cuts, holds
             if known not in seen:
@@ -617,17 +617,12 @@ def _grouped(
     way: Taking,
     limit: tuple[int, int],
     *,
-    whole_tiles: bool = False,
-    few_lines: bool = False,
     holds: bool = False,
+    prefer: Prefer = Prefer.USUAL,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
-        tiling = cut(
-            *(nodes, tiles, *limit, way.short, way.whole),
-            whole_tiles=whole_tiles,
-            few_lines=few_lines,
-        )
+        tiling = cut(nodes, tiles, *limit, way.short, way.whole, prefer)
         tiling.holds, tiling.by_rows = holds, holds and _fit(nodes)
         made: dict[int, Node] = {}
         for node in nodes:

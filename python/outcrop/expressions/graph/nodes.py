@@ -300,13 +300,13 @@ class Contract(Node):
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether it is the product of a matrix of floating numbers with its own transpose."""
+        """Whether it is the product of floating numbers with their own transpose."""
         return self.dtype.kind in "fc" and self._is_with_itself()
 
     def _is_with_itself(self) -> bool:
-        """Whether it is the product of a matrix with its own transpose."""
+        """Whether it is the product of a matrix, as whose rows any axes count, with its transpose."""
         (one, other), (left, right) = self.operands, self.labels
-        if one is not other or one.ndim != 2 or len(self.result) != 2:
+        if one is not other or len(self.result) != 2:
             return False
         own = [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]]
         return len(own) == 1 and set(self.result) == set(own[0])

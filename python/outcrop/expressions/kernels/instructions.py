@@ -163,8 +163,9 @@ class Product:
             a, b, c = left(one), right(other), result(out)
             _native.multiply(self.dtype, c, a, b, accumulate, self.is_symmetric, workspace)
             return
-        for a, b, c in _matrices(self.labels, one, other, out):
-            _native.multiply(self.dtype, c, a, b, accumulate, False, workspace)
+        for a, b, c, is_first in _matrices(self.labels, one, other, out):
+            more = accumulate or not is_first
+            _native.multiply(self.dtype, c, a, b, more, self.is_symmetric, workspace)
 
     def complete(self, out: Array) -> None:
         """Fill in the half of a symmetric product that is not computed."""
@@ -203,24 +204,51 @@ def _matrix_view(sides: Sides) -> Callable[[Array], Array]:
 
 def _matrices(
     labels: tuple[str, str, str], one: Array, other: Array, out: Array
-) -> Iterator[tuple[Array, Array, Array]]:
-    """The products of matrices that a product is made of: factors and results."""
+) -> Iterator[tuple[Array, Array, Array, bool]]:
+    """The products of matrices that a product is made of: factors, results, and the first of them.
+
+    What follows the first one of a result is added to it.
+    """
     left, right, result = labels
     batch, rows, cols, depth = _roles(*labels)
+    apart = batch[0] if batch else ""
     if not batch:
         made = _as_matrix(out, result, rows, cols)
-        if np.may_share_memory(made, out):
-            yield _as_matrix(one, left, rows, depth), _as_matrix(other, right, depth, cols), made
+        a, b = _as_matrix(one, left, rows, depth), _as_matrix(other, right, depth, cols)
+        # Parts of a tile need not lie as matrices: then their slices do.
+        if made is None:
+            apart = (rows if len(rows) > 1 else cols)[0]
+        elif a is None or b is None:
+            several = [side for side in (depth, rows, cols) if len(side) > 1]
+            apart = several[0][0]
+        else:
+            yield a, b, made, True
             return
-    # Strips of a tile need not lie as matrices: then their slices do.
-    apart = (batch or (rows if len(rows) > 1 else cols))[0]
     rest = (left.replace(apart, ""), right.replace(apart, ""), result.replace(apart, ""))
-    for i in range(out.shape[result.index(apart)]):
+    arrays = (one, other, out)
+    extent = next(
+        a.shape[own.index(apart)] for own, a in zip(labels, arrays, strict=True) if apart in own
+    )
+    for i in range(extent):
         parts = [
             array[(*(i if c == apart else slice(None) for c in own), ...)]
-            for own, array in zip(labels, (one, other, out), strict=True)
+            for own, array in zip(labels, arrays, strict=True)
         ]
-        yield from _matrices(rest, parts[0], parts[1], parts[2])
+        for a, b, c, is_first in _matrices(rest, parts[0], parts[1], parts[2]):
+            yield a, b, c, is_first and (i == 0 or apart not in depth)
+
+
+def _as_matrix(
+    array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]
+) -> Array | None:
+    """The array with its axes joined to two; None where no view of it shows that."""
+    turned = array.transpose([labels.index(c) for c in (*rows, *cols)])
+    m = math.prod(turned.shape[: len(rows)])
+    if (len(rows), len(cols)) == (1, 1):
+        return turned
+    # Without elements there is nothing that could be elsewhere.
+    made = turned.reshape(m, math.prod(turned.shape[len(rows) :]))
+    return made if not made.size or np.may_share_memory(made, array) else None
 
 
 def _as_matrix(array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]) -> Array:

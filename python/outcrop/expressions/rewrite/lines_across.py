@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from outcrop.arrays.views import View
-from outcrop.expressions.graph.nodes import Lines, Node, ancestors
+from outcrop.expressions.graph.nodes import Contract, Leaf, Lines, Node, ancestors
 from outcrop.expressions.graph.retile import Cuts, Moved
 from outcrop.expressions.rewrite.reshape_by_slabs import longest_part
 from outcrop.expressions.tiling.disk_order import slowness, whole
@@ -34,26 +34,38 @@ _SHORTEST = 1024
 def lines_put_together(roots: Sequence[Node], budget: int) -> list[Node] | None:
     """The roots made of lines that are put together first; None where there is nothing to gain."""
     made: dict[int, Node] = {}
-    is_changed = False
+    moved: dict[tuple[int, int], Node | None] = {}
+
+    def put_together(operand: Node, axis: int, line: int) -> Node:
+        key = id(operand), axis
+        if key not in moved:
+            moved[key] = _put_together(operand, axis, line, budget)
+        return moved[key] or operand
+
     for node in ancestors(roots):
         operands = [made[id(operand)] for operand in node.operands]
         if isinstance(node, Lines):
-            moved = _put_together(node, operands[0], budget)
-            is_changed |= moved is not None
-            operands = [moved or operands[0]]
+            own = node.shape[node.axis] * node.dtype.itemsize
+            operands = [put_together(operands[0], node.axis, own)]
+        elif isinstance(node, Contract) and node.nbytes * _MOST <= budget:
+            # Of what each element of the result is summed over, all of them need all.
+            for i, labels in enumerate(node.labels):
+                axes = [axis for axis, label in enumerate(labels) if label in node.result]
+                if len(axes) == 1 and isinstance(operands[i], Leaf):
+                    operands[i] = put_together(operands[i], axes[0], 0)
         made[id(node)] = node.with_operands(operands)
-    return [made[id(root)] for root in roots] if is_changed else None
+    return [made[id(root)] for root in roots] if any(moved.values()) else None
 
 
-def _put_together(node: Lines, operand: Node, budget: int) -> Node | None:
-    """The operand in tiles of whole lines, by way of others."""
-    shape, axis, each = operand.shape, node.axis, operand.dtype.itemsize
+def _put_together(operand: Node, axis: int, least: int, budget: int) -> Node | None:
+    """The operand in tiles of whole lines, by way of others; `least` are bytes of what is made."""
+    shape, each = operand.shape, operand.dtype.itemsize
     order = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
     units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
     read = longest_part(shape, order, budget // _PART // each, units)
     if read[axis] == shape[axis] or math.prod(read) * each * _MOST > budget:
         return None
-    line = max(shape[axis] * each, node.shape[axis] * node.dtype.itemsize)
+    line = max(shape[axis] * each, least)
     others = [a for a in order if a != axis]
     group = longest_part(shape, others, max(budget // _LINES // line, 1))
     wide = tuple(equal_part(a, min(a, b)) for a, b in zip(read, group, strict=True))

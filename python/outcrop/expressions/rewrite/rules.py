@@ -9,10 +9,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 
+from outcrop.arrays.views import View
 from outcrop.expressions.graph.nodes import Contract, Node, ancestors
+from outcrop.expressions.graph.reshape import Fold, Reshape
 from outcrop.expressions.rewrite.point_pushdown import sampled
+from outcrop.process.config import memory_budget
 
 __all__ = ["RULES", "rewritten"]
+
+_ROOM = 3
+"""What part of the budget a product may have that is whole in memory."""
 
 Rule = Callable[[Node, Set[int]], Node | None]
 
@@ -77,7 +83,48 @@ def _turned(node: Contract, i: int, inner: Contract) -> Contract | None:
     return None
 
 
-RULES: Sequence[Rule] = (associated, sampled)
+def unfolded(node: Node, shared: Set[int]) -> Node | None:
+    """A product over an axis into which others are folded, as one over these: nothing is reshaped.
+
+    Where memory has room for the result: large ones are computed by blocks, of matrices.
+    """
+    if not isinstance(node, Contract) or node.nbytes * _ROOM > memory_budget():
+        return None
+    one, other = map(_summed_folds, node.operands, node.labels, [node.result] * 2)
+    if one is None or other is None:
+        return None
+    extents = {label: fold.source for label, fold in one if not fold.is_trivial}
+    if extents != {label: fold.source for label, fold in other if not fold.is_trivial}:
+        return None
+    taken = set("".join(node.labels))
+    fresh = (c for c in map(chr, range(ord("A"), 0x10000)) if c not in taken)
+    names = {label: "".join(next(fresh) for _ in source) for label, source in extents.items()}
+    labels = ["".join(names.get(label, label) for label, _ in own) for own in (one, other)]
+    operands = [operand.operands[0] for operand in node.operands]
+    return Contract.of(operands[0], operands[1], (labels[0], labels[1]), node.result)
+
+
+def _summed_folds(operand: Node, labels: str, result: str) -> list[tuple[str, Fold]] | None:
+    """The folds of which axes are made, by their labels; None where others are than are summed."""
+    if not isinstance(operand, Reshape) or not operand.size:
+        return None
+    view = operand.view
+    if view.selectors != View.whole(view.source_shape).selectors or operand.ndim != len(
+        view.source_shape
+    ):
+        return None
+    found: list[tuple[str, Fold]] = []
+    place = 0
+    for fold in operand.folds:
+        own = [labels[view.axes.index(place + i)] for i in range(len(fold.target))]
+        if len(own) > 1 or (own[0] in result and not fold.is_trivial):
+            return None
+        found.append((own[0], fold))
+        place += 1
+    return found
+
+
+RULES: Sequence[Rule] = (associated, sampled, unfolded)
 
 
 def rewritten(roots: Sequence[Node]) -> list[Node]:

@@ -1,34 +1,49 @@
-"""What is stored in tiles of which memory holds few is copied to small ones first.
+"""What is stored in tiles of which memory holds few is moved to small ones first.
 
-Where steps take parts of several tiles at once, as stencils do, and these do not fit into memory
-together, each part would cost a whole tile, again and again.
+Where steps take parts of several tiles at once, as stencils do, or tiles that lie across each other,
+as the long ones of an array and of its transpose, and these do not fit into memory together, each
+part would cost a whole tile, again and again.
 """
 
 import math
 from collections.abc import Sequence
 
 from outcrop.arrays.stored import StoreSource
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Leaf, Node, ancestors
+from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
+from outcrop.expressions.graph.retile import Cuts, Moved
+from outcrop.expressions.tiling.parts import equal_part
 
 __all__ = ["on_small_tiles"]
 
+_FEW = 16
+"""How many stored tiles a budget holds, at most, that are moved to smaller ones."""
 
-def on_small_tiles(roots: Sequence[Node], most: int) -> list[Node] | None:
-    """The roots made of copies of what has tiles of more bytes; None where nothing has.
+_SMALL = 64
+"""What part of the budget a small tile has, at most, ..."""
+
+_LARGEST = 1 << 20
+"""... and bytes of it."""
+
+
+def on_small_tiles(roots: Sequence[Node], budget: int) -> list[Node] | None:
+    """The roots made of what is moved to small tiles first; None where nothing has large ones.
 
     What linear algebra takes as it is stays so.
     """
-    copies: dict[int, Node] = {}
+    nodes = ancestors(roots)
+    large = [node for node in nodes if isinstance(node, Leaf) and _is_in_large_tiles(node, budget)]
+    turns: dict[int, set[tuple[int | NewAxis, ...]]] = {}
+    for leaf in large:
+        turns.setdefault(id(leaf.source), set()).add(leaf.view.axes)
+    copies = {id(leaf.source): _copy(leaf, len(turns[id(leaf.source)]) > 1, budget) for leaf in large}
+    taken = set(map(id, large))
     made: dict[int, Node] = {}
-    for node in ancestors(roots):
-        if isinstance(node, Leaf) and _is_in_large_tiles(node, most):
-            whole = View.whole(node.source.shape)
-            if (copy := copies.get(id(node.source))) is None:
-                copy = copies[id(node.source)] = Alias.kept(Leaf.of(node.source, whole))
-            made[id(node)] = copy if node.view == whole else Select.of(copy, node.view)
+    for node in nodes:
+        if isinstance(node, Leaf) and id(node) in taken:
+            made[id(node)] = _taken(copies[id(node.source)], node.view)
         elif isinstance(node, MatrixOperation):
             made[id(node)] = node
         else:
@@ -36,9 +51,38 @@ def on_small_tiles(roots: Sequence[Node], most: int) -> list[Node] | None:
     return [made[id(root)] for root in roots] if copies else None
 
 
-def _is_in_large_tiles(leaf: Leaf, most: int) -> bool:
+def _copy(leaf: Leaf, is_turned: bool, budget: int) -> Node:
+    """A copy of what a view is of: cut as it is taken, or square where it is taken both ways."""
+    whole = View.whole(leaf.source.shape)
+    stored = Leaf.of(leaf.source, whole)
+    if not is_turned:
+        return Alias.kept(stored)
+    itemsize = leaf.dtype.itemsize
+    tile = tuple(min(t, n) for t, n in zip(leaf.source.tile, leaf.source.shape, strict=True))
+    small = _small(tile, min(budget // _SMALL, _LARGEST) // itemsize)
+    return Moved.made(stored, whole, Cuts(tile, small, math.prod(tile) * itemsize))
+
+
+def _taken(copy: Node, view: View) -> Node:
+    """A view of a copy."""
+    if isinstance(copy, Moved):
+        # Cut in any way, whatever the small tiles are.
+        return Moved.made(copy, view, Cuts(None, None, 0))
+    return copy if view == View.whole(copy.shape) else Select.of(copy, view)
+
+
+def _small(tile: Shape, most: int) -> Shape:
+    """Equal parts of a tile, of so many elements at most, that are as long one way as the other."""
+    found = list(tile)
+    while math.prod(found) > most and max(found) > 1:
+        axis = max(range(len(found)), key=found.__getitem__)
+        found[axis] = equal_part(tile[axis], max(found[axis] // 2, 1))
+    return tuple(found)
+
+
+def _is_in_large_tiles(leaf: Leaf, budget: int) -> bool:
     source = leaf.source
     if not isinstance(source, StoreSource) or source.layout != "tiled":
         return False
     sizes = zip(source.tile, source.shape, strict=True)
-    return math.prod(min(t, n) for t, n in sizes) * source.dtype.itemsize > most
+    return math.prod(min(t, n) for t, n in sizes) * source.dtype.itemsize * _FEW > budget

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Container, Iterable, Sequence
+from enum import Enum, auto
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
@@ -17,8 +18,9 @@ from outcrop.expressions.tiling.axes import Axes, Tiling
 from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.matrix_tiles import factored_with_pivots, wanted_extents
 from outcrop.expressions.tiling.parts import RUN, equal_part
+from outcrop.process.config import memory_budget
 
-__all__ = ["cut", "other_sizes", "sizes"]
+__all__ = ["Prefer", "cut", "other_sizes", "sizes"]
 
 _SIZES = (8 << 20, 2 << 20, 512 << 10, 128 << 10, 32 << 10)
 """Bytes of tiles that are tried, at most."""
@@ -34,6 +36,18 @@ _SMALL = 4
 
 _BLOCK = 4096
 """Bytes of a block of the disk."""
+
+
+class Prefer(Enum):
+    """What is cut first where there is a choice, and what is rather not cut."""
+
+    USUAL = auto()
+    WHOLE_TILES = auto()
+    """What is stored in tiles is cut into whole ones, however large they are."""
+    FEW_LINES = auto()
+    """Parts of stored tiles are taken along one line before another one is cut."""
+    WHOLE_PRODUCTS = auto()
+    """Products of which memory has room are not cut: what is summed over is."""
 
 
 def sizes(budget: int) -> list[tuple[int, int]]:
@@ -62,9 +76,7 @@ def cut(
     wide: int,
     short: Sequence[tuple[Node, int, int]] = (),
     taken: Sequence[Leaf] = (),
-    *,
-    whole_tiles: bool = False,
-    few_lines: bool = False,
+    prefer: Prefer = Prefer.USUAL,
 ) -> Tiling:
     """Cut what is too large for a tile.
 
@@ -84,10 +96,8 @@ def cut(
         Nodes, an axis of each, and how many indices their tiles have along it, at most.
     taken : sequence of Leaf, optional
         What is cut into whole tiles on disk, however large they are.
-    whole_tiles : bool, optional
-        Whether what is stored in tiles is cut into whole ones, however large they are.
-    few_lines : bool, optional
-        Whether parts of stored tiles are taken along one line before another one is cut.
+    prefer : Prefer, optional
+        What is cut first.
     """
     axes = Axes(nodes)
     tiling = Tiling(axes)
@@ -101,6 +111,11 @@ def cut(
         for one in (node, *node.operands)
         for own in axes.alike(axes.of(one)[node.axis])
     }
+    if prefer is Prefer.WHOLE_PRODUCTS:
+        # Of all that is stored, each tile is then taken once for them.
+        room = memory_budget() // _WIDER[0]
+        whole_products = [n for n in nodes if isinstance(n, Contract) and n.nbytes <= room]
+        uncut |= {own for node in whole_products for own in axes.of(node)}
 
     def shorten(line: int, extent: int) -> None:
         # Where it is no longer than that, another one that is cut alike may be.
@@ -135,13 +150,20 @@ def cut(
                     there_too.setdefault(line, set()).add(extent)
     # What is gathered from tiles takes elements of few of them where it is cut as they are.
     for node in nodes:
-        if not isinstance(node, Select) or not isinstance(node.operands[0], Leaf):
+        if not isinstance(node, Select):
             continue
+        (operand,) = node.operands
         for axis, line in enumerate(axes.of(node)):
-            operand, source = node.operands[0], node.view.axes[axis]
-            if operand.source.layout == "tiled" and not isinstance(source, NewAxis):
-                own = whole(operand, source) // abs(node.view.span(axis).step)
-                natural.setdefault(line, max(own, 1))
+            source = node.view.axes[axis]
+            if isinstance(source, NewAxis):
+                continue
+            if isinstance(operand, Moved) and operand.cuts.target is not None:
+                own = operand.cuts.target[source]
+            elif isinstance(operand, Leaf) and operand.source.layout == "tiled":
+                own = whole(operand, source)
+            else:
+                continue
+            natural.setdefault(line, max(own // abs(node.view.span(axis).step), 1))
     apart = _joined(nodes, axes, nbytes)
     for line, extent in apart.items():
         natural.setdefault(line, extent)
@@ -222,9 +244,9 @@ def cut(
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
         while tiling.tile_bytes(node) > most:
-            kept = natural if whole_tiles else fixed
+            kept = natural if prefer is Prefer.WHOLE_TILES else fixed
             free = [None if own in uncut else own for own in lines]
-            chosen = _which(node, free, tiling, natural, kept, apart, few_lines=few_lines)
+            chosen = _which(node, free, tiling, natural, kept, apart, prefer)
             if chosen is None:
                 break
             line = chosen
@@ -406,8 +428,7 @@ def _which(
     natural: dict[int, int],
     fixed: Container[int],
     apart: Container[int],
-    *,
-    few_lines: bool,
+    prefer: Prefer,
 ) -> int | None:
     """The line to be cut (further) of those given for the axes; None where there is none."""
     scan = node.axis if isinstance(node, Scan) else None
@@ -421,7 +442,7 @@ def _which(
 
     def rank(item: tuple[int, int]) -> tuple[bool, ...]:
         axis, line = item
-        if few_lines and line in tiling.cuts and axis != scan:
+        if prefer is Prefer.FEW_LINES and line in tiling.cuts and axis != scan:
             return ()
         below = tiling.extent(line) <= natural.get(line, 0)
         across = not _follows(node, axis, tiling)
