@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
@@ -427,9 +426,7 @@ def _other_cuts(
         yield own, grouping
     for limit in other_sizes(memory_budget()):
         for holds, prefer in _PREFERENCES:
-            own, grouping = _grouped(
-                given, nodes, tiles, way, limit, holds=holds, prefer=prefer
-            )
+            own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds, prefer=prefer)
             known = grouping.tiling.cuts, holds
             if known not in seen:
                 seen.append(known)

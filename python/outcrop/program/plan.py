@@ -280,7 +280,9 @@ class ExpressionPlan(Plan):
         lines = [head]
         number = 0
         for facts in self._planned.passes():
-            if facts["is_operation"]:
+            if facts["is_beside"]:
+                lines.append(f"  beside it, in {facts['cells']} steps")
+            elif facts["is_operation"]:
                 # How many steps it takes is no number of cells.
                 number += 1
                 lines.append(f"  pass {number}, in an order of its own")

@@ -24,6 +24,9 @@ const AHEAD_MOST: usize = 48 << 20;
 /// takes makes up nearly all of it, and every schedule on the way takes its time.
 pub(super) const SHORT: usize = 10_000;
 
+/// How many times as long predictions differ that say something: by so much they are off.
+const ALIKE: f64 = 1.05;
+
 /// Per cent of what has to be loaded that are loaded without looking for another way.
 const MORE: u64 = 110;
 
@@ -42,8 +45,11 @@ pub(super) fn fit(
     let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
     let all_of = |crew: Crew| (crew, limit.saturating_sub(fixed(program, &crew)));
     let waiting = wanted.map(|(crew, _)| all_of(crew));
+    // One mover keeps the fewest tiles in flight.
+    let one_mover = wanted.map(|(crew, _)| all_of(crew_of(program, crew.threads, 1, limit)));
     let mut best: Option<(Crew, Schedule)> = None;
-    for division in [wanted, waiting, Some(all_of(smallest(program, limit)))].into_iter().flatten() {
+    for division in [wanted, waiting, one_mover, Some(all_of(smallest(program, limit)))].into_iter().flatten()
+    {
         let Some(found) = fit_divided(program, limit, division, least, resident, watch)? else { continue };
         let is_enough = program.len() > SHORT || found.1.bytes_read() <= MORE * once(program, &found.1) / 100;
         best = match best {
@@ -71,7 +77,8 @@ fn once(program: &Program, schedule: &Schedule) -> u64 {
     bytes
 }
 
-/// Of two crews with their schedules, the one that is sooner done; the first, if it is as fast.
+/// Of two crews with their schedules, the one that is sooner done; of those that are as fast, the one that moves less,
+/// or the first.
 fn faster(
     program: &Program,
     speeds: Speeds,
@@ -83,7 +90,11 @@ fn faster(
         let speeds = Speeds { threads: crew.threads, ..speeds };
         predict(program, schedule, speeds, crew.room, watch).map(|p| p.seconds)
     };
-    Ok(if seconds(&other)? < 0.95 * seconds(&one)? { other } else { one })
+    let moved = |(_, schedule): &(Crew, Schedule)| schedule.bytes_read() + schedule.bytes_written();
+    let moves_less = ALIKE * moved(&other) as f64 <= moved(&one) as f64;
+    let (first, second) = (seconds(&one)?, seconds(&other)?);
+    let is_better = second * ALIKE < first || (moves_less && second <= ALIKE * first);
+    Ok(if is_better { other } else { one })
 }
 
 /// A schedule for a crew, with no more than some capacity for tiles, that fits into `limit` bytes with it.

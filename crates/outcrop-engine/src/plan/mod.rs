@@ -57,11 +57,11 @@ impl Plan {
         self.schedule.bytes_written() + self.commit
     }
 
-    /// Whether it is faster than another plan for the same job, or as fast to within a hundredth and moves less.
+    /// Whether it is faster than another plan for the same job, or as fast to within a twentieth and moves less.
     pub fn is_better_than(&self, other: &Plan) -> bool {
         let (a, b) = (self.prediction.seconds, other.prediction.seconds);
         let moved = |p: &Plan| p.bytes_read() + p.bytes_written();
-        if (a - b).abs() <= 0.01 * b { moved(self) < moved(other) } else { a < b }
+        if (a - b).abs() <= 0.05 * b { moved(self) < moved(other) } else { a < b }
     }
 
     /// Bytes of the budget in use at once, at most: tiles with those that run ahead, staging memory,

@@ -304,7 +304,7 @@ class Contract(Node):
         return self.dtype.kind in "fc" and self._is_with_itself()
 
     def _is_with_itself(self) -> bool:
-        """Whether it is the product of a matrix, as whose rows any axes count, with its transpose."""
+        """Whether it is the product of a matrix, of any axes as rows, with its own transpose."""
         (one, other), (left, right) = self.operands, self.labels
         if one is not other or len(self.result) != 2:
             return False

@@ -238,9 +238,7 @@ def _matrices(
             yield a, b, c, is_first and (i == 0 or apart not in depth)
 
 
-def _as_matrix(
-    array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]
-) -> Array | None:
+def _as_matrix(array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]) -> Array | None:
     """The array with its axes joined to two; None where no view of it shows that."""
     turned = array.transpose([labels.index(c) for c in (*rows, *cols)])
     m = math.prod(turned.shape[: len(rows)])
@@ -249,13 +247,6 @@ def _as_matrix(
     # Without elements there is nothing that could be elsewhere.
     made = turned.reshape(m, math.prod(turned.shape[len(rows) :]))
     return made if not made.size or np.may_share_memory(made, array) else None
-
-
-def _as_matrix(array: Array, labels: str, rows: Sequence[str], cols: Sequence[str]) -> Array:
-    """The array with its axes joined to two, a view of it where that is possible."""
-    turned = array.transpose([labels.index(c) for c in (*rows, *cols)])
-    m = math.prod(turned.shape[: len(rows)])
-    return turned.reshape(m, math.prod(turned.shape[len(rows) :]))
 
 
 @dataclass(slots=True)

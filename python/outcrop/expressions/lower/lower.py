@@ -22,7 +22,7 @@ from outcrop.expressions.kernels.tape import Tape, pattern
 from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.readings import readings
-from outcrop.expressions.lower.side_by_side import emit, side_by_side
+from outcrop.expressions.lower.side_by_side import courses, side_by_side, together
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tiling.fusion import Group, Grouping
@@ -73,10 +73,10 @@ def orders(grouping: Grouping) -> Iterator[Order]:
     yield Order()
     several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
     lines = [grouping.order(group) for group in grouping.groups]
-    is_beside = len(side_by_side(grouping.groups, lines, grouping.tiling)) < len(lines)
+    groups = grouping.groups
+    is_beside = len(together(groups, courses(groups, lines, grouping.tiling))) < len(groups)
     turned = any(
-        own != grouping.order(group, turned=True)
-        for own, group in zip(lines, grouping.groups, strict=True)
+        own != grouping.order(group, turned=True) for own, group in zip(lines, groups, strict=True)
     )
     if turned:
         yield Order(turned=True)
@@ -122,9 +122,8 @@ class Lowered:
             raise too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
         self._lines = [grouping.order(group, turned=order.turned) for group in self._groups]
-        self._together = [[number] for number in range(len(self._groups))]
-        if order.beside:
-            self._together = side_by_side(self._groups, self._lines, self.tiling)
+        self._courses = courses(self._groups, self._lines, self.tiling)
+        self._together = together(self._groups, self._courses, apart=not order.beside)
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
@@ -184,30 +183,16 @@ class Lowered:
         return groups, tapes
 
     def _emit(self, tapes: Sequence[Tape | None]) -> None:
-        turns: dict[tuple[int, ...], int] = {}
-        backwards: list[bool] = []
-        for number, (group, tape) in enumerate(zip(self._groups, tapes, strict=True)):
-            first = next(together[0] for together in self._together if number in together)
-            turn = turns.get(group.lines, 0)
-            turns[group.lines] = turn + (tape is not None)
-            # Running sums have a direction of their own.
-            scans = any(isinstance(node, Scan) for node in group.computed)
-            is_alone = first == number
-            backwards.append(turn % 2 == 1 and not scans if is_alone else backwards[first])
         passes = [
             self._operation(group)
             if tape is None
             else Pass(
-                group,
-                tape,
-                self._grouping,
-                self._storage,
-                self._steps,
+                *(group, tape, self._grouping, self._storage, self._steps),
                 lines=lines,
-                backwards=turn,
+                backwards=backwards,
             )
-            for group, tape, lines, turn in zip(
-                self._groups, tapes, self._lines, backwards, strict=True
+            for group, tape, lines, backwards in zip(
+                self._groups, tapes, self._lines, self._directions(), strict=True
             )
         ]
         moved = [
@@ -216,22 +201,36 @@ class Lowered:
             if self._storage.of(want.node) is not stored
         ]
         self._check(passes, moved)
-        for together in self._together:
-            groups, lines = [self._groups[i] for i in together], [self._lines[i] for i in together]
-            members = [passes[i] for i in together]
-            (one, *others) = members
+        for numbers in self._together:
+            first, *others = [passes[i] for i in numbers]
             if others:
-                own = [member for member in members if isinstance(member, Pass)]
-                emit(own, groups, lines, self.tiling, backwards=backwards[together[0]])
+                members = [one for one in (first, *others) if isinstance(one, Pass)]
+                side_by_side([self._courses[i] for i in numbers], members)
                 continue
-            is_made_later = groups[0].is_made_later
+            is_made_later = self._groups[numbers[0]].is_made_later
             if is_made_later:
                 self._steps.hand_over()
-            one.emit()
+            first.emit()
             if is_made_later:
                 self._steps.hand_over(made=True)
         for node, stored in moved:
             self._move(node, stored)
+
+    def _directions(self) -> list[bool]:
+        """Whether each pass begins with its last cell."""
+        found = [False] * len(self._groups)
+        turns: dict[tuple[int, ...], int] = {}
+        for numbers in self._together:
+            group = self._groups[numbers[0]]
+            if group.operation is not None:
+                continue
+            turn = turns.get(group.lines, 0)
+            for i in numbers:
+                turns[self._groups[i].lines] = turn + 1
+                # Running sums have a direction of their own.
+                scans = any(isinstance(node, Scan) for node in self._groups[i].computed)
+                found[i] = turn % 2 == 1 and not scans
+        return found
 
     def _operation(self, group: Group) -> MatrixPass:
         node = group.operation
@@ -310,6 +309,7 @@ class Lowered:
             {
                 "cells": math.prod(self.tiling.count(line) for line in group.lines),
                 "stage": group.stage,
+                "is_beside": place > 0,
                 "is_operation": group.operation is not None,
                 "reads": [
                     (n.name, n.nbytes, self.tiling.tile(n), isinstance(n, Leaf), views)
@@ -318,7 +318,8 @@ class Lowered:
                 "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
                 "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
             }
-            for group in self._groups
+            for numbers in self._together
+            for place, group in enumerate(self._groups[i] for i in numbers)
             if not isinstance(group.operation, Companion)
         ]
 
@@ -341,7 +342,8 @@ class Lowered:
                 stored, _ = self._storage.matrix(node, group.operation)
             return None if stored is None else stored.number
 
-        return readings(self._groups, number_of, arrays)
+        passes = [[self._groups[i] for i in numbers] for numbers in self._together]
+        return readings(passes, number_of, arrays)
 
     def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
         """Boxes and lines; `traffic` are the bytes read and written of each array."""
@@ -385,7 +387,11 @@ class Lowered:
         if len(groups) == 1 == len(remarks):
             (root,) = groups[0].roots
             return remarks[0], root.name
-        passes = sum(1 for group in groups if group.lines or group.operation is not None)
+        passes = sum(
+            any(self._groups[i].lines or self._groups[i].operation is not None for i in numbers)
+            for numbers in self._together
+            if not isinstance(self._groups[numbers[0]].operation, Companion)
+        )
         count = {0: "one step", 1: "one pass"}.get(passes, f"{passes} passes")
         return ", ".join(filter(None, (count, str(self._order), *remarks))), None
 

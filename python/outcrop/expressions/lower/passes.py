@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from outcrop.arrays.views import NewAxis
+from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.functions import seconds_per_element
 from outcrop.expressions.graph.gathers import Alias, Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
@@ -61,6 +61,11 @@ class Pass:
         The lines of the group, the slowest first.
     backwards : bool
         Whether the last cell comes first.
+
+    Attributes
+    ----------
+    backwards : bool
+        The same.
     """
 
     def __init__(
@@ -76,7 +81,7 @@ class Pass:
     ) -> None:
         self._group, self._tape, self._storage = group, tape, storage
         self._tiling, self._steps = grouping.tiling, steps
-        self._lines, self._backwards = lines, backwards
+        self._lines, self.backwards = lines, backwards
         self._scans = any(isinstance(node, Scan) for node in group.computed)
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
@@ -153,7 +158,7 @@ class Pass:
         for line in self._lines:
             count, block = self._tiling.count(line), self._block(line)
             parts = [range(i, min(i + block, count)) for i in range(0, count, block)]
-            turn = -1 if self._backwards else 1
+            turn = -1 if self.backwards else 1
             blocks.append([part[::turn] for part in parts[::turn]])
         if self._are_pairs(blocks):
             order = blocks[0]
@@ -161,6 +166,8 @@ class Pass:
                 for other in order[a:]:
                     yield from _across(one, other)
             return
+        if blocks and self._is_mirrored(self._lines[0]):
+            blocks[0] = _from_both_ends(blocks[0])
         for parts_of_lines in itertools.product(*blocks):
             yield from itertools.product(*parts_of_lines)
 
@@ -182,6 +189,27 @@ class Pass:
                 if own == line and not isinstance(source, NewAxis):
                     found = max(found, whole[source] // extent)
         return found
+
+    def _is_mirrored(self, line: int) -> bool:
+        """Whether the cells run along an array in both directions, so that they meet."""
+        if self._scans:
+            return False
+        axes = self._tiling.axes
+        forwards: dict[int, bool] = {}
+        for node in (*self._group.inputs, *self._gathering):
+            leaf, view = node, View.whole(node.shape)
+            if isinstance(node, Select | Alias):
+                ((leaf,), (view,)) = node.operands, node.views
+            if not isinstance(leaf, Leaf) or line not in axes.of(node):
+                continue
+            axis = axes.of(node).index(line)
+            source = view.axes[axis]
+            if isinstance(source, NewAxis):
+                continue
+            is_forwards = (view.span(axis).step > 0) == (leaf.view.span(source).step > 0)
+            if forwards.setdefault(id(leaf.source), is_forwards) != is_forwards:
+                return True
+        return False
 
     def _are_pairs(self, blocks: Sequence[Sequence[range]]) -> bool:
         """Whether the cells that lie across from each other take the same tiles, transposed."""
@@ -314,6 +342,12 @@ class _Cells:
             tape.run(ranges, values, parts, workspace)
 
         return action
+
+
+def _from_both_ends(blocks: Sequence[range]) -> list[range]:
+    """The first block, the last one, the second one, and so on to the middle."""
+    found = [block for both in zip(blocks, reversed(blocks), strict=True) for block in both]
+    return found[: len(blocks)]
 
 
 def _across(one: range, other: range) -> Iterator[tuple[int, ...]]:

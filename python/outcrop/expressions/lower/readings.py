@@ -22,33 +22,34 @@ class _Taken:
 
 
 def readings(
-    groups: Sequence[Group],
+    passes: Sequence[Sequence[Group]],
     number_of: Callable[[Node, Group], int | None],
     arrays: Sequence[Mapping[str, Any]],
 ) -> list[Reading]:
-    """What groups take of each stored array.
+    """What passes take of each stored array.
 
     Parameters
     ----------
-    groups : sequence of Group
-        All that there are.
+    passes : sequence of sequence of Group
+        The groups of each pass, and of those that are made side by side.
     number_of : callable
         The number of the array of the program that a node is loaded to for a group, None where it
         has none.
     arrays : sequence of mapping
         What is known of the arrays of the program.
     """
-    passes: dict[int, list[list[_Taken]]] = {}
+    times: dict[int, list[list[_Taken]]] = {}
     in_operations: set[int] = set()
-    for group in groups:
+    for groups in passes:
         own: dict[int, list[_Taken]] = {}
-        for taken in _taken(group, number_of):
-            own.setdefault(id(taken.leaf.source), []).append(taken)
+        for group in groups:
+            for taken in _taken(group, number_of):
+                own.setdefault(id(taken.leaf.source), []).append(taken)
+                if group.operation is not None:
+                    in_operations.add(id(taken.leaf.source))
         for source, views in own.items():
-            passes.setdefault(source, []).append(views)
-            if group.operation is not None:
-                in_operations.add(source)
-    return [_reading(found, arrays, source in in_operations) for source, found in passes.items()]
+            times.setdefault(source, []).append(views)
+    return [_reading(found, arrays, source in in_operations) for source, found in times.items()]
 
 
 def _taken(group: Group, number_of: Callable[[Node, Group], int | None]) -> Iterator[_Taken]:

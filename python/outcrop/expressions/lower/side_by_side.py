@@ -16,13 +16,13 @@ from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.fusion import Group
 
-__all__ = ["emit", "side_by_side"]
+__all__ = ["courses", "side_by_side", "together"]
 
 Place = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class _Course:
+class Course:
     """How a pass goes through the largest array that it takes.
 
     Attributes
@@ -43,7 +43,7 @@ class _Course:
     steps: tuple[int, ...]
     units: tuple[int, ...]
 
-    def goes_with(self, other: "_Course") -> bool:
+    def goes_with(self, other: "Course") -> bool:
         """Whether it goes through the same array in the same way, as far as either goes."""
         common = min(len(self.axes), len(other.axes))
         return self.array == other.array and self.axes[:common] == other.axes[:common]
@@ -54,8 +54,15 @@ class _Course:
         return tuple([(start + step * i) // unit for start, step, i, unit in along])
 
 
-def side_by_side(
+def courses(
     groups: Sequence[Group], lines: Sequence[tuple[int, ...]], tiling: Tiling
+) -> list[Course | None]:
+    """How groups go through what they take, by their lines, the slowest first."""
+    return [_course(group, own, tiling) for group, own in zip(groups, lines, strict=True)]
+
+
+def together(
+    groups: Sequence[Group], courses: Sequence[Course | None], *, apart: bool = False
 ) -> list[list[int]]:
     """Which groups have their passes side by side: their numbers, in the order of the first ones.
 
@@ -63,51 +70,40 @@ def side_by_side(
     ----------
     groups : sequence of Group
         All of them.
-    lines : sequence of tuple of int
-        The lines of each, the slowest first.
-    tiling : Tiling
-        How lines are cut.
+    courses : sequence of Course or None
+        How they go through what they take.
+    apart : bool, optional
+        Whether each of them has a pass of its own.
     """
     found: list[list[int]] = []
-    courses: list[_Course | None] = []
-    for number, (group, own) in enumerate(zip(groups, lines, strict=True)):
-        course = _course(group, own, tiling)
-        for members, other in zip(found, courses, strict=True):
+    for number, (group, course) in enumerate(zip(groups, courses, strict=True)):
+        for members in found if course is not None and not apart else ():
+            other = courses[members[0]]
             is_now = groups[members[0]].stage == group.stage
-            if is_now and course is not None and other is not None and course.goes_with(other):
+            if is_now and other is not None and course is not None and course.goes_with(other):
                 members.append(number)
                 break
         else:
             found.append([number])
-            courses.append(course)
     return found
 
 
-def emit(
-    passes: Sequence[Pass],
-    groups: Sequence[Group],
-    lines: Sequence[tuple[int, ...]],
-    tiling: Tiling,
-    *,
-    backwards: bool,
-) -> None:
-    """Append the steps of passes that are side by side."""
-    courses = [_course(g, own, tiling) for g, own in zip(groups, lines, strict=True)]
+def side_by_side(courses: Sequence[Course | None], passes: Sequence[Pass]) -> None:
+    """Append the steps of passes in the order of the tiles of what they all take."""
     known = [course for course in courses if course is not None]
     common = min(len(course.axes) for course in known)
     units = [max(course.units[i] for course in known) for i in range(common)]
-    turn = -1 if backwards else 1
+    turn = -1 if passes[0].backwards else 1
     waiting: list[tuple[Place, int, Iterator[tuple[int, ...]]]] = []
     for number, (one, course) in enumerate(zip(passes, known, strict=True)):
         cells = one.cells()
-        first = next(cells)
-        waiting.append((_turned(course.place(first, units), turn), number, cells))
+        waiting.append((_turned(course.place(next(cells), units), turn), number, cells))
     while waiting:
-        _, number, cells = first_of = min(waiting)
-        waiting.remove(first_of)
-        place, course = first_of[0], known[number]
+        first = min(waiting)
+        waiting.remove(first)
+        place, number, cells = first
         for cell in cells:
-            now = _turned(course.place(cell, units), turn)
+            now = _turned(known[number].place(cell, units), turn)
             if now > place:
                 waiting.append((now, number, cells))
                 break
@@ -117,7 +113,7 @@ def _turned(place: Place, turn: int) -> Place:
     return tuple([turn * i for i in place])
 
 
-def _course(group: Group, lines: Sequence[int], tiling: Tiling) -> _Course | None:
+def _course(group: Group, lines: Sequence[int], tiling: Tiling) -> Course | None:
     """How a group goes through the largest array that it takes, if its first lines are of that."""
     if group.operation is not None or group.is_made_later or not lines:
         return None
@@ -146,7 +142,7 @@ def _course(group: Group, lines: Sequence[int], tiling: Tiling) -> _Course | Non
     if not axes:
         return None
     array = id(operand.source) if isinstance(operand, Leaf) else id(operand)
-    return _Course(array, tuple(axes), tuple(starts), tuple(steps), tuple(units))
+    return Course(array, tuple(axes), tuple(starts), tuple(steps), tuple(units))
 
 
 def _taken(group: Group) -> Iterator[tuple[Node, Node, View]]:

@@ -114,13 +114,11 @@ def _summed_folds(operand: Node, labels: str, result: str) -> list[tuple[str, Fo
     ):
         return None
     found: list[tuple[str, Fold]] = []
-    place = 0
-    for fold in operand.folds:
-        own = [labels[view.axes.index(place + i)] for i in range(len(fold.target))]
-        if len(own) > 1 or (own[0] in result and not fold.is_trivial):
+    for place, fold in enumerate(operand.folds):
+        label = labels[view.axes.index(place)]
+        if len(fold.target) > 1 or (label in result and not fold.is_trivial):
             return None
-        found.append((own[0], fold))
-        place += 1
+        found.append((label, fold))
     return found
 
 

@@ -1,8 +1,8 @@
 """What is stored in tiles of which memory holds few is moved to small ones first.
 
-Where steps take parts of several tiles at once, as stencils do, or tiles that lie across each other,
-as the long ones of an array and of its transpose, and these do not fit into memory together, each
-part would cost a whole tile, again and again.
+Where steps take parts of several tiles at once, as stencils do, or tiles that lie across each
+other, as the long ones of an array and of its transpose, and these do not fit into memory together,
+each part would cost a whole tile, again and again.
 """
 
 import math
@@ -38,7 +38,8 @@ def on_small_tiles(roots: Sequence[Node], budget: int) -> list[Node] | None:
     turns: dict[int, set[tuple[int | NewAxis, ...]]] = {}
     for leaf in large:
         turns.setdefault(id(leaf.source), set()).add(leaf.view.axes)
-    copies = {id(leaf.source): _copy(leaf, len(turns[id(leaf.source)]) > 1, budget) for leaf in large}
+    turned = {source for source, axes in turns.items() if len(axes) > 1}
+    copies = {id(leaf.source): _copy(leaf, id(leaf.source) in turned, budget) for leaf in large}
     taken = set(map(id, large))
     made: dict[int, Node] = {}
     for node in nodes:

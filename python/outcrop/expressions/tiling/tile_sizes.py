@@ -212,8 +212,8 @@ def cut(
                 extent = -(-extent // natural[own]) * natural[own]
             elif own in natural and straight(matrix) is None:
                 # As what it is made of lies on disk.
-                tile = natural[own]
-                extent = extent // tile * tile if extent >= tile else equal_part(tile, extent)
+                unit = natural[own]
+                extent = extent // unit * unit if extent >= unit else equal_part(unit, extent)
             else:
                 natural.update(dict.fromkeys(axes.alike(own), extent))
             shorten(own, extent)
@@ -406,7 +406,7 @@ def _square_pairs(
 
 def _cut_alike(tiling: Tiling, nodes: Sequence[Node], fixed: set[int]) -> None:
     """Cut both factors of ``X.T @ X`` alike, where they are stored: each tile serves as either."""
-    axes, cuts = tiling.axes, tiling.cuts
+    cuts = tiling.cuts
     for node in nodes:
         if not isinstance(node, Contract):
             continue
@@ -440,7 +440,7 @@ def _which(
     if not open_lines:
         return None
 
-    def rank(item: tuple[int, int]) -> tuple[bool, ...]:
+    def rank(item: tuple[int, int]) -> tuple[int, ...]:
         axis, line = item
         if prefer is Prefer.FEW_LINES and line in tiling.cuts and axis != scan:
             return ()
