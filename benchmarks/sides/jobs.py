@@ -133,6 +133,15 @@ def _by_month(T: Any) -> Any:
     return T.reshape(T.shape[0] // 12, 12, *T.shape[1:])
 
 
+def _slices(T: Any) -> Any:
+    return oc.stack([T[month::12].mean(axis=0) for month in range(12)])
+
+
+def _flattened(T: Any) -> Any:
+    maps = T.reshape(T.shape[0], -1)
+    return maps @ maps.T
+
+
 def _coarse(T: Any) -> Any:
     n, rows, columns = T.shape
     return T.reshape(n, rows // 5, 5, columns // 5, 5).mean(axis=(2, 4))
@@ -223,6 +232,13 @@ MORE: list[Job] = [
     ("float32: mean", "F", lambda F: F.mean(axis=0), 1),
     ("float32: Gram matrix", "F", lambda F: F.T @ F, 1),
     ("float32: standardized", "F", lambda F: (F - F.mean(axis=0)) / F.std(axis=0), 2),
+    ("means of slices", "T", _slices, 1),
+    ("anomaly of slices", "T", lambda T: (_by_month(T) - _slices(T)).reshape(T.shape), 2),
+    ("products of maps", "T", _flattened, 1),
+    ("wide: Gram matrix", "W", lambda W: W.T @ W, 1),
+    ("wide: ridge regression", "W", _ridge, 1),
+    ("wide: softmax", "W", _softmax, 1),
+    ("turned by half", "A", lambda A: A + A[::-1, ::-1], 1),
     ("int8: sums", "B", lambda B: B.sum(axis=0), 1),
     ("int8: histogram", "B", _histogram, 1),
     ("int8: five points", "B", lambda B: _five_points(B.astype("float32")), 1),

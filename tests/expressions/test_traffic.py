@@ -20,6 +20,7 @@ SHAPES = {
     "T": (120, 75, 200),
     "F": (25_000, 100),
     "B": (4000, 4000),
+    "W": (4000, 600),
 }
 
 
@@ -39,17 +40,29 @@ def _tiles(*tiles: tuple[int, ...], **options: Any) -> list[dict[str, Any]]:
 
 # For each layout how the arrays are stored. Most tiles have about 1 MiB, large chunks 2.4.
 LAYOUTS: dict[str, list[dict[str, Any]]] = {
-    "npy": [{"format": "npy"}] * 5,
-    "by columns": [{"order": "F", "format": "npy"}] * 5,
-    "defaults": [{}] * 5,
-    "tiles": _tiles((1300, 100), (350, 350), (9, 75, 200), (2600, 100), (1000, 1000)),
-    "small tiles": _tiles((125, 100), (100, 100), (12, 25, 50), (250, 100), (250, 250)),
-    "uneven tiles": _tiles((1511, 61), (457, 283), (31, 41, 97), (1511, 61), (1123, 719)),
+    "npy": [{"format": "npy"}] * 6,
+    "by columns": [{"order": "F", "format": "npy"}] * 6,
+    "defaults": [{}] * 6,
+    "tiles": _tiles((1300, 100), (350, 350), (9, 75, 200), (2600, 100), (1000, 1000), (350, 350)),
+    "small tiles": _tiles((125, 100), (100, 100), (12, 25, 50), (250, 100), (250, 250), (100, 100)),
+    "uneven tiles": _tiles(
+        (1511, 61), (457, 283), (31, 41, 97), (1511, 61), (1123, 719), (457, 283)
+    ),
     "chunks": _tiles(
-        (1250, 100), (350, 350), (12, 75, 150), (2500, 100), (1000, 1000), codecs="zstd:1"
+        *((1250, 100), (350, 350), (12, 75, 150), (2500, 100), (1000, 1000), (350, 350)),
+        codecs="zstd:1",
     ),
     "large chunks": _tiles(
-        (3000, 100), (560, 560), (20, 75, 200), (6000, 100), (1600, 1600), codecs="zstd:1"
+        *((3000, 100), (560, 560), (20, 75, 200), (6000, 100), (1600, 1600), (560, 560)),
+        codecs="zstd:1",
+    ),
+    "strips": _tiles(
+        *((1300, 100), (90, 1400), (9, 75, 200), (2600, 100), (260, 4000), (210, 600)),
+        codecs="zstd:1",
+    ),
+    "columns": _tiles(
+        *((25_000, 5), (1400, 90), (120, 5, 200), (25_000, 10), (4000, 260), (4000, 32)),
+        codecs="zstd:1",
     ),
     "shards": [
         _shards((2500, 100), (250, 100)),
@@ -57,13 +70,14 @@ LAYOUTS: dict[str, list[dict[str, Any]]] = {
         _shards((12, 75, 200), (3, 25, 50)),
         _shards((5000, 100), (500, 100)),
         _shards((1000, 1000), (250, 250)),
+        _shards((400, 400), (100, 100)),
     ],
 }
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, oc.Array]]]:
-    """By layout, two tables, a square matrix, a cube and a picture, of 10 to 20 MiB each."""
+    """By layout, three tables, a square matrix, a cube and a picture, of 10 to 20 MiB each."""
     place: Path = tmp_path_factory.mktemp("traffic")
     chance = np.random.default_rng(0)
     found: dict[str, dict[str, oc.Array]] = {}

@@ -73,10 +73,19 @@ def _taken(copy: Node, view: View) -> Node:
 
 
 def _small(tile: Shape, most: int) -> Shape:
-    """Equal parts of a tile, of so many elements at most, that are as long one way as the other."""
+    """Parts of a tile, of so many elements at most, that are as long one way as the other.
+
+    Where it has no equal parts they lie across tiles: rather along one axis alone.
+    """
     found = list(tile)
     while math.prod(found) > most and max(found) > 1:
-        axis = max(range(len(found)), key=found.__getitem__)
+
+        def rank(axis: int) -> tuple[bool, bool, int]:
+            whole, extent = tile[axis], found[axis]
+            is_even = whole % equal_part(whole, max(extent // 2, 1)) == 0
+            return extent > 1, is_even or whole % extent != 0, extent
+
+        axis = max(range(len(found)), key=rank)
         found[axis] = equal_part(tile[axis], max(found[axis] // 2, 1))
     return tuple(found)
 
