@@ -5,7 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,9 @@ __all__ = ["Planned", "plan"]
 
 Progress = Callable[[int, int], None]
 
+_Cut = tuple[Mapping[int, int], bool]
+"""Into which extents lines are cut, and whether stored tiles are held."""
+
 _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
 times as long as planning a step."""
@@ -55,6 +58,15 @@ _AGAIN = 2
 
 _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
+
+_MORE_STEPS = 100_000
+"""Steps that are planned to look for less, at least, ..."""
+
+_FOR_BYTES = 2e-6
+"""... and for each byte that is read once: a tenth of the time that this takes, roughly."""
+
+_FEW_CUTS = 6
+"""How many other cuts are tried where no pass reads anything twice."""
 
 _FEW_WAYS = 2
 
@@ -129,14 +141,14 @@ class Planned:
         return sum(reading.least / reading.passes for reading in self.readings())
 
     @property
+    def needed(self) -> int:
+        """Bytes that are read where each pass reads once what it takes."""
+        return sum(reading.least for reading in self.readings())
+
+    @property
     def cuts(self) -> Mapping[int, int]:
         """Into which extents lines are cut."""
         return self._lowered.tiling.cuts
-
-    @property
-    def holds(self) -> bool:
-        """Whether what is stored is to be loaded in larger pieces than steps take."""
-        return self._lowered.tiling.holds
 
     @property
     def holds_tiles(self) -> bool:
@@ -147,7 +159,9 @@ class Planned:
     @property
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
-        return bool(self.facts["bytes_read"] > _AGAIN * self.once)
+        most = _AGAIN * self.once
+        # Other threads and speeds do not make it more: of most plans, the first is known at once.
+        return self.facts["bytes_read"] > most and self.moved_anyway[0] > most
 
     @property
     def cuts_tiles(self) -> bool:
@@ -163,6 +177,10 @@ class Planned:
             )
             for node in self._lowered.nodes
         )
+
+    def completed(self) -> "Planned":
+        """The same, by the best of all orders of its steps."""
+        return _best(self._lowered.wanted, self._lowered.grouping)
 
     def or_rather(self, other: "Planned") -> "Planned":
         """Another plan for the same, if that is better; remembers that there was one."""
@@ -264,34 +282,64 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+@dataclass
+class _Effort:
+    """Steps that may yet be planned to look for what moves less, once there is a plan.
+
+    It is the same on every machine, since what is found may have other last bits.
+    """
+
+    left: float = math.inf
+
+    def spend(self, found: Planned) -> None:
+        """What making a plan has taken; of the first one, how much looking further is worth."""
+        if self.left == math.inf:
+            self.left = max(_MORE_STEPS, _FOR_BYTES * found.once)
+        else:
+            self.left -= found.facts["steps"]
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether that is enough."""
+        return self.left <= 0
+
+
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten(settled(unordered([node for node, _ in wanted])))
     targets = [target for _, target in wanted]
     chosen, sure = preferred(roots)
     best: Planned | None = None
     error: BudgetError | None = None
+    effort = _Effort()
 
     def moves_far_more(choice: Mapping[int, bool]) -> bool:
         return any(choice[one] != chosen[one] for one in sure)
 
     # What moves far more may take less memory. In one step each, there is nothing to choose.
     for choice in sorted((chosen, *others(roots, chosen)), key=moves_far_more):
-        if best is not None and (not best.cuts or moves_far_more(choice)):
+        if best is not None and (not best.cuts or moves_far_more(choice) or effort.is_spent):
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
-                found = _plan_of(nodes, targets, beside=best)
+                found = _plan_of(nodes, targets, effort, beside=best)
                 if best is None:
                     best = found
                 elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
-                    best = _plan_of(nodes, targets)
+                    best = found.completed()
             except BudgetError as caught:
                 forget_frames(caught)
                 error = caught if error is None else min(caught, error, key=_needed)
-    if best is None or best.reads_again:
-        best = _or_by_lines(best, roots, targets)
+    for part in _PARTS:
+        if best is not None and not best.reads_again:
+            break
+        best = _or_rather(best, lines_put_together(roots, memory_budget() // part), targets, effort)
+    for is_square in (False, True):
+        if best is not None and not best.reads_again:
+            break
+        moved = on_small_tiles(roots, memory_budget(), is_square=is_square)
+        best = _or_rather(best, moved, targets, effort)
     if best is not None:
-        return _or_on_small_tiles(best, roots, targets) if best.reads_again else best
+        return best
     assert error is not None
     try:
         raise error
@@ -299,49 +347,39 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         del error
 
 
-def _or_by_lines(
-    found: Planned | None, roots: Sequence[Node], targets: Sequence[Any]
+def _or_rather(
+    found: Planned | None, moved: Sequence[Node] | None, targets: Sequence[Any], effort: _Effort
 ) -> Planned | None:
-    """The plan; or one that puts whole lines together first, if that is less."""
-    for part in _PARTS:
-        moved = lines_put_together(roots, memory_budget() // part)
-        if moved is None:
-            break
-        try:
-            other = _plan_of(moved, targets)
-        except BudgetError as error:
-            forget_frames(error)
-            continue
-        if found is None or other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]:
-            return other
-        break
-    return found
-
-
-def _or_on_small_tiles(found: Planned, roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
-    """The plan; or one that moves what is stored in large tiles to small ones, if that is less."""
-    moved = on_small_tiles(roots, memory_budget())
-    if moved is None:
+    """The plan; or one in which something is moved to other tiles first, where that is less."""
+    if moved is None or (found is not None and effort.is_spent):
         return found
     try:
-        other = _plan_of(moved, targets)
+        other = _plan_of(moved, targets, effort)
     except BudgetError as error:
         forget_frames(error)
         return found
-    return other if other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1] else found
+    if found is None or other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]:
+        return other
+    return found
 
 
 def _plan_of(
-    roots: Sequence[Node], targets: Sequence[Any], *, beside: Planned | None = None
+    roots: Sequence[Node],
+    targets: Sequence[Any],
+    effort: _Effort,
+    *,
+    beside: Planned | None = None,
 ) -> Planned:
     """The plan for nodes as they are; beside another one, the first order that there is."""
     briefly = beside is not None
     most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
+    tried: list[_Cut] = []
     taken = _ways(roots, targets)
     for given, grouping, way in _candidates(taken, targets):
         holds = grouping.tiling.holds
+        tried.append((grouping.tiling.cuts, holds))
         # Once there is a plan, it is only looked whether to hold tiles pays.
         if held is not None and way is not held[1]:
             break
@@ -354,6 +392,7 @@ def _plan_of(
             if grouping.tiles() > most:
                 raise too_much_account(grouping.tiles(), "tiles")
             found = _best(given, grouping, briefly=briefly or held is not None)
+            effort.spend(found)
             if found.facts["bytes_read"] <= way.most:
                 if holds and found.holds_tiles and found.reads_again:
                     held = found, way
@@ -362,7 +401,7 @@ def _plan_of(
                     if held[0].moved_anyway <= found.moved_anyway:
                         break
                     found = found if briefly else _best(given, grouping)
-                found = _or_by_other_cuts(found, way, targets, briefly=briefly)
+                found = _or_by_other_cuts(found, way, targets, effort, tried=tried, briefly=briefly)
                 return found if way is taken[-1] else _or_as_it_comes(found, taken[-1], targets)
             error = error or way.error
         except BudgetError as caught:
@@ -373,7 +412,7 @@ def _plan_of(
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
     if held is not None:
-        return _or_by_other_cuts(*held, targets, briefly=briefly)
+        return _or_by_other_cuts(*held, targets, effort, tried=tried, briefly=briefly)
     assert error is not None
     try:
         raise error
@@ -382,48 +421,58 @@ def _plan_of(
 
 
 def _or_by_other_cuts(
-    found: Planned, way: Taking, targets: Sequence[Any], *, briefly: bool
+    found: Planned,
+    way: Taking,
+    targets: Sequence[Any],
+    effort: _Effort,
+    *,
+    tried: Sequence[_Cut],
+    briefly: bool,
 ) -> Planned:
     """The plan; or one with tiles of other sizes, where that moves less.
 
     Of larger ones there are fewer that share a stored tile, and rows or sums are whole; of smaller
     ones memory holds more at a time.
     """
-    best: tuple[list[Wanted], Grouping] | None = None
     enough = _LESS * found.once
-    least, left = found, max(_MANY_STEPS, found.facts["steps"])
-    for own, grouping in _other_cuts(found, way, targets):
-        if least.moved_anyway[0] <= enough or left < 0:
+    least, reserve = found, effort.left / 2
+    for count, (own, grouping) in enumerate(_other_cuts(found, way, targets, tried)):
+        if least.moved_anyway[0] <= enough or effort.left <= reserve:
             break
-        if grouping.tiles() > left:
+        if count >= _FEW_CUTS and least.moved_anyway[0] <= _LESS * least.needed:
+            # Each of its passes reads what it takes once: others would have to be fewer.
+            break
+        if grouping.tiles() > effort.left - reserve:
             continue
         try:
             other = _best(own, grouping, briefly=True)
         except BudgetError as error:
             forget_frames(error)
+            effort.left -= grouping.tiles()
             continue
-        left -= other.facts["steps"]
+        effort.spend(other)
         (read, moved), (now_read, now_moved) = other.moved_anyway, least.moved_anyway
         # What is read of compressed tiles is little, and decoding it is much.
         is_read_less = read * _LESS < now_read and moved <= now_moved
         if is_read_less or moved * _LESS < now_moved:
-            least, best = other, (own, grouping)
-    return least if best is None or briefly else _best(*best)
+            least = other
+    return least if least is found or briefly else least.completed()
 
 
 def _other_cuts(
-    found: Planned, way: Taking, targets: Sequence[Any]
+    found: Planned, way: Taking, targets: Sequence[Any], tried: Sequence[_Cut]
 ) -> Iterator[tuple[list[Wanted], Grouping]]:
     """What else there is to cut into, the most promising first."""
     given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
     tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
     nodes = _with_siblings(ancestors(way.roots))
     usual = sizes(memory_budget())[0]
-    seen = [(found.cuts, found.holds)]
+    seen = list(tried)
     if found.cuts_tiles:
         own, grouping = _grouped(given, nodes, tiles, way, usual, prefer=Prefer.WHOLE_TILES)
-        seen.append((grouping.tiling.cuts, False))
-        yield own, grouping
+        if (known := (grouping.tiling.cuts, False)) not in seen:
+            seen.append(known)
+            yield own, grouping
     for limit in other_sizes(memory_budget()):
         for holds, prefer in _PREFERENCES:
             own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds, prefer=prefer)

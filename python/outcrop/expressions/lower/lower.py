@@ -110,13 +110,15 @@ class Lowered:
         The number of the array that each wanted node is computed to.
     nodes : sequence of Node
         All that there is, operands first.
+    wanted, grouping
+        As they are given.
     """
 
     def __init__(
         self, wanted: Sequence[Wanted], grouping: Grouping, order: Order, way: int = 0
     ) -> None:
         self.wanted, self.tiling, self.way = wanted, grouping.tiling, way
-        self._grouping, self._order = grouping, order
+        self.grouping, self._order = grouping, order
         self.nodes = nodes = grouping.nodes
         if (tiles := grouping.tiles()) * _TILE > memory_budget():
             raise too_much_account(tiles, "tiles")
@@ -128,7 +130,7 @@ class Lowered:
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
         self.draft = _native.Draft(workspace, beside, calls_back)
-        self._storage = Storage(self.draft, wanted, self._grouping)
+        self._storage = Storage(self.draft, wanted, self.grouping)
         self.outputs = [stored.number for stored in self._storage.results]
         self._steps = Steps(self.draft)
         self._operations: list[MatrixPass] = []
@@ -166,14 +168,14 @@ class Lowered:
                     known[key, strip] = found
             return found
 
-        for group in self._grouping.groups:
+        for group in self.grouping.groups:
             if group.operation is not None:
                 groups.append(group)
                 tapes.append(None)
                 continue
-            cut = self._grouping.order(group)
+            cut = self.grouping.order(group)
             whole = tape_of(group, cut)
-            parts = [group] if self._order.together else self._grouping.apart(group)
+            parts = [group] if self._order.together else self.grouping.apart(group)
             groups += parts
             if len(parts) == 1:
                 tapes.append(whole)
@@ -187,7 +189,7 @@ class Lowered:
             self._operation(group)
             if tape is None
             else Pass(
-                *(group, tape, self._grouping, self._storage, self._steps),
+                *(group, tape, self.grouping, self._storage, self._steps),
                 lines=lines,
                 backwards=backwards,
             )
@@ -236,7 +238,7 @@ class Lowered:
         node = group.operation
         assert node is not None
         stored = sum(want.node is node for want in self.wanted)
-        consumers = self._grouping.consumers(node)
+        consumers = self.grouping.consumers(node)
         companions = [one for one in consumers if isinstance(one, Companion)]
         is_used = len(consumers) > len(companions) or stored > 1
         found = MatrixPass(
@@ -316,7 +318,7 @@ class Lowered:
                     for n, views in self._read(group)
                 ],
                 "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
-                "keeps": [(n.name, n.nbytes, bool(self._grouping.sums(n))) for n in group.roots],
+                "keeps": [(n.name, n.nbytes, bool(self.grouping.sums(n))) for n in group.roots],
             }
             for numbers in self._together
             for place, group in enumerate(self._groups[i] for i in numbers)
@@ -351,7 +353,7 @@ class Lowered:
         for number, group in enumerate((g for g in self._groups if g.lines), 1):
             for node in group.inputs:
                 passes.setdefault(id(node), []).append(number)
-        shown = [n for n in self.nodes if not (isinstance(n, Reduce) and self._grouping.is_idle(n))]
+        shown = [n for n in self.nodes if not (isinstance(n, Reduce) and self.grouping.is_idle(n))]
         index = {id(node): i for i, node in enumerate(shown)}
         items, edges = [], []
         for node in shown:
@@ -374,7 +376,7 @@ class Lowered:
             if stored is None:
                 return "in memory", ""
             return "on disk", f"read {moved[0] / max(node.nbytes, 1):.2f} times"
-        if self._grouping.is_output(node):
+        if self.grouping.is_output(node):
             return "result", f"{format_bytes(moved[1])} written"
         if stored is None:
             return "never stored", ""

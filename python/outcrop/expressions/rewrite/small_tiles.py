@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Select
-from outcrop.expressions.graph.matrices import MatrixOperation
+from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.graph.retile import Cuts, Moved
 from outcrop.expressions.tiling.parts import equal_part
@@ -28,10 +28,11 @@ _LARGEST = 1 << 20
 """... and bytes of it."""
 
 
-def on_small_tiles(roots: Sequence[Node], budget: int) -> list[Node] | None:
+def on_small_tiles(roots: Sequence[Node], budget: int, *, is_square: bool) -> list[Node] | None:
     """The roots made of what is moved to small tiles first; None where nothing has large ones.
 
-    What linear algebra takes as it is stays so.
+    Small tiles are cut as they are taken, or else square: arrays that are taken both ways, as with
+    their transposes, have such. What linear algebra takes as it is stays so.
     """
     nodes = ancestors(roots)
     large = [node for node in nodes if isinstance(node, Leaf) and _is_in_large_tiles(node, budget)]
@@ -39,24 +40,26 @@ def on_small_tiles(roots: Sequence[Node], budget: int) -> list[Node] | None:
     for leaf in large:
         turns.setdefault(id(leaf.source), set()).add(leaf.view.axes)
     turned = {source for source, axes in turns.items() if len(axes) > 1}
-    copies = {id(leaf.source): _copy(leaf, id(leaf.source) in turned, budget) for leaf in large}
+    if not is_square and turned:
+        return None
+    copies = {id(leaf.source): _copy(leaf, budget, is_square=is_square) for leaf in large}
     taken = set(map(id, large))
     made: dict[int, Node] = {}
     for node in nodes:
         if isinstance(node, Leaf) and id(node) in taken:
             made[id(node)] = _taken(copies[id(node.source)], node.view)
-        elif isinstance(node, MatrixOperation):
-            made[id(node)] = node
         else:
-            made[id(node)] = node.with_operands([made[id(o)] for o in node.operands])
+            as_it_is = isinstance(node, MatrixOperation)
+            operands = [o if as_it_is and straight(o) else made[id(o)] for o in node.operands]
+            made[id(node)] = node.with_operands(operands)
     return [made[id(root)] for root in roots] if copies else None
 
 
-def _copy(leaf: Leaf, is_turned: bool, budget: int) -> Node:
-    """A copy of what a view is of: cut as it is taken, or square where it is taken both ways."""
+def _copy(leaf: Leaf, budget: int, *, is_square: bool) -> Node:
+    """A copy of what a view is of: cut as it is taken, or square."""
     whole = View.whole(leaf.source.shape)
     stored = Leaf.of(leaf.source, whole)
-    if not is_turned:
+    if not is_square:
         return Alias.kept(stored)
     itemsize = leaf.dtype.itemsize
     tile = tuple(min(t, n) for t, n in zip(leaf.source.tile, leaf.source.shape, strict=True))

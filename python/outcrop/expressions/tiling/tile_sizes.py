@@ -115,8 +115,9 @@ def cut(
         # Of all that is stored, each tile is then taken once for them.
         room = memory_budget() // _WIDER[0]
         whole_products = [n for n in nodes if isinstance(n, Contract) and n.nbytes <= room]
-        lines = [line for node in whole_products for line in axes.of(node)]
-        uncut |= {own for line in lines for own in axes.alike(line)}
+        uncut |= {
+            own for node in whole_products for line in axes.of(node) for own in axes.alike(line)
+        }
 
     def shorten(line: int, extent: int) -> None:
         # Where it is no longer than that, another one that is cut alike may be.
