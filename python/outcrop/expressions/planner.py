@@ -56,6 +56,9 @@ times as long as planning a step."""
 _AGAIN = 2
 """How many times what is stored is read, at least, where another way to load it is tried."""
 
+_WASTE = 1.25
+"""How many times what its passes need a plan reads, at least, that is not as good as it can be."""
+
 _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
 
@@ -159,7 +162,7 @@ class Planned:
     @property
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
-        most = _AGAIN * self.once
+        most = max(_AGAIN * self.once, _WASTE * self.needed)
         # Other threads and speeds do not make it more: of most plans, the first is known at once.
         return self.facts["bytes_read"] > most and self.moved_anyway[0] > most
 
