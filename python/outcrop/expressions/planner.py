@@ -550,14 +550,14 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False
     way = 0
     for order in orders(grouping):
         # Along the other axis first, the same steps take as much memory.
-        if order.together in refused:
+        if (order.together, order.beside) in refused:
             continue
         try:
             found = _by_the_best_way(wanted, grouping, order, way, briefly=briefly)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
-            refused.add(order.together)
+            refused.add((order.together, order.beside))
             continue
         best, way = found if best is None else best.or_rather(found), found.way
         if briefly or (order == Order() and not _may_be_better(found)):
