@@ -62,10 +62,10 @@ _WASTE = 1.25
 _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
 
-_MORE_STEPS = 100_000
-"""Steps that are planned to look for less, at least, ..."""
+_MORE_TILES = 60_000
+"""Tiles that are planned to look for less, at least, ..."""
 
-_FOR_BYTES = 2e-6
+_FOR_BYTES = 1e-6
 """... and for each byte that is read once: a tenth of the time that this takes, roughly."""
 
 _FEW_CUTS = 6
@@ -144,9 +144,20 @@ class Planned:
         return sum(reading.least / reading.passes for reading in self.readings())
 
     @property
-    def needed(self) -> int:
-        """Bytes that are read where each pass reads once what it takes."""
+    def needed(self) -> float:
+        """Bytes that are read where each pass reads once what it takes.
+
+        Passes that might be made side by side, and are not for want of memory, need no more than
+        one of them.
+        """
+        if not self._lowered.is_side_by_side:
+            return self.once
         return sum(reading.least for reading in self.readings())
+
+    @property
+    def size(self) -> int:
+        """How many tiles there are, roughly, and so how long planning takes."""
+        return self._lowered.grouping.size()
 
     @property
     def cuts(self) -> Mapping[int, int]:
@@ -287,7 +298,7 @@ def _uncollected() -> Iterator[None]:
 
 @dataclass
 class _Effort:
-    """Steps that may yet be planned to look for what moves less, once there is a plan.
+    """Tiles that may yet be planned to look for what moves less, once there is a plan.
 
     It is the same on every machine, since what is found may have other last bits.
     """
@@ -297,9 +308,9 @@ class _Effort:
     def spend(self, found: Planned) -> None:
         """What making a plan has taken; of the first one, how much looking further is worth."""
         if self.left == math.inf:
-            self.left = max(_MORE_STEPS, _FOR_BYTES * found.once)
+            self.left = max(_MORE_TILES, _FOR_BYTES * found.once)
         else:
-            self.left -= found.facts["steps"]
+            self.left -= found.size
 
     @property
     def is_spent(self) -> bool:
@@ -324,7 +335,8 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
-                found = _plan_of(nodes, targets, effort, beside=best)
+                brief = best is not None
+                found = _plan_of(nodes, targets, effort, beside=best, briefly=brief)
                 if best is None:
                     best = found
                 elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
@@ -354,10 +366,12 @@ def _or_rather(
     found: Planned | None, moved: Sequence[Node] | None, targets: Sequence[Any], effort: _Effort
 ) -> Planned | None:
     """The plan; or one in which something is moved to other tiles first, where that is less."""
-    if moved is None or (found is not None and effort.is_spent):
+    if moved is None:
         return found
+    # What was looked for before has not been found.
+    effort.left = max(effort.left, _MORE_TILES / 3)
     try:
-        other = _plan_of(moved, targets, effort)
+        other = _plan_of(moved, targets, effort, beside=found)
     except BudgetError as error:
         forget_frames(error)
         return found
@@ -372,9 +386,12 @@ def _plan_of(
     effort: _Effort,
     *,
     beside: Planned | None = None,
+    briefly: bool = False,
 ) -> Planned:
-    """The plan for nodes as they are; beside another one, the first order that there is."""
-    briefly = beside is not None
+    """The plan for nodes as they are, of not many more steps than another one.
+
+    Briefly, the first order that there is.
+    """
     most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
@@ -382,7 +399,6 @@ def _plan_of(
     taken = _ways(roots, targets)
     for given, grouping, way in _candidates(taken, targets):
         holds = grouping.tiling.holds
-        tried.append((grouping.tiling.cuts, holds))
         # Once there is a plan, it is only looked whether to hold tiles pays.
         if held is not None and way is not held[1]:
             break
@@ -394,6 +410,7 @@ def _plan_of(
         try:
             if grouping.tiles() > most:
                 raise too_much_account(grouping.tiles(), "tiles")
+            tried.append((grouping.tiling.cuts, holds))
             found = _best(given, grouping, briefly=briefly or held is not None)
             effort.spend(found)
             if found.facts["bytes_read"] <= way.most:
@@ -445,13 +462,15 @@ def _or_by_other_cuts(
         if count >= _FEW_CUTS and least.moved_anyway[0] <= _LESS * least.needed:
             # Each of its passes reads what it takes once: others would have to be fewer.
             break
-        if grouping.tiles() > effort.left - reserve:
+        size = grouping.size()
+        if size > effort.left - reserve:
             continue
         try:
             other = _best(own, grouping, briefly=True)
         except BudgetError as error:
             forget_frames(error)
-            effort.left -= grouping.tiles()
+            # Most of these are not made at all.
+            effort.left -= size / 4
             continue
         effort.spend(other)
         (read, moved), (now_read, now_moved) = other.moved_anyway, least.moved_anyway

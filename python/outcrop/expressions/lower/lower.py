@@ -148,6 +148,11 @@ class Lowered:
         """Whether it goes the one that takes the least memory."""
         return all(one.is_frugal for one in self._operations)
 
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether all passes are side by side that might be."""
+        return self._order.beside or len(together(self._groups, self._courses)) == len(self._groups)
+
     def run(self, step: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
         """Do a step of the program."""
         self._steps.run(step, tiles, workspace)

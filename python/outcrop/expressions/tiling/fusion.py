@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
-from outcrop.expressions.graph.gathers import Alias, Gather
+from outcrop.expressions.graph.gathers import Alias, Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved, Refolded
@@ -148,6 +148,27 @@ class Grouping:
             if self.is_kept(node)
             or (isinstance(node, Leaf) and isinstance(node.source, StoreSource))
         )
+
+    def size(self) -> int:
+        """Those, and the pieces of which views are put together, roughly."""
+        return self.tiles() + sum(
+            math.prod(self._pieces(node, axis) for axis in range(node.ndim))
+            for node in self.nodes
+            if isinstance(node, Select | Alias)
+        )
+
+    def _pieces(self, node: Select | Alias, axis: int) -> int:
+        """In how many pieces a view is along an axis, by its own tiles and those of its operand."""
+        ((operand,), (view,)), axes = (node.operands, node.views), self.tiling.axes
+        own, source = axes.of(node)[axis], view.axes[axis]
+        if isinstance(source, NewAxis):
+            return self.tiling.count(own)
+        below = axes.of(operand)[source]
+        counts = self.tiling.count(own), self.tiling.count(below)
+        step = self.tiling.extent(own) * abs(view.span(axis).step)
+        unit = self.tiling.extent(below)
+        # Where they do not fit each other, the ends of both make pieces.
+        return max(counts) if step % unit == 0 or unit % step == 0 else sum(counts)
 
     def consumers(self, node: Node) -> Sequence[Node]:
         """What is made of it."""
