@@ -1,4 +1,4 @@
-"""What is stored in tiles of which memory holds few is moved to small ones first.
+"""What is stored in large tiles, or without tiles, is moved to small ones first.
 
 Where steps take parts of several tiles at once, as stencils do, or tiles that lie across each
 other, as the long ones of an array and of its transpose, and these do not fit into memory together,
@@ -14,12 +14,13 @@ from outcrop.expressions.graph.gathers import Alias, Select
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Shape, ancestors
 from outcrop.expressions.graph.retile import Cuts, Moved
+from outcrop.expressions.rewrite.reshape_by_slabs import longest_part
 from outcrop.expressions.tiling.parts import equal_part
 
 __all__ = ["on_small_tiles"]
 
-_FEW = 16
-"""How many stored tiles a budget holds, at most, that are moved to smaller ones."""
+_READ = 8
+"""What part of the budget is read at once of a file without tiles."""
 
 _SMALL = 64
 """What part of the budget a small tile has, at most, ..."""
@@ -35,7 +36,11 @@ def on_small_tiles(roots: Sequence[Node], budget: int, *, is_square: bool) -> li
     their transposes, have such. What linear algebra takes as it is stays so.
     """
     nodes = ancestors(roots)
-    large = [node for node in nodes if isinstance(node, Leaf) and _is_in_large_tiles(node, budget)]
+    large = [
+        node
+        for node in nodes
+        if isinstance(node, Leaf) and _is_moved(node, budget, is_square=is_square)
+    ]
     turns: dict[int, set[tuple[int | NewAxis, ...]]] = {}
     for leaf in large:
         turns.setdefault(id(leaf.source), set()).add(leaf.view.axes)
@@ -61,9 +66,8 @@ def _copy(leaf: Leaf, budget: int, *, is_square: bool) -> Node:
     stored = Leaf.of(leaf.source, whole)
     if not is_square:
         return Alias.kept(stored)
-    itemsize = leaf.dtype.itemsize
-    tile = tuple(min(t, n) for t, n in zip(leaf.source.tile, leaf.source.shape, strict=True))
-    small = _small(tile, min(budget // _SMALL, _LARGEST) // itemsize)
+    itemsize, tile = leaf.dtype.itemsize, _tile(leaf, budget)
+    small = _small(tile, _most(budget) // itemsize)
     return Moved.made(stored, whole, Cuts(tile, small, math.prod(tile) * itemsize))
 
 
@@ -93,9 +97,25 @@ def _small(tile: Shape, most: int) -> Shape:
     return tuple(found)
 
 
-def _is_in_large_tiles(leaf: Leaf, budget: int) -> bool:
+def _most(budget: int) -> int:
+    """Bytes of a small tile, at most."""
+    return min(budget // _SMALL, _LARGEST)
+
+
+def _tile(leaf: Leaf, budget: int) -> Shape:
+    """What is read at once of what a view is of: a tile, or rows of a file."""
     source = leaf.source
-    if not isinstance(source, StoreSource) or source.layout != "tiled":
+    assert isinstance(source, StoreSource)
+    if source.layout == "tiled":
+        return tuple(min(t, n) for t, n in zip(source.tile, source.shape, strict=True))
+    axes = range(len(source.shape))
+    order = axes if source.layout == "row-major" else axes[::-1]
+    return longest_part(source.shape, order, max(budget // _READ // source.dtype.itemsize, 1))
+
+
+def _is_moved(leaf: Leaf, budget: int, *, is_square: bool) -> bool:
+    """Whether what a view is of is in tiles that are not small."""
+    source = leaf.source
+    if not isinstance(source, StoreSource) or not (is_square or source.layout == "tiled"):
         return False
-    sizes = zip(source.tile, source.shape, strict=True)
-    return math.prod(min(t, n) for t, n in sizes) * source.dtype.itemsize * _FEW > budget
+    return math.prod(_tile(leaf, budget)) * source.dtype.itemsize > _most(budget)
