@@ -3,7 +3,7 @@
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,16 +15,14 @@ from outcrop import _native
 from outcrop.arrays.source import storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
-from outcrop.expressions.graph.functions import Copy
-from outcrop.expressions.graph.gathers import Alias, Gather, Take
+from outcrop.expressions.candidates import Cut, candidates, other_cuts, ways_of
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Leaf, Map, Node, Reduce, ancestors
-from outcrop.expressions.graph.points import Points
+from outcrop.expressions.graph.nodes import Leaf, Node
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.kernels.floating_errors import FloatingErrors
 from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_account
 from outcrop.expressions.lower.storage import Wanted
-from outcrop.expressions.rewrite.external_shuffle import Taking, ways
+from outcrop.expressions.rewrite.external_shuffle import Taking
 from outcrop.expressions.rewrite.lines_across import lines_put_together
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.reshape_by_slabs import tiles_taken
@@ -36,7 +34,6 @@ from outcrop.expressions.rewrite.unordered import unordered
 from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
-from outcrop.expressions.tiling.tile_sizes import Prefer, cut, other_sizes, sizes
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
@@ -45,9 +42,6 @@ from outcrop.program.reading import Reading
 __all__ = ["Planned", "plan"]
 
 Progress = Callable[[int, int], None]
-
-_Cut = tuple[Mapping[int, int], bool]
-"""Into which extents lines are cut, and whether stored tiles are held."""
 
 _WORTHWHILE = 256 << 10
 """Bytes moved for each step, at least, where other orders are tried: moving so much takes several
@@ -76,19 +70,8 @@ _FEW_WAYS = 2
 _FAR_MORE = 2
 """How many tiles another way has, at most, for each step of the one that there is."""
 
-_BESIDE = 2
-"""How many times all files of elements have to fit into the budget to be held by whole rows."""
-
 _PARTS = (1, 2, 4)
 """Which parts of the budget are tried for the tiles by which lines are put together."""
-
-_PREFERENCES = (
-    (True, Prefer.USUAL),
-    (False, Prefer.USUAL),
-    (True, Prefer.FEW_LINES),
-    (True, Prefer.WHOLE_PRODUCTS),
-)
-"""Whether stored tiles are held, and what is cut first, as it is tried."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where stored tiles are used as a whole."""
@@ -395,9 +378,9 @@ def _plan_of(
     most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
-    tried: list[_Cut] = []
-    taken = _ways(roots, targets)
-    for given, grouping, way in _candidates(taken, targets):
+    tried: list[Cut] = []
+    taken = ways_of(roots, targets)
+    for given, grouping, way in candidates(taken, targets):
         holds = grouping.tiling.holds
         # Once there is a plan, it is only looked whether to hold tiles pays.
         if held is not None and way is not held[1]:
@@ -446,7 +429,7 @@ def _or_by_other_cuts(
     targets: Sequence[Any],
     effort: _Effort,
     *,
-    tried: Sequence[_Cut],
+    tried: Sequence[Cut],
     briefly: bool,
 ) -> Planned:
     """The plan; or one with tiles of other sizes, where that moves less.
@@ -456,7 +439,9 @@ def _or_by_other_cuts(
     """
     enough = _LESS * found.once
     least, reserve = found, effort.left / 2
-    for count, (own, grouping) in enumerate(_other_cuts(found, way, targets, tried)):
+    for count, (own, grouping) in enumerate(
+        other_cuts(way, targets, tried, whole_tiles=found.cuts_tiles)
+    ):
         if least.moved_anyway[0] <= enough or effort.left <= reserve:
             break
         if count >= _FEW_CUTS and least.moved_anyway[0] <= _LESS * least.needed:
@@ -481,29 +466,6 @@ def _or_by_other_cuts(
     return least if least is found or briefly else least.completed()
 
 
-def _other_cuts(
-    found: Planned, way: Taking, targets: Sequence[Any], tried: Sequence[_Cut]
-) -> Iterator[tuple[list[Wanted], Grouping]]:
-    """What else there is to cut into, the most promising first."""
-    given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
-    tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
-    nodes = _with_siblings(ancestors(way.roots))
-    usual = sizes(memory_budget())[0]
-    seen = list(tried)
-    if found.cuts_tiles:
-        own, grouping = _grouped(given, nodes, tiles, way, usual, prefer=Prefer.WHOLE_TILES)
-        if (known := (grouping.tiling.cuts, False)) not in seen:
-            seen.append(known)
-            yield own, grouping
-    for limit in other_sizes(memory_budget()):
-        for holds, prefer in _PREFERENCES:
-            own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds, prefer=prefer)
-            known = grouping.tiling.cuts, holds
-            if known not in seen:
-                seen.append(known)
-                yield own, grouping
-
-
 def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
     """The plan; or one that puts nothing in order beforehand, where that moves less.
 
@@ -512,7 +474,7 @@ def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Plan
     if found.moved_anyway[0] <= _LESS * found.once:
         return found
     most = max(_MANY_STEPS, _FAR_MORE * found.facts["steps"])
-    for given, grouping, _ in _candidates([way], targets):
+    for given, grouping, _ in candidates([way], targets):
         if grouping.tiles() > most:
             break
         shapes = (node for node in grouping.nodes if isinstance(node, Reshape))
@@ -526,39 +488,6 @@ def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Plan
         less = other.moved_anyway[1] * _LESS < found.moved_anyway[1]
         return _best(given, grouping) if less else found
     return found
-
-
-def _ways(roots: Sequence[Node], targets: Sequence[Any]) -> list[Taking]:
-    """How rows are taken and shapes changed, the best first; the last one is as they come."""
-    roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
-    nodes = _with_siblings(ancestors(roots))
-    if not any(isinstance(node, Take | Points | Reshape) for node in nodes):
-        return [Taking(roots, [])]
-    shapes = [_tile(target) for target in targets]
-    tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *sizes(memory_budget())[0])
-    return ways(roots, tiling, memory_budget())
-
-
-def _candidates(
-    taken: Sequence[Taking], targets: Sequence[Any]
-) -> Iterator[tuple[list[Wanted], Grouping, Taking]]:
-    """What may be computed together, the best first: the others take less memory."""
-    shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
-    for way in taken:
-        given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
-        nodes = _with_siblings(ancestors(way.roots))
-        tiles = list(zip(way.roots, shapes, strict=True))
-        for holds in (True, False):
-            is_held = False
-            cuts: dict[int, int] | None = None
-            for limit in limits:
-                own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds)
-                if grouping.tiling.cuts != cuts:
-                    cuts = grouping.tiling.cuts
-                    is_held |= any(grouping.tiling.is_held(n) for n in nodes if isinstance(n, Leaf))
-                    yield own, grouping, way
-            if not is_held:
-                break
 
 
 def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False) -> Planned:
@@ -647,61 +576,3 @@ def _may_be_better(found: Planned) -> bool:
         and moved > _WORTHWHILE * facts["steps"]
         and bool(facts["bytes_read"] > 1.01 * found.once)
     )
-
-
-def _tile(target: Any) -> tuple[int, ...] | None:
-    if isinstance(target, tuple) and isinstance(target[0], _native.Store):
-        return _tile(target[0])
-    if isinstance(target, tuple):
-        return None if target[0] is None else tuple(target[0])
-    return tuple(target.tile) if target.layout == "tiled" else None
-
-
-def _fit(nodes: Iterable[Node]) -> bool:
-    """Whether memory has room for all files of elements, beside what is made of them."""
-    leaves = (n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource))
-    files = {id(n.source): n.source for n in leaves if n.source.layout != "tiled"}
-    nbytes = sum(math.prod(s.shape) * s.dtype.itemsize for s in files.values())
-    return nbytes * _BESIDE <= memory_budget()
-
-
-def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
-    """With all the numbers that make up results of reductions."""
-    found: list[Node] = []
-    seen: set[int] = set()
-    for node in nodes:
-        family: Sequence[Node] = node.family() if isinstance(node, Reduce) else (node,)
-        for one in family:
-            if id(one) not in seen:
-                seen.add(id(one))
-                found.append(one)
-    return found
-
-
-def _grouped(
-    wanted: Sequence[Wanted],
-    nodes: Sequence[Node],
-    tiles: Sequence[tuple[Node, tuple[int, ...] | None]],
-    way: Taking,
-    limit: tuple[int, int],
-    *,
-    holds: bool = False,
-    prefer: Prefer = Prefer.USUAL,
-) -> tuple[list[Wanted], Grouping]:
-    """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
-    while True:
-        tiling = cut(nodes, tiles, *limit, way.short, way.whole, prefer)
-        tiling.holds, tiling.by_rows = holds, holds and _fit(nodes)
-        made: dict[int, Node] = {}
-        for node in nodes:
-            operands = [made[id(o)] for o in node.operands]
-            mixed = () if isinstance(node, Gather) else tiling.axes.mixed(node, tiling)
-            for i in mixed:
-                operands[i] = Alias.of(operands[i])
-            made[id(node)] = node.with_operands(operands)
-        roots = [made[id(w.node)] for w in wanted]
-        if all(a is w.node for a, w in zip(roots, wanted, strict=True)):
-            return list(wanted), Grouping((w.node for w in wanted), tiling, nodes)
-        wanted = [Wanted(root, w.target) for root, w in zip(roots, wanted, strict=True)]
-        tiles = [(root, tile) for root, (_, tile) in zip(roots, tiles, strict=True)]
-        nodes = _with_siblings(ancestors(roots))
