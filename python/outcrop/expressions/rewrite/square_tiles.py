@@ -3,11 +3,13 @@
 So are those in long tiles, and in files of which a square is many short pieces.
 """
 
+import math
 from collections.abc import Sequence
 
 from outcrop import _native
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
+    BlockProduct,
     MatrixOperation,
     SomeColumns,
     stored_below,
@@ -16,11 +18,15 @@ from outcrop.expressions.graph.matrices import (
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
 from outcrop.expressions.tiling.matrix_tiles import is_pivoted, side_for_pivots
 from outcrop.expressions.tiling.parts import RUN
+from outcrop.process.config import memory_budget
 
 __all__ = ["alternatives"]
 
 _LONG = 4
 """How many times as long as it is wide a tile is, at least, that is not as good as a square one."""
+
+_FEW = 16
+"""How many tiles memory holds, at most, with which a product has no good blocks."""
 
 _MANY = 5000
 """Squares as wide as a tile, at most, into which a matrix may be cut."""
@@ -44,7 +50,8 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                     continue
                 is_factored = i == (len(operands) - 1 if isinstance(node, SomeColumns) else 0)
                 is_wide = is_factored and is_pivoted(node) and _is_too_wide(leaf)
-                if not (is_wide or _is_read_in_pieces(leaf)):
+                is_large = isinstance(node, BlockProduct) and _is_too_large(leaf)
+                if not (is_wide or is_large or _is_read_in_pieces(leaf)):
                     continue
                 if found is not None and leaf.source.layout == "tiled":
                     most = max(most, operand.size / min(_tile(leaf)) ** 2)
@@ -77,6 +84,13 @@ def _is_too_wide(leaf: Leaf) -> bool:
         and len(tile := _tile(leaf)) == 2
         and tile[1] > side_for_pivots(leaf)
     )
+
+
+def _is_too_large(leaf: Leaf) -> bool:
+    """Whether memory holds few of the tiles in which a matrix is stored: no blocks of a product."""
+    if leaf.ndim != 2 or leaf.source.layout != "tiled":
+        return False
+    return math.prod(_tile(leaf)) * leaf.dtype.itemsize * _FEW > memory_budget()
 
 
 def _tile(leaf: Leaf) -> list[int]:
