@@ -463,6 +463,8 @@ def _or_by_other_cuts(
         is_read_less = read * _LESS < now_read and moved <= now_moved
         if is_read_less or moved * _LESS < now_moved:
             least = other
+        # Plans are large: the next one is made without it.
+        del other
     return least if least is found or briefly else least.completed()
 
 
