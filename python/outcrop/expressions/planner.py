@@ -56,6 +56,8 @@ _WASTE = 1.25
 _MANY_STEPS = 10_000
 """Steps of programs of which more than a few ways would take long to plan."""
 
+_FEW_WAYS = 2
+
 _MORE_TILES = 60_000
 """Tiles that are planned to look for less, at least, ..."""
 
@@ -65,8 +67,6 @@ _FOR_BYTES = 1e-6
 _FEW_CUTS = 6
 """How many other cuts are tried where no pass reads anything twice."""
 
-_FEW_WAYS = 2
-
 _FAR_MORE = 2
 """How many tiles another way has, at most, for each step of the one that there is."""
 
@@ -74,10 +74,11 @@ _PARTS = (1, 2, 4)
 """Which parts of the budget are tried for the tiles by which lines are put together."""
 
 _LESS = 1.05
-"""How many times as much is moved otherwise, where stored tiles are used as a whole."""
+"""How many times as much is moved otherwise, where other cuts or orders are taken."""
 
 _FAR_LESS = 1.25
-"""How many times as much is moved otherwise, where products are computed in another way."""
+"""How many times as much is moved otherwise, where products are computed in another way, or what is
+stored is moved first."""
 
 
 class Planned:
