@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import outcrop as oc
 from outcrop import _native
+from outcrop.arrays import route
 
 Values: TypeAlias = NDArray[Any]
 Desk: TypeAlias = Any  # that of conftest.py
@@ -389,8 +390,11 @@ def test_the_least_budget_is_the_least(
     operation: Operation,
     tile: Any,
     request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the error names does, and much less does not: another order may need a little less."""
+    # On a busy machine the search ends before it has found the least.
+    monkeypatch.setattr(route, "_SECONDS", 300.0)
     if tile == (150, 16) and any(
         f"-{slow}" in request.node.name for slow in ("solve", "inv", "lu")
     ):
