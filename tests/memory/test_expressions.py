@@ -62,3 +62,37 @@ def test_every_kind_of_expression(tmp_path: Path) -> None:
         # Beside the interpreter, with what threads keep for themselves.
         assert most - before <= BUDGET + 48 * MIB, name
     print({name: (most - before - BUDGET) // MIB for name, (most, _) in found.items()})
+
+
+NARROW = """
+A = oc.random.default_rng(1).integers(0, 99, (16384, 8192), dtype="uint8").save("A.npy")
+C = oc.astype(A[:2048], "complex64").save("C.zarr")
+oc.config(memory=int(sys.argv[1]))
+oc.var(A[:9]).compute()
+before = memory("VmRSS:")
+found = {}
+for name, make in {
+    "variance": lambda: oc.var(A),
+    "variances": lambda: oc.var(A, axis=0),
+    "without NaN": lambda: oc.nanstd(A, axis=1),
+    "complex": lambda: oc.var(C),
+    "places": lambda: oc.argmax(A, axis=0),
+}.items():
+    open("/proc/self/clear_refs", "w").write("5")
+    make().save("out.npy", overwrite=True)
+    found[name] = memory("VmHWM:"), oc.last_run().peak_bytes
+print(json.dumps([before, found]))
+"""
+
+
+def test_reductions_that_compute_in_longer_types(tmp_path: Path) -> None:
+    """What they make of a strip is eight times as long as the strip, and in the budget."""
+    script, budget = SCRIPT.partition("oc.config")[0] + NARROW, 64 * MIB
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(budget)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    before, found = json.loads(ended.stdout)
+    for name, (most, peak) in found.items():
+        assert peak <= budget, name
+        assert most - before <= budget + 4 * MIB, name

@@ -1,5 +1,6 @@
 """Reductions: how a part of an array becomes few numbers, and how those of two parts are joined."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,6 +52,10 @@ class Reduction(ABC):
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
     ) -> None:
         """Take in the result for a part that comes later; `counts` elements went into each."""
+
+    def memory(self, dtype: np.dtype[Any], shape: Sequence[int], axes: Axes) -> int:
+        """Bytes that `start` takes for itself, for a block of such a type and shape, at most."""
+        return 0
 
 
 @cache
@@ -149,6 +154,10 @@ class Moments(Reduction):
         np.copyto(out[0], mean.reshape(out[0].shape))
         np.sum(_squared(np.subtract(block, mean, dtype=self.dtype)), axis=axes, out=out[1])
 
+    def memory(self, dtype: np.dtype[Any], shape: Sequence[int], axes: Axes) -> int:
+        # Squares of complex numbers are made of two halves, beside these.
+        return math.prod(shape) * self.dtype.itemsize * (2 if self.dtype.kind == "c" else 1)
+
     def merge(
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
     ) -> None:
@@ -177,6 +186,10 @@ class NanMoments(Moments):
         np.copyto(out[0], mean.reshape(out[0].shape))
         np.sum(_squared(rest), axis=axes, out=out[1])
         np.copyto(out[2], count.reshape(out[2].shape))
+
+    def memory(self, dtype: np.dtype[Any], shape: Sequence[int], axes: Axes) -> int:
+        masks = 2 * math.prod(shape)
+        return super().memory(dtype, shape, axes) + masks
 
     def merge(
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]
@@ -247,6 +260,12 @@ class ArgExtreme(Reduction):
             stride *= extent
         np.copyto(out[0], value.reshape(out[0].shape))
         np.copyto(out[1], index.reshape(out[1].shape))
+
+    def memory(self, dtype: np.dtype[Any], shape: Sequence[int], axes: Axes) -> int:
+        # NumPy copies what does not lie along the axis. Of each line there are its element, and its
+        # place in some versions.
+        lines = math.prod(shape) // max(shape[axes[-1]], 1)
+        return math.prod(shape) * dtype.itemsize + lines * 5 * np.dtype(np.intp).itemsize
 
     def merge(
         self, into: Sequence[NDArray[Any]], other: Sequence[NDArray[Any]], counts: tuple[int, int]

@@ -115,7 +115,7 @@ class Tape:
             for node in computed
             if isinstance(node, Scan) and tiling.axes.of(node)[node.axis] in tiling.cuts
         ]
-        self.product_memory, self.beside = self._product_memory()
+        self.product_memory, self.beside = self._own_memory()
         self.parts, end = self._place(early, late)
         self.workspace = end + self.product_memory
         self.room = end, self.workspace
@@ -191,6 +191,13 @@ class Tape:
         if self.is_native:
             strip = _NATIVE // max(row + 2 * passed, 1)
         else:
+            # What a reduction makes of what it is given is only passed on, too.
+            own = (
+                _reduction_memory(node, self.tiling.tile(node.operands[0])) // extent
+                for node in self.computed
+                if isinstance(node, Reduce) and self._is_in_strips(node)
+            )
+            passed = max((passed, *own))
             strip = min(_PASSED // max(passed, 1), _MOVED // max(row, 1))
         if any(self._is_large(node) for node in self.computed if isinstance(node, Contract)):
             strip = max(strip, _DEPTH)
@@ -275,7 +282,8 @@ class Tape:
             and self.tiling.axes.of(node) == value.lines
         )
 
-    def _product_memory(self) -> tuple[int, int]:
+    def _own_memory(self) -> tuple[int, int]:
+        """Of the workspace, for products; and beside it, what functions take for themselves."""
         room = beside = 0
         for node in self.computed:
             if isinstance(node, Contract):
@@ -291,6 +299,9 @@ class Tape:
                 room, beside = max(room, own), max(beside, more)
             elif isinstance(node, Lines):
                 beside = max(beside, self._lines_memory(node))
+            elif isinstance(node, Reduce) and not self.is_native:
+                shape = self._strip_shape(self.values[id(node.operands[0])])
+                beside = max(beside, _reduction_memory(node, shape))
         return room, beside
 
     def _lines_memory(self, node: Lines) -> int:
@@ -445,3 +456,8 @@ def _of_none(node: Node, places: Mapping[int, int]) -> None:
 
 def _is_in_memory(node: Node) -> bool:
     return isinstance(node, Leaf) and isinstance(node.source, MemorySource)
+
+
+def _reduction_memory(node: Reduce, shape: Sequence[int]) -> int:
+    """Bytes that a reduction takes for itself, for a block of its operand."""
+    return node.reduction.memory(node.operands[0].dtype, shape, node.axes)
