@@ -1,13 +1,15 @@
 """Makes the arrays of this folder, as the installed version of Outcrop writes them.
 
-``python tests/data/make.py`` makes a folder for the version. What is there stays as it is, since
-every later version has to read it: a folder that exists is not touched. What each array holds is in
+``python tests/data/make.py`` makes a folder for the version, or adds the arrays that it has not.
+What is there stays as it is, since every later version has to read it. What each array holds is in
 ``tests/formats/test_stored_data.py``.
 """
 
 import hashlib
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +86,14 @@ def make(folder: Path) -> None:
 
 if __name__ == "__main__":
     place = Path(__file__).parent / ".".join(oc.__version__.split(".")[:2])
-    place.mkdir()
-    make(place)
-    files = sorted(path for path in place.rglob("*") if path.is_file())
+    place.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        make(Path(made))
+        for array in sorted(Path(made).iterdir()):
+            if not (place / array.name).exists():
+                (shutil.copytree if array.is_dir() else shutil.copy2)(array, place / array.name)
+                print(f"new: {array.name}")
+    names = (path for path in place.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    files = sorted(names)
     sums = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.relative_to(place)}" for f in files]
     (place / "SHA256SUMS").write_text("\n".join(sums) + "\n")

@@ -70,7 +70,15 @@ EXPECTED: dict[str, tuple[NDArray[Any], dict[str, Any]]] = {
 }
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
-each_array = pytest.mark.parametrize("name", EXPECTED)
+each_array = pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (version, name)
+        for version in VERSIONS
+        for name in EXPECTED
+        if (DATA / version / name).exists()
+    ],
+)
 
 
 def opened(path: Path, mode: str = "r") -> oc.Array:
@@ -103,7 +111,8 @@ def test_there_are_arrays() -> None:
     assert "0.1" in VERSIONS
     for version in VERSIONS:
         names = {path.name for path in (DATA / version).iterdir()} - {"SHA256SUMS"}
-        assert names <= set(EXPECTED)
+        # Later versions have more formats.
+        assert names <= set(EXPECTED) if version != VERSIONS[-1] else names == set(EXPECTED)
         files = [path for path in (DATA / version).rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) < 100_000
 
@@ -120,7 +129,6 @@ def test_they_are_as_they_were_written(version: str) -> None:
     }
 
 
-@each_version
 @each_array
 def test_reading(copy: Path, state: None, name: str) -> None:
     array, (values, facts) = opened(copy / name), EXPECTED[name]
@@ -141,15 +149,14 @@ def test_reading(copy: Path, state: None, name: str) -> None:
 
 @each_version
 def test_verifying(copy: Path, state: None) -> None:
-    names = [str(copy / name) for name in EXPECTED]
+    names = [str(copy / name) for name in EXPECTED if (copy / name).exists()]
     described = [f"{n}:shape=4x6,dtype=i8" if n.endswith(".raw") else n for n in names]
     command = [sys.executable, "-m", "outcrop", "verify", *described]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == len(EXPECTED)
+    assert len(done.stdout.splitlines()) == len(names)
 
 
-@each_version
 @each_array
 def test_changing(copy: Path, name: str) -> None:
     """What was decided is carried out, what was not is removed; then comes the new change."""
