@@ -48,7 +48,12 @@ class ComputedPlan(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything there is to say about it."""
+        """Everything there is to say about it.
+
+        That is what the core says of the program, with what was not taken instead, `others`:
+        remarks, bytes and seconds; and with `reworks_results`, whether steps change tiles of
+        the result that may have been stored before.
+        """
 
     @property
     def output_tile(self) -> tuple[int, ...]:
