@@ -174,7 +174,7 @@ proptest! {
         let spare = runtime.budget().frame(memory - frames * FRAME - 120_000, "to make it tight").unwrap();
         let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads };
         let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
-        let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
+        let plan = plan::plan(&runtime, program, &stores, speeds, true, &mut Unwatched).unwrap();
         let report = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| true).unwrap();
         prop_assert_eq!(report.bytes_read, plan.bytes_read());
         drop(spare);
@@ -198,7 +198,7 @@ fn a_step_that_panics_is_an_error() {
     let (program, _) = program(&[vec![(10, 1)], vec![(5, 1), (10, 0)]], Some(1));
     let stores = vec![None, Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
-    let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
+    let plan = plan::plan(&runtime, program, &stores, speeds, true, &mut Unwatched).unwrap();
     let failed = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| true);
     assert!(matches!(&failed, Err(Error::Internal(why)) if why.contains("as it was told")), "{failed:?}");
     assert_eq!(runtime.budget().used(), 0);
@@ -215,7 +215,7 @@ fn a_run_that_is_stopped_ends_at_once() {
     let input = make(&runtime, &dir.path().join("a"), TILES);
     let stores = vec![Some(input), Some(make(&runtime, &dir.path().join("x"), TILES)), None];
     let speeds = Speeds { read: 1e9, write: 1e9, both: 1e9, checksum: 1e10, request: 0.0, threads: 2 };
-    let plan = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched).unwrap();
+    let plan = plan::plan(&runtime, program, &stores, speeds, true, &mut Unwatched).unwrap();
     let failed = plan.run(&runtime, &stores, &(), true, None, &mut |_, _| false);
     assert!(matches!(failed, Err(Error::Interrupted)));
     drop(stores);

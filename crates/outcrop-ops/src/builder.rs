@@ -279,10 +279,10 @@ impl Builder {
     ///
     /// # Errors
     /// Those of [`plan::plan`].
-    pub fn plan(self, runtime: &Runtime, watch: &mut dyn Watch) -> Result<(Plan, Stores)> {
+    pub fn plan(self, runtime: &Runtime, names_least: bool, watch: &mut dyn Watch) -> Result<(Plan, Stores)> {
         let speeds = self.speeds(runtime);
         let Builder { program, stores, .. } = self;
-        Ok((plan::plan(runtime, program, &stores, speeds, watch)?, stores))
+        Ok((plan::plan(runtime, program, &stores, speeds, names_least, watch)?, stores))
     }
 
     /// How fast that device is on which most of what the program reads is.

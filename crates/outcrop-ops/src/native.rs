@@ -178,7 +178,7 @@ mod tests {
             program.step(weigh, &operands, &[factor], 1.0);
         }
         let stores = [Some(a), None, Some(x)];
-        let planned = plan::plan(&runtime, program, &stores, speeds, &mut Unwatched)?;
+        let planned = plan::plan(&runtime, program, &stores, speeds, true, &mut Unwatched)?;
         let report = planned.run(&runtime, &stores, &(), true, None, &mut |_, _| true)?;
         let names: Vec<&str> = report.kernels.iter().map(|(name, _)| &**name).collect();
         assert_eq!(names, ["weigh", "gemm"]);

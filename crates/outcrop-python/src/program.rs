@@ -626,13 +626,15 @@ pub struct ProgramPlan {
     raised: Vec<Raised>,
 }
 
-/// Schedules a program.
+/// Schedules a program. Where it does not fit, the error names the least budget if it `names_least`, else one that would
+/// do.
 #[pyfunction]
-pub fn plan_program(py: Python<'_>, draft: &Draft) -> PyResult<ProgramPlan> {
+#[pyo3(signature = (draft, names_least = true))]
+pub fn plan_program(py: Python<'_>, draft: &Draft, names_least: bool) -> PyResult<ProgramPlan> {
     let runtime = runtime(py)?;
     let taken = draft.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Building { builder, raised } = taken.ok_or_else(|| to_python(py, gone()))?;
-    let (plan, stores) = run(py, &runtime, None, |watch| builder.plan(&runtime, watch))?;
+    let (plan, stores) = run(py, &runtime, None, |watch| builder.plan(&runtime, names_least, watch))?;
     Ok(ProgramPlan { plan, runtime, stores, raised })
 }
 

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ __all__ = [
     "goes_aside",
     "is_reworked",
     "moved_from_scratch",
+    "names_least",
+    "naming",
     "planned_in_memory",
     "route",
     "share_of_computing",
@@ -107,6 +110,24 @@ def supposing(limit: int | None = None, elsewhere: int = 0) -> Iterator[None]:
         _native.suppose(*before)
 
 
+_NAMES_LEAST: ContextVar[bool] = ContextVar("names_least", default=True)
+
+
+def names_least() -> bool:
+    """Whether errors of planners name the least budget, and not only one that would do."""
+    return _NAMES_LEAST.get()
+
+
+@contextmanager
+def naming(least: bool) -> Iterator[None]:
+    """Let errors of planners name the least budget, which takes long, or one that would do."""
+    token = _NAMES_LEAST.set(least)
+    try:
+        yield
+    finally:
+        _NAMES_LEAST.reset(token)
+
+
 def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _: 0) -> _T:
     """What `plan` gives; where the budget is too small, the error names the least that works.
 
@@ -127,7 +148,7 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
     least, too_little = named, budget
     for attempt in range(_ATTEMPTS):
         # However long that takes: what is named has to work.
-        found, needed = _tried(plan, least)
+        found, needed = _tried(plan, least, names_least=True)
         if found is not None:
             break
         more = least // (64 if attempt < _HOPEFUL else 4)
@@ -166,10 +187,12 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
         del error
 
 
-def _tried(plan: Callable[[], _T], limit: int) -> tuple[_T | None, int]:
+def _tried(
+    plan: Callable[[], _T], limit: int, *, names_least: bool = False
+) -> tuple[_T | None, int]:
     """A plan for such a budget, or what it names instead."""
     try:
-        with supposing(limit):
+        with supposing(limit), naming(names_least):
             return plan(), limit
     except BudgetError as error:
         forget_frames(error)

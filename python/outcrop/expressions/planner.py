@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from outcrop import _native
+from outcrop.arrays.route import names_least, naming
 from outcrop.arrays.source import storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
@@ -265,6 +266,13 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     Each is a node with a store, or with the tile (or None) and attributes of an array to be.
     """
     with _uncollected():
+        if names_least():
+            # Of most of what is looked at, it is enough to know that it does not fit.
+            try:
+                with naming(least=False):
+                    return _plan(wanted)
+            except BudgetError as error:
+                forget_frames(error)
         return _plan(wanted)
 
 
@@ -540,7 +548,7 @@ def _by_the_best_way(
         if way == first and order == Order():
             ways = list(range(way + 1, lowered.ways))
         try:
-            found = Planned(lowered, _native.plan_program(lowered.draft))
+            found = Planned(lowered, _native.plan_program(lowered.draft, names_least()))
             best = found if best is None else best.or_rather(found)
             if briefly:
                 break

@@ -47,11 +47,21 @@ pub(super) fn fit(
     let waiting = wanted.map(|(crew, _)| all_of(crew));
     // One mover keeps the fewest tiles in flight.
     let one_mover = wanted.map(|(crew, _)| all_of(crew_of(program, crew.threads, 1, limit)));
-    let mut best: Option<(Crew, Schedule)> = None;
+    let mut divisions: Vec<(Crew, usize)> = Vec::new();
     for division in [wanted, waiting, one_mover, Some(all_of(smallest(program, limit)))].into_iter().flatten()
     {
-        let Some(found) = fit_divided(program, limit, division, least, resident, watch)? else { continue };
-        let is_enough = program.len() > SHORT || found.1.bytes_read() <= MORE * once(program, &found.1) / 100;
+        if !divisions.contains(&division) {
+            divisions.push(division);
+        }
+    }
+    let mut best: Option<Fitting> = None;
+    for division in divisions {
+        let Some((crew, schedule)) = fit_divided(program, limit, division, least, resident, watch)? else {
+            continue;
+        };
+        let is_enough =
+            program.len() > SHORT || schedule.bytes_read() <= MORE * once(program, &schedule) / 100;
+        let found = Fitting { crew, schedule, seconds: None };
         best = match best {
             None => Some(found),
             Some(other) => Some(faster(program, speeds, other, found, watch)?),
@@ -60,7 +70,28 @@ pub(super) fn fit(
             break;
         }
     }
-    Ok(best)
+    Ok(best.map(|found| (found.crew, found.schedule)))
+}
+
+/// A crew with its schedule, and how long it takes, once that is known.
+struct Fitting {
+    crew: Crew,
+    schedule: Schedule,
+    seconds: Option<f64>,
+}
+
+impl Fitting {
+    fn moved(&self) -> u64 {
+        self.schedule.bytes_read() + self.schedule.bytes_written()
+    }
+
+    fn seconds(&mut self, program: &Program, speeds: Speeds, watch: &mut dyn Watch) -> Result<f64> {
+        if self.seconds.is_none() {
+            let speeds = Speeds { threads: self.crew.threads, ..speeds };
+            self.seconds = Some(predict(program, &self.schedule, speeds, self.crew.room, watch)?.seconds);
+        }
+        Ok(self.seconds.expect("set above"))
+    }
 }
 
 /// Bytes of the tiles that a schedule loads, each of them once.
@@ -82,17 +113,13 @@ fn once(program: &Program, schedule: &Schedule) -> u64 {
 fn faster(
     program: &Program,
     speeds: Speeds,
-    one: (Crew, Schedule),
-    other: (Crew, Schedule),
+    mut one: Fitting,
+    mut other: Fitting,
     watch: &mut dyn Watch,
-) -> Result<(Crew, Schedule)> {
-    let mut seconds = |(crew, schedule): &(Crew, Schedule)| {
-        let speeds = Speeds { threads: crew.threads, ..speeds };
-        predict(program, schedule, speeds, crew.room, watch).map(|p| p.seconds)
-    };
-    let moved = |(_, schedule): &(Crew, Schedule)| schedule.bytes_read() + schedule.bytes_written();
-    let moves_less = ALIKE * moved(&other) as f64 <= moved(&one) as f64;
-    let (first, second) = (seconds(&one)?, seconds(&other)?);
+) -> Result<Fitting> {
+    let moves_less = ALIKE * other.moved() as f64 <= one.moved() as f64;
+    let first = one.seconds(program, speeds, watch)?;
+    let second = other.seconds(program, speeds, watch)?;
     let is_better = second * ALIKE < first || (moves_less && second <= ALIKE * first);
     Ok(if is_better { other } else { one })
 }
@@ -130,11 +157,13 @@ fn fitting(program: &Program, resident: &[TileId], capacity: usize) -> Vec<TileI
     resident.iter().take_while(fits).copied().collect()
 }
 
-/// The fewest bytes that a program fits into, roughly; of a long one, bytes that it fits into.
+/// The fewest bytes that a program fits into, roughly; if they are not `sought`, or of a long one, bytes that it fits
+/// into.
 pub(super) fn least_limit(
     program: &Program,
     speeds: Speeds,
     least: usize,
+    sought: bool,
     watch: &mut dyn Watch,
 ) -> Result<usize> {
     let bare = fixed(program, &smallest(program, 0)) + least;
@@ -144,7 +173,7 @@ pub(super) fn least_limit(
     if program.calls_back {
         enough = beside_callbacks(enough);
     }
-    while program.len() <= SHORT && enough - too_little > (enough / 256).max(4096) {
+    while sought && program.len() <= SHORT && enough - too_little > (enough / 256).max(4096) {
         let middle = (enough + too_little) / 2;
         match fit(program, middle, speeds, least, &[], watch)? {
             Some(_) => enough = middle,

@@ -90,7 +90,7 @@ impl Plan {
         let changed = runtime.resident_tiles(&self.program, stores)? != self.resident
             || available(runtime).0 < self.peak_bytes();
         let fresh = if changed {
-            Some(plan(runtime, self.program.clone(), stores, self.speeds, watch)?)
+            Some(plan(runtime, self.program.clone(), stores, self.speeds, true, watch)?)
         } else {
             None
         };
@@ -167,12 +167,14 @@ fn available(runtime: &Runtime) -> (usize, usize) {
 /// of the device that has most of the data.
 ///
 /// # Errors
-/// [`Error::Budget`] naming a budget that would do; those of the stores; [`Error::Interrupted`] where the watch says so.
+/// [`Error::Budget`] naming a budget that would do, which is the least, roughly, if it `names_least`: that takes much
+/// longer than to see that it does not fit; those of the stores; [`Error::Interrupted`] where the watch says so.
 pub fn plan(
     runtime: &Runtime,
     program: Program,
     stores: &[Option<Arc<dyn Store>>],
     speeds: Speeds,
+    names_least: bool,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
     let resident = runtime.resident_tiles(&program, stores)?;
@@ -186,7 +188,7 @@ pub fn plan(
     let (crew, schedule) = match fitting {
         Some(fitting) => fitting,
         None => {
-            let needed = elsewhere + least_limit(&program, speeds, least, watch)?;
+            let needed = elsewhere + least_limit(&program, speeds, least, names_least, watch)?;
             return Err(too_little(runtime, program.name, with_staging(&program, needed) as u64));
         }
     };

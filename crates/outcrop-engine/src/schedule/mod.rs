@@ -97,6 +97,8 @@ pub struct Schedule {
     pub scratch: u64,
     /// The policy that was best.
     pub policy: Policy,
+    /// Whether changed tiles had to leave that were still to be used.
+    spills: bool,
 }
 
 impl Schedule {
@@ -221,8 +223,7 @@ pub fn best(
             best = Some(found);
         }
         // Without a changed tile that had to leave, or with a very long program, one is enough.
-        let nothing_spilled = best.as_ref().is_some_and(|b| b.scratch == 0);
-        if program.len() > LONG || (nothing_spilled && !updates_outputs(program)) {
+        if program.len() > LONG || best.as_ref().is_some_and(|b| !b.spills) {
             break;
         }
     }
@@ -242,10 +243,6 @@ pub(crate) const STEPS_BETWEEN_LOOKS: usize = 1 << 18;
 /// Steps from which on only one policy is tried.
 const LONG: usize = 200_000;
 
-fn updates_outputs(program: &Program) -> bool {
-    program.arrays().iter().any(|a| a.role == Role::Output)
-}
-
 struct Placing<'a> {
     program: &'a Program,
     uses: &'a Uses,
@@ -259,6 +256,7 @@ struct Placing<'a> {
     traffic: Vec<Traffic>,
     slots: Slots,
     clock: u32,
+    spills: bool,
 }
 
 impl<'a> Placing<'a> {
@@ -276,6 +274,7 @@ impl<'a> Placing<'a> {
             traffic: vec![Traffic::default(); program.arrays().len()],
             slots: Slots::default(),
             clock: 0,
+            spills: false,
         }
     }
 
@@ -300,6 +299,7 @@ impl<'a> Placing<'a> {
             peak: self.peak,
             scratch: self.slots.peak(),
             policy: self.policy,
+            spills: self.spills,
         })
     }
 
@@ -344,6 +344,7 @@ impl<'a> Placing<'a> {
                 budget: self.capacity as u64,
             })?;
             if self.is(victim, DIRTY) {
+                self.spills = true;
                 self.store(victim);
             }
             self.leave(victim, false);

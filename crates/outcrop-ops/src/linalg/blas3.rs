@@ -5,7 +5,7 @@
 //! one that is not stored is one that is, transposed), and in which tiles of C there are.
 
 use super::blas_steps::{self, FactorTile, Mirror, Steps};
-use super::half_blocks::{Block, Shape, half_ways};
+use super::half_blocks::{Block, HalfOf, Shape};
 use super::matmul;
 use super::matrix::Tiles;
 use super::steps::{Builder, Extents};
@@ -286,31 +286,12 @@ fn update(place: Place<'_>, terms: &[Term], changed: Changed) -> Result<Way> {
     let extents = Extents { rows: side, cols: side, depth, solves: false, pivoted: 0, transposed };
     let mut builder = Builder::on(program, makers, dtype, speeds, extents);
     let program = &*builder.program;
-    let (nt, kt) = a.counts(program);
-    let (fa, fb, fc) = (a.frame(program), b.frame(program), c.frame(program));
-    let one = a.is_of_the_array_of(b);
-    let count = nt * (nt + 1) / 2 * kt * terms.len() as u64;
-    let least = if one { fc + 2 * fa } else { fc + fa + fb };
-    let capacity = plan::capacity(runtime, program, count, speeds, least)?;
-    // Of a row of tiles, a tile of each factor there is.
-    let slice = if one { fa } else { (fa + fb) / 2 * terms.len() };
-    let mut ways = half_ways(nt, (capacity, fc, slice, (fa + fb) * terms.len()), super::candidates(count));
-    let tight = capacity < 4 * least || capacity < runtime.limit() / 2 || count < 50_000;
-    if (tight || ways.is_empty()) && !ways.contains(&Shape::LEAST) {
-        ways.push(Shape::LEAST);
-    }
+    let half = HalfOf::factors(program, (c, a, b), terms.len() as u64);
+    let capacity = plan::capacity(runtime, program, half.count(), speeds, half.least())?;
+    let ways = half.ways(capacity, runtime.limit());
     let shape = super::chosen(&ways, way);
-    let (n, k) = a.shape(program);
-    block_steps(&mut builder, terms, changed, shape.blocks(nt).iter());
-    let size = dtype.size() as f64;
-    let memory = (runtime.limit() as f64 / size).max(1.0);
-    let (n, k, twice) = (n as f64, k as f64, terms.len() as f64);
-    let (moved, once) = (twice * n * n * k / (2.0 * memory).sqrt(), n * k * if one { 1.0 } else { 2.0 });
-    let lower_bound = if moved > once {
-        (moved * size, "n^2 k/sqrt(2M) elements for each product, Beaumont et al. 2022")
-    } else {
-        (once * size, "each factor once")
-    };
+    let lower_bound = half.lower_bound(runtime.limit(), a.shape(program), dtype.size());
+    block_steps(&mut builder, terms, changed, shape.blocks(half.n).iter());
     Ok(Way {
         remark: format!("{shape} of C, each tile {side} x {side}, in memory"),
         count: ways.len(),

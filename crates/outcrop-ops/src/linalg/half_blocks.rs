@@ -6,6 +6,8 @@
 //! far apart: of q groups of c rows each, one row of each, c^2 times, so that any two rows of different groups
 //! meet once (triangle blocks, Beaumont et al. 2022). Square blocks of as many tiles take sqrt(2) times as many rows.
 
+use super::matrix::Tiles;
+use outcrop_engine::program::Program;
 use std::fmt::{self, Display};
 use std::ops::Range;
 
@@ -144,12 +146,72 @@ fn below(rows: Range<u64>, cols: Range<u64>, (most, wide): (u64, u64), found: &m
     }
 }
 
+/// Ways to compute half of a square matrix of n x n tiles, each of which sums so many products.
+///
+/// `one`: whether both factors are one array. There are bytes of a tile of each of the three, of which `terms` products
+/// are added.
+pub(super) struct HalfOf {
+    pub n: u64,
+    pub depth: u64,
+    pub terms: u64,
+    pub frames: (usize, usize, usize),
+    pub one: bool,
+}
+
+impl HalfOf {
+    /// Half of `C`, to which products of A and B are added.
+    pub(super) fn factors(program: &Program, (c, a, b): (Tiles, Tiles, Tiles), terms: u64) -> HalfOf {
+        let (n, depth) = a.counts(program);
+        let frames = (a.frame(program), b.frame(program), c.frame(program));
+        HalfOf { n, depth, terms, frames, one: a.is_of_the_array_of(b) }
+    }
+
+    /// Steps in all.
+    pub(super) fn count(&self) -> u64 {
+        self.n * (self.n + 1) / 2 * self.depth * self.terms
+    }
+
+    /// Bytes of the tiles of one step.
+    pub(super) fn least(&self) -> usize {
+        let (fa, fb, fc) = self.frames;
+        if self.one { fc + 2 * fa } else { fc + fa + fb }
+    }
+
+    /// How it may be cut where tiles have so many bytes of the limit, those first that promise the least reading.
+    pub(super) fn ways(&self, capacity: usize, limit: usize) -> Vec<Shape> {
+        let ((fa, fb, fc), terms, count) = (self.frames, self.terms as usize, self.count());
+        // Of a row of tiles, a tile of each factor there is.
+        let slice = if self.one { fa } else { (fa + fb) / 2 * terms };
+        let sizes = (capacity, fc, slice, (fa + fb) * terms);
+        let mut ways = half_ways(self.n, sizes, super::candidates(count));
+        let tight = capacity < 4 * self.least() || capacity < limit / 2 || count < 50_000;
+        if (tight || ways.is_empty()) && !ways.contains(&Shape::LEAST) {
+            ways.push(Shape::LEAST);
+        }
+        ways
+    }
+
+    /// Bytes that any schedule reads of factors with n rows and k columns of so many bytes.
+    pub(super) fn lower_bound(&self, limit: usize, (n, k): (u64, u64), size: usize) -> (f64, &'static str) {
+        let size = size as f64;
+        let memory = (limit as f64 / size).max(1.0);
+        let (n, k) = (n as f64, k as f64);
+        let moved = self.terms as f64 * n * n * k / (2.0 * memory).sqrt();
+        let once = n * k * if self.one { 1.0 } else { 2.0 };
+        match (moved > once, self.one) {
+            (true, _) => (moved * size, "n^2 k/sqrt(2M) elements for each product, Beaumont et al. 2022"),
+            (false, true) => (once * size, "the factor once"),
+            (false, false) => (once * size, "each factor once"),
+        }
+    }
+}
+
 /// Groups of rows that are tried.
 const MOST_GROUPS: u64 = 12;
 
 /// Ways to cut a half of n x n tiles, those first that promise the least reading. There are bytes of memory, of a tile
 /// of C, of the tiles of the factors that stand in one row and one slice, and of tiles on their way.
-pub(super) fn half_ways(
+fn half_ways(
     n: u64,
     (capacity, fc, slice, passing): (usize, usize, usize, usize),
     most: usize,

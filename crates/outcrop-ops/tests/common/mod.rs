@@ -219,7 +219,7 @@ pub struct Planned {
 pub fn best(runtime: &Runtime, drafts: Vec<Draft<'_>>) -> Result<Planned> {
     let mut found: Option<(Plan, Vec<_>)> = None;
     for Draft { program, stores, speeds, .. } in drafts {
-        let plan = plan::plan(runtime, program, &stores, speeds, &mut Unwatched)?;
+        let plan = plan::plan(runtime, program, &stores, speeds, true, &mut Unwatched)?;
         if found.as_ref().is_none_or(|(best, _)| plan.is_better_than(best)) {
             found = Some((plan, stores));
         }

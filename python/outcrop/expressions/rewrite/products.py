@@ -206,6 +206,9 @@ def _by_blocks(product: Contract, factors: tuple[_Factor, _Factor], budget: int)
         if rows == 1:
             break
         rows = -(-rows // 2)
+    if product.is_symmetric:
+        # Half of it is computed, of fewer rows and columns.
+        best /= math.sqrt(2)
     # A factor that is both is made once.
     once = (one,) if product.operands[0] is product.operands[1] else (one, other)
     return sum(f.kept + f.own for f in once) + best + product.nbytes
