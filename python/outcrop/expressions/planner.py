@@ -331,7 +331,7 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
                 found = _plan_of(nodes, targets, effort, beside=best, briefly=brief)
                 if best is None:
                     best = found
-                elif found.moved_anyway[1] * _FAR_LESS < best.moved_anyway[1]:
+                elif _moves_far_less(found, best):
                     best = found.completed()
             except BudgetError as caught:
                 forget_frames(caught)
@@ -361,15 +361,19 @@ def _or_rather(
     if moved is None:
         return found
     # What was looked for before has not been found.
-    effort.left = max(effort.left, _MORE_TILES / 3)
+    effort.left = max(effort.left, _MORE_TILES / 8)
     try:
-        other = _plan_of(moved, targets, effort, beside=found)
+        other = _plan_of(moved, targets, effort, beside=found, briefly=found is not None)
     except BudgetError as error:
         forget_frames(error)
         return found
-    if found is None or other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]:
+    if found is None:
         return other
-    return found
+    return other.completed() if _moves_far_less(other, found) else found
+
+
+def _moves_far_less(other: Planned, found: Planned) -> bool:
+    return other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]
 
 
 def _plan_of(
