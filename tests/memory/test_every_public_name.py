@@ -148,6 +148,7 @@ SWEEPS = """
 
 # P and M are plans, S are the settings, F and H factors of Q, D and K are A and I to be written to.
 MEMBERS = """
+    D[:] = A  D[::2] = 1  D[D > 0.5] = 0  D[[7, 3]] = B[:2]
     A.T  A.all()  A.any(axis=0)  A.argmax()  A.argmin(axis=1)  A.astype('float32')  A.attributes
     A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
     A.conj()  A.conjugate()  A.copy()  A.cumprod(axis=1)  A.cumsum(axis=0)  A.cumsum()  A.diagonal()
@@ -176,7 +177,7 @@ OTHERWISE = {
     "tiles": "for _, block in A.tiles(): block.sum()",
     "__enter__": "with oc.create('new' + suffix, A.shape) as N: N[5:] = A[5:]",
     "__exit__": "with oc.open('E' + suffix, 'r+') as N: N[::2] = 3",
-    "__setitem__": "D[:] = A; D[3:, 5] = B[3:, 5]; D[::2] = 1; D[D > 0.5] = 0; D[[7, 3]] = B[:2]",
+    "__setitem__": "D[3:, 5] = B[3:, 5]",
     "__getitem__": "A[5:], A[::-3, ::2], A[:, None, 5:], A[A > 0.9999]",
     "__getitem__ of indices": "A[[5, 3]], A[:, [9] * 2000], A[np.arange(2249, -1, -1)]",
     "__abs__": "abs(A)",
