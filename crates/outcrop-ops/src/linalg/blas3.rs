@@ -135,13 +135,15 @@ struct Changed {
     lower: bool,
     /// Whether the diagonal is real.
     hermitian: bool,
+    /// Whether the other half becomes the adjoint of that which counts.
+    mirrored: bool,
 }
 
 impl Changed {
     /// As much of it as there is, with the lower half for the upper one.
     fn of(c: Tiles, beta: Scalar, half: Option<Half>, hermitian: bool) -> Changed {
         let c = if half == Some(Half::Upper) { c.transposed() } else { c };
-        Changed { c, beta, lower: half.is_some(), hermitian }
+        Changed { c, beta, lower: half.is_some(), hermitian, mirrored: false }
     }
 
     fn is_on_diagonal(&self, row: u64, col: u64) -> bool {
@@ -151,7 +153,7 @@ impl Changed {
     /// Makes a tile what products are added to; says whether they are, or take its place.
     fn begin(&self, builder: &mut Builder<'_>, steps: &mut Steps, row: u64, col: u64) -> bool {
         let diagonal = self.is_on_diagonal(row, col);
-        if self.beta == Scalar::ZERO && !diagonal {
+        if self.beta == Scalar::ZERO && (!diagonal || self.mirrored) {
             return false;
         }
         // Of a tile on the diagonal, the other half stays.
@@ -168,6 +170,31 @@ impl Changed {
         }
         true
     }
+
+    /// Makes the other half of what a block has.
+    fn mirror(&self, builder: &mut Builder<'_>, block: &Block) {
+        for &col in &block.cols {
+            for row in block.rows_of(col) {
+                let program = &*builder.program;
+                let (below, above) = (self.c.at(program, row, col), self.c.at(program, col, row));
+                if row == col {
+                    builder.mirror(below);
+                } else {
+                    builder.adjoint(above, below);
+                }
+            }
+        }
+    }
+}
+
+/// Adds `C = A A^H`, where `b` is the adjoint: what is below the diagonal, and what is above as its adjoint.
+///
+/// # Errors
+/// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
+pub(super) fn gram(place: Place<'_>, (c, a, b): (Tiles, Tiles, Tiles), conj: (bool, bool)) -> Result<Way> {
+    let term = Term { alpha: Scalar::ONE, a: Factor::plain(a, conj.0), b: Factor::plain(b, conj.1) };
+    let hermitian = conj.0 != conj.1;
+    update(place, &[term], Changed { c, beta: Scalar::ZERO, lower: true, hermitian, mirrored: true })
 }
 
 /// Adds an operation: of the matrices X, A, B and C, X becomes what is computed, and C is what it is before, of the
@@ -208,7 +235,7 @@ pub fn blas3(place: Place<'_>, (x, a, b, c): (Tiles, Tiles, Tiles, Tiles), call:
 
 fn scale(place: Place<'_>, changed: Changed) -> Result<Way> {
     let Place { program, speeds, makers, .. } = place;
-    let Changed { c, beta, lower, hermitian } = changed;
+    let Changed { c, beta, lower, hermitian, .. } = changed;
     let dtype = c.dtype(program);
     let (rows, cols) = c.tile(program);
     let extents = Extents { rows, cols, depth: 1, solves: false, pivoted: 0, transposed: (false, false) };
@@ -337,7 +364,8 @@ fn block_steps<'b>(
                             other.cols_of(program, j),
                             factor.cols_of(program, k),
                         );
-                        let how = (accumulate, term.alpha, diagonal);
+                        // Of what is mirrored, the first product writes all of a tile.
+                        let how = (accumulate, term.alpha, diagonal && (accumulate || !changed.mirrored));
                         steps.product(builder, (tile, a, b), how, extents);
                         accumulate = true;
                     }
@@ -347,6 +375,9 @@ fn block_steps<'b>(
                     }
                 }
             }
+        }
+        if changed.mirrored {
+            changed.mirror(builder, block);
         }
     }
 }

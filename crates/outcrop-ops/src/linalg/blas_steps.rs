@@ -1,5 +1,4 @@
-//! Steps of level-3 BLAS that factorizations do not take: with any factor, of halves, and with factors of which one half
-//! is stored.
+//! Steps that only level-3 BLAS takes: with any factor, of halves, and with factors of which one half is stored.
 
 use super::matrix::MatrixTile;
 use super::steps::{Builder, OperandAxes, SQUARE_RATE, factor_of, parts, product};

@@ -1,12 +1,11 @@
 //! The product of two matrices: a block of the result stays in memory, thin slices of the factors
 //! stream past it. Of the product of a matrix with its adjoint, one half is computed.
 
-use super::blas_steps::{FactorTile, Steps};
-use super::half_blocks::{HalfOf, Shape};
+use super::blas3;
 use super::matrix::Tiles;
 use super::steps::{Builder, Extents};
 use super::{Place, Way};
-use crate::kernels::{self, Scalar};
+use crate::kernels;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_engine::program::Program;
@@ -21,7 +20,7 @@ type Three = (Tiles, Tiles, Tiles);
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way> {
     if is_with_its_adjoint(place.program, three, conj) {
-        return gram(place, three, conj);
+        return blas3::gram(place, three, conj);
     }
     let Place { runtime, program, speeds, way, makers } = place;
     let (c, a, b) = three;
@@ -63,71 +62,6 @@ fn is_with_its_adjoint(program: &Program, (c, a, b): Three, conj: (bool, bool)) 
         && a.axes() == b.axes().transposed()
         && rows == cols
         && (rows, a.tile(program).1) == (a.tile(program).0, b.tile(program).0)
-}
-
-/// Adds `C = A A^H`: what is below the diagonal, and what is above as its adjoint.
-fn gram(place: Place<'_>, (c, a, b): Three, conj: (bool, bool)) -> Result<Way> {
-    let Place { runtime, program, speeds, way, makers } = place;
-    let ((side, _), (_, depth)) = (c.tile(program), a.tile(program));
-    let transposed = (a.axes().is_transposed(), b.axes().is_transposed());
-    let dtype = c.dtype(program);
-    let extents = Extents { rows: side, cols: side, depth, solves: false, pivoted: 0, transposed };
-    let mut builder = Builder::on(program, makers, dtype, speeds, extents);
-    let program = &*builder.program;
-    let half = HalfOf::factors(program, (c, a, b), 1);
-    let capacity = plan::capacity(runtime, program, half.count(), speeds, half.least())?;
-    let ways = half.ways(capacity, runtime.limit());
-    let shape = super::chosen(&ways, way);
-    let lower_bound = half.lower_bound(runtime.limit(), a.shape(program), dtype.size());
-    half_steps(&mut builder, (c, a, b), conj, shape);
-    Ok(Way {
-        remark: format!("{shape} of C, each tile {side} x {side}, in memory"),
-        count: ways.len(),
-        frugal: shape == Shape::LEAST,
-        lower_bound,
-    })
-}
-
-fn half_steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), shape: Shape) {
-    let mut steps = Steps::new();
-    let (n, depth) = a.counts(builder.program);
-    let factor = |tile, conj| FactorTile { tile, conj, mirror: None };
-    // The sum over k runs forward in every block: results must not depend on how blocks are cut.
-    for block in shape.blocks(n) {
-        for k in 0..depth {
-            block.rows.iter().for_each(|&i| builder.fetch(a, i, k));
-            for &j in &block.cols {
-                let other = b.at(builder.program, k, j);
-                if !block.rows.iter().any(|&i| a.at(builder.program, i, k).tile == other.tile) {
-                    builder.fetch(b, k, j);
-                }
-                for i in block.rows_of(j) {
-                    let program = &*builder.program;
-                    let (tile, own) = (c.at(program, i, j), a.at(program, i, k));
-                    let extents = (a.rows_of(program, i), b.cols_of(program, j), a.cols_of(program, k));
-                    if i == j && k > 0 {
-                        let factors = (factor(own, conj.0), factor(other, conj.1));
-                        let how = (true, Scalar::ONE, true);
-                        steps.product(builder, (tile, factors.0, factors.1), how, extents);
-                    } else {
-                        // The first one writes the whole tile.
-                        builder.product((tile, own, other), (k > 0, 1.0), conj, extents);
-                    }
-                }
-            }
-        }
-        for &j in &block.cols {
-            for i in block.rows_of(j) {
-                let program = &*builder.program;
-                let (below, above) = (c.at(program, i, j), c.at(program, j, i));
-                if i == j {
-                    builder.mirror(below);
-                } else {
-                    builder.adjoint(above, below);
-                }
-            }
-        }
-    }
 }
 
 /// Shapes of the block of C in memory, in tiles, that promise the least reading.
