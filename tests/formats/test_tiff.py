@@ -434,7 +434,7 @@ def test_many_small_tiles_are_moved_together(tmp_path: Path) -> None:
             run = oc.last_run()
             assert run is not None
             # Alone, each tile of 256 bytes would take a block of the disk.
-            assert planned.bytes_read == run.bytes_read < 3 * plain.nbytes
+            assert planned.bytes_read == run.bytes_read < 5 * plain.nbytes
             np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), np.transpose(plain, axes))
 
 

@@ -92,8 +92,10 @@ class Gathering:
             for operand, tile in zip(node.operands, self._tiles, strict=True)
         ]
 
-    def at(self, ranges: Ranges, room: Room) -> Iterator[Gathered]:
+    def at(self, ranges: Ranges, room: Room | None) -> Iterator[Gathered]:
         """What it takes from which tiles at these ranges of the cut lines.
+
+        Where `room` is given, it has to hold them.
 
         Raises
         ------
@@ -108,12 +110,13 @@ class Gathering:
                 yield Gathered(node, None, _from_source(source, share))
             else:
                 number = storage.tile(source, share.coords)
-                stored = storage.of(source)
-                assert stored is not None
-                error = room.refusal(number, stored, self._nbytes[share.operand])
-                if error is not None:
-                    # Others may have let go of memory meanwhile.
-                    raise room.refusal_of_all(self._gathered(box)) or error
+                if room is not None:
+                    stored = storage.of(source)
+                    assert stored is not None
+                    error = room.refusal(number, stored, self._nbytes[share.operand])
+                    if error is not None:
+                        # Others may have let go of memory meanwhile.
+                        raise room.refusal_of_all(self._gathered(box)) or error
                 # There may be very many: what is not told apart before is worked out when it is
                 # copied.
                 look, tile = storage.look(source), tiles[share.operand]

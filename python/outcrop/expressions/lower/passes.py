@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from outcrop.expressions.lower.steps import (
     READ,
     UPDATE,
     WRITE,
-    Action,
     Kind,
     Size,
     Steps,
@@ -140,12 +140,12 @@ class Pass:
         kernel = self._kernel
         for cell in self._in_order():
             yield cell
-            operands, own, taken = made.operands(cell)
+            operands, own = made.operands(cell)
             work = self._work * made.share(cell)
             if self._is_taped:
                 self._steps.add_taped(kernel, operands, work, made.parts(cell), own)
             else:
-                self._steps.add(kernel, operands, work, made.action(cell, own, taken))
+                self._steps.add(kernel, operands, work, partial(made.run, cell))
             if self._sums:
                 at = dict(zip(self._lines, cell, strict=True))
                 for root in self._group.roots:
@@ -226,9 +226,6 @@ class Pass:
         return False
 
 
-# Functions within functions have their annotations looked at whenever they are made.
-_Memory: TypeAlias = NDArray[Any]
-_Tiles: TypeAlias = Sequence[NDArray[Any]]
 _Taken: TypeAlias = Sequence[tuple[Gathered, int]]
 """What is gathered, each with the place of its tile among a step's."""
 
@@ -273,8 +270,36 @@ class _Cells:
             *map(storage.look_at_carry, tape.scans),
         ]
 
-    def operands(self, cell: tuple[int, ...]) -> tuple[list[int], list[int], _Taken]:
-        """The tiles of a step; where among them those of the tape are; and what is gathered."""
+    def operands(self, cell: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        """The tiles of a step, and where among them those of the tape are."""
+        operands, own, _ = self._step(cell, self._room)
+        return operands, own
+
+    def run(
+        self, cell: tuple[int, ...], tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]
+    ) -> None:
+        """Do a step that no tape does.
+
+        What it gathers is worked out again: of many steps, it would take much memory, and most
+        programs are only looked at.
+        """
+        _, own, taken = self._step(cell, None)
+        values = [look(tiles[i]) for look, i in zip(self._looks, own, strict=True)]
+        if any(self._held):
+            at = dict(zip(self._lines, cell, strict=True))
+            for i, node in enumerate(self._inputs):
+                if self._held[i]:
+                    values[i] = values[i][self._storage.inside(node, self.coords(node, at))]
+        parts = [(piece, tiles[i]) for piece, i in taken]
+        self._tape.run(self.ranges(cell), values, parts, workspace)
+
+    def _step(
+        self, cell: tuple[int, ...], room: Room | None
+    ) -> tuple[list[int], list[int], _Taken]:
+        """The tiles of a step; where among them those of the tape are; and what is gathered.
+
+        Where `room` is given, all of these have to have room.
+        """
         operands: list[int] = []
         places: dict[int, int] = {}
 
@@ -293,9 +318,10 @@ class _Cells:
             own.append(place(numbers.at(cell), UPDATE if cell[along] else WRITE))
         if not self._gathering:
             return operands, own, ()
-        ranges, room = self.ranges(cell), self._room
-        tiles = [numbers.at(cell) for numbers in (*self._read, *self._written)]
-        room.begin(dict(zip(tiles, self._arrays, strict=True)))
+        ranges = self.ranges(cell)
+        if room is not None:
+            tiles = [numbers.at(cell) for numbers in (*self._read, *self._written)]
+            room.begin(dict(zip(tiles, self._arrays, strict=True)))
         taken = [
             (piece, 0 if piece.tile is None else place(piece.tile, READ))
             for gathering in self._gathering
@@ -323,25 +349,6 @@ class _Cells:
     def coords(self, node: Node, at: dict[int, int]) -> tuple[int, ...]:
         """Where a node's part is among all."""
         return tuple([at.get(line, 0) for line in self._tiling.axes.of(node)])
-
-    def action(self, cell: tuple[int, ...], own: Sequence[int], taken: _Taken) -> Action:
-        """What a step does that no tape does."""
-        tape, looks, ranges = self._tape, self._looks, self.ranges(cell)
-        inside: dict[int, tuple[slice, ...]] = {}
-        if any(self._held):
-            at = dict(zip(self._lines, cell, strict=True))
-            for i, node in enumerate(self._inputs):
-                if self._held[i]:
-                    inside[i] = self._storage.inside(node, self.coords(node, at))
-
-        def action(tiles: _Tiles, workspace: _Memory) -> None:
-            values = [look(tiles[i]) for look, i in zip(looks, own, strict=True)]
-            for i, part in inside.items():
-                values[i] = values[i][part]
-            parts = [(piece, tiles[i]) for piece, i in taken]
-            tape.run(ranges, values, parts, workspace)
-
-        return action
 
 
 def _from_both_ends(blocks: Sequence[range]) -> list[range]:

@@ -121,11 +121,13 @@ def _moves_less_by_blocks(product: Contract, is_alone: bool) -> tuple[bool, bool
     one, other = (_factor(operand, budget) for operand in product.operands)
     cells = _by_cells(product, (one, other), budget)
     blocks = _by_blocks(product, (one, other), budget)
-    # In one tile, half of a symmetric product is not computed at all; and what is computed in the
+    # A result of one tile is there through the whole pass, and half of a symmetric one is not
+    # computed at all; what is read for others may be in memory, by blocks. What is computed in the
     # same pass need not be kept: with a factor of less than a tile, that costs nothing.
-    is_half = product.is_symmetric and product.nbytes <= _cell(budget)
+    is_streamed = product.is_symmetric or max(one.size, other.size) > budget
+    is_small = is_streamed and product.nbytes <= _cell(budget)
     is_thin = min(one.size, other.size) <= _cell(budget) / _FEW_CELLS and not is_alone
-    alike = _ALIKE if is_half or is_thin or one.kept or other.kept else 1 / _ALIKE
+    alike = _ALIKE if is_small or is_thin or one.kept or other.kept else 1 / _ALIKE
     return blocks * alike < cells, blocks * _HOPELESS < cells
 
 
