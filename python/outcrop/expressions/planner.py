@@ -156,6 +156,14 @@ class Planned:
         return any(tiling.is_held(node) for node in self._lowered.nodes if isinstance(node, Leaf))
 
     @property
+    def is_near_least(self) -> bool:
+        """Whether nothing moves far less.
+
+        In one step for each operation, there is nothing to choose; and all that is stored is read.
+        """
+        return not self.cuts or self.moved_anyway[1] <= _FAR_LESS * self.once
+
+    @property
     def reads_again(self) -> bool:
         """Whether much more is read than is stored, and not only as there are several passes."""
         most = max(_AGAIN * self.once, _WASTE * self.needed)
@@ -321,9 +329,9 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     def moves_far_more(choice: Mapping[int, bool]) -> bool:
         return any(choice[one] != chosen[one] for one in sure)
 
-    # What moves far more may take less memory. In one step each, there is nothing to choose.
+    # What moves far more may take less memory.
     for choice in sorted((chosen, *others(roots, chosen)), key=moves_far_more):
-        if best is not None and (not best.cuts or moves_far_more(choice) or effort.is_spent):
+        if best is not None and (best.is_near_least or moves_far_more(choice) or effort.is_spent):
             break
         for nodes in alternatives(by_blocks(roots, choice)):
             try:
