@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,14 +22,15 @@ from outcrop.process.config import memory_budget, piece_limit, scratch_directory
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
+    "Asked",
     "Route",
+    "asked",
+    "asking",
     "check_in_memory",
     "composed",
     "goes_aside",
     "is_reworked",
     "moved_from_scratch",
-    "names_least",
-    "naming",
     "planned_in_memory",
     "route",
     "share_of_computing",
@@ -110,22 +112,30 @@ def supposing(limit: int | None = None, elsewhere: int = 0) -> Iterator[None]:
         _native.suppose(*before)
 
 
-_NAMES_LEAST: ContextVar[bool] = ContextVar("names_least", default=True)
+class Asked(Enum):
+    """What planners are asked for."""
+
+    LEAST = "a plan, or an error that names the least budget, which takes long"
+    PLAN = "a plan, or an error that names a budget that would do"
+    WHETHER = "whether there is a plan: any will do"
 
 
-def names_least() -> bool:
-    """Whether errors of planners name the least budget, and not only one that would do."""
-    return _NAMES_LEAST.get()
+_ASKED: ContextVar[Asked] = ContextVar("asked", default=Asked.LEAST)
+
+
+def asked() -> Asked:
+    """What planners are asked for now."""
+    return _ASKED.get()
 
 
 @contextmanager
-def naming(least: bool) -> Iterator[None]:
-    """Let errors of planners name the least budget, which takes long, or one that would do."""
-    token = _NAMES_LEAST.set(least)
+def asking(what: Asked) -> Iterator[None]:
+    """Ask planners for this."""
+    token = _ASKED.set(what)
     try:
         yield
     finally:
-        _NAMES_LEAST.reset(token)
+        _ASKED.reset(token)
 
 
 def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _: 0) -> _T:
@@ -142,13 +152,29 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
             raise
         error = caught
         forget_frames(error)
-    budget, named = memory_budget(), error.needed
+    named = error.needed
     assert named is not None
-    end = time.monotonic() + _SECONDS
+    least = _least(plan, steps, named, Asked.WHETHER)
+    if _tried(plan, least, Asked.PLAN)[0] is None:
+        # The best plan may be another one, of which what comes after it takes more.
+        least = _least(plan, steps, named, Asked.PLAN)
+    message = str(error).replace(str(named), str(least))
+    try:
+        raise BudgetError(message, least)
+    finally:
+        del error
+
+
+def _least(plan: Callable[[], _T], steps: Callable[[_T], int], named: int, what: Asked) -> int:
+    """The least budget for which there is a plan, as far as that is found in some seconds.
+
+    `named` is what the planner says.
+    """
+    budget, end = memory_budget(), time.monotonic() + _SECONDS
     least, too_little = named, budget
     for attempt in range(_ATTEMPTS):
         # However long that takes: what is named has to work.
-        found, needed = _tried(plan, least, names_least=True)
+        found, needed = _tried(plan, least, Asked.LEAST)
         if found is not None:
             break
         more = least // (64 if attempt < _HOPEFUL else 4)
@@ -161,38 +187,33 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
             if least - too_little <= max(_BLOCK, least // 256 if count else 0):
                 break
             middle = (least + too_little) // 2
-            other, _ = _tried(plan, middle)
+            other, _ = _tried(plan, middle, what)
             if other is None:
                 too_little = middle
             else:
                 found, least = other, middle
         return least
 
-    if found is not None:
-        least = narrowed(found, least, too_little)
-        below = list(_BELOW)
-        while below:
-            # Other programs may do with less than what was too little for these.
-            lower = int(least * below.pop(0))
-            if lower <= budget or steps(found) > _MANY_STEPS or time.monotonic() > end:
-                break
-            other, _ = _tried(plan, lower)
-            if other is not None:
-                least = narrowed(other, lower, max(budget, int(lower * _LOWER)))
-                below = list(_BELOW)
-    message = str(error).replace(str(named), str(least))
-    try:
-        raise BudgetError(message, least)
-    finally:
-        del error
+    if found is None:
+        return least
+    least = narrowed(found, least, too_little)
+    below = list(_BELOW)
+    while below:
+        # Other programs may do with less than what was too little for these.
+        lower = int(least * below.pop(0))
+        if lower <= budget or steps(found) > _MANY_STEPS or time.monotonic() > end:
+            break
+        other, _ = _tried(plan, lower, what)
+        if other is not None:
+            least = narrowed(other, lower, max(budget, int(lower * _LOWER)))
+            below = list(_BELOW)
+    return least
 
 
-def _tried(
-    plan: Callable[[], _T], limit: int, *, names_least: bool = False
-) -> tuple[_T | None, int]:
+def _tried(plan: Callable[[], _T], limit: int, what: Asked) -> tuple[_T | None, int]:
     """A plan for such a budget, or what it names instead."""
     try:
-        with supposing(limit), naming(names_least):
+        with supposing(limit), asking(what):
             return plan(), limit
     except BudgetError as error:
         forget_frames(error)

@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.route import names_least, naming
+from outcrop.arrays.route import Asked, asked, asking
 from outcrop.arrays.source import storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
@@ -274,10 +274,10 @@ def plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     Each is a node with a store, or with the tile (or None) and attributes of an array to be.
     """
     with _uncollected():
-        if names_least():
+        if asked() is Asked.LEAST:
             # Of most of what is looked at, it is enough to know that it does not fit.
             try:
-                with naming(least=False):
+                with asking(Asked.PLAN):
                     return _plan(wanted)
             except BudgetError as error:
                 forget_frames(error)
@@ -337,6 +337,8 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
             try:
                 brief = best is not None
                 found = _plan_of(nodes, targets, effort, beside=best, briefly=brief)
+                if asked() is Asked.WHETHER:
+                    return found
                 if best is None:
                     best = found
                 elif _moves_far_less(found, best):
@@ -415,9 +417,12 @@ def _plan_of(
             if grouping.tiles() > most:
                 raise too_much_account(grouping.tiles(), "tiles")
             tried.append((grouping.tiling.cuts, holds))
-            found = _best(given, grouping, briefly=briefly or held is not None)
+            is_any = asked() is Asked.WHETHER
+            found = _best(given, grouping, briefly=briefly or is_any or held is not None)
             effort.spend(found)
             if found.facts["bytes_read"] <= way.most:
+                if is_any:
+                    return found
                 if holds and found.holds_tiles and found.reads_again:
                     held = found, way
                     continue
@@ -560,7 +565,7 @@ def _by_the_best_way(
         if way == first and order == Order():
             ways = list(range(way + 1, lowered.ways))
         try:
-            found = Planned(lowered, _native.plan_program(lowered.draft, names_least()))
+            found = Planned(lowered, _native.plan_program(lowered.draft, asked() is Asked.LEAST))
             best = found if best is None else best.or_rather(found)
             if briefly:
                 break
