@@ -340,6 +340,19 @@ def test_it_is_said_why_an_array_is_not_read_once(desk: Any) -> None:
     assert "read in blocks of 4.0 KiB" in across
 
 
+def test_what_has_not_been_written_takes_nothing(desk: Any, tmp_path: Path) -> None:
+    A = oc.create(tmp_path / "a.zarr", (300, 300), "float64", tile=(64, 64))
+    oc.config(memory="600KiB")
+    # What is kept of them in between is written and read, however little is stored.
+    for x in (oc.linalg.lu_factor(A + 1)[0], (A * 1.0) @ A, A.T @ A, A + A.T):
+        plan = oc.plan(x, tmp_path / "b.zarr")
+        assert "it has 0.00 of its size" in plan.explain()
+        x.save(tmp_path / "b.zarr", overwrite=True)
+        run = oc.last_run()
+        assert run is not None
+        assert run.bytes_read == plan.bytes_read
+
+
 def test_what_tiles_reach_beyond_their_array_is_said(desk: Any) -> None:
     X = desk.put(np.zeros((101, 100)), tile=(100, 100))
     assert "its last tiles reach beyond it, 2.03 times its size" in oc.plan(X + 1).explain()

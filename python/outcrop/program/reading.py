@@ -63,7 +63,7 @@ class Reading:
                 kept = format_bytes(self.least - bytes_read)
                 text += f", of which {kept} are in memory already"
             found.append(text)
-        if bytes_read > _MUCH * self.least:
+        if bytes_read > _MUCH * self.least > 0:
             times = f"{bytes_read / self.least:.2f} times as much as {self._those()} need: "
             found.append(times + self._cause())
         if once > _MUCH * self.nbytes:

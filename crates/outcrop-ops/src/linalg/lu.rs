@@ -355,6 +355,10 @@ fn orders(program: &Program, l: Columns, capacity: usize) -> Vec<Order> {
             (left_reads((rows, cols), columns), recursive_reads((rows, cols), columns, tiles));
         found.insert(usize::from(left < recursive), Order::Recursive(columns));
     }
+    // What runs ahead takes room, too: a panel that just fits may leave memory in part, and come back.
+    if 2 < columns && columns < cols {
+        found.insert(1, Order::Left(columns - 1));
+    }
     if columns > 1 {
         found.push(Order::Left(1));
     }
@@ -469,10 +473,16 @@ impl<'a, 'b> Factoring<'a, 'b> {
         Factoring { builder, l, pivots, has_to_be_regular, counts: (rows, cols, factored), begun }
     }
 
-    fn begin(&mut self, column: u64) {
-        if !std::mem::replace(&mut self.begun[column as usize], true) {
-            let (own, column) = self.l.own(column);
-            begin_column(self.builder, own, column);
+    /// Begins what columns of a panel start with, row by row: their tiles may be parts of one stored tile.
+    fn begin(&mut self, columns: Range<u64>) {
+        let new: Vec<u64> =
+            columns.filter(|&j| !std::mem::replace(&mut self.begun[j as usize], true)).collect();
+        let rows = self.l.own(self.l.first).0.whole().counts(self.builder.program).0;
+        for i in 0..rows {
+            for &j in &new {
+                let (own, j) = self.l.own(j);
+                self.builder.begin(own.whole(), i, j);
+            }
         }
     }
 
@@ -485,7 +495,7 @@ impl<'a, 'b> Factoring<'a, 'b> {
         let (_, cols, factored) = self.counts;
         for first in (self.l.first..cols).step_by(columns as usize) {
             let panel = first..(first + columns).min(cols);
-            panel.clone().for_each(|j| self.begin(j));
+            self.begin(panel.clone());
             for k in 0..first.min(factored) {
                 panel.clone().for_each(|j| self.exchange(j, k..k + 1));
                 self.update_by(k, panel.clone(), k + 1..self.counts.0);
@@ -555,7 +565,7 @@ impl<'a, 'b> Factoring<'a, 'b> {
 
     fn halves(&mut self, cols: Range<u64>, columns: u64, tiles: u64) {
         if cols.end - cols.start <= columns {
-            cols.clone().for_each(|j| self.begin(j));
+            self.begin(cols.clone());
             self.panel(cols.clone(), &mut |_, _| {});
             (cols.start..cols.end).for_each(|j| self.exchange(j, j + 1..cols.end));
             return;
@@ -573,10 +583,8 @@ impl<'a, 'b> Factoring<'a, 'b> {
         let update = Update::best(rows, left.clone(), cols.end - cols.start, columns, tiles);
         for first in cols.clone().step_by(update.columns as usize) {
             let some = first..(first + update.columns).min(cols.end);
-            for j in some.clone() {
-                self.begin(j);
-                self.exchange(j, left.clone());
-            }
+            self.begin(some.clone());
+            some.clone().for_each(|j| self.exchange(j, left.clone()));
             let down = if update.blocks.is_some() { left.end } else { rows };
             for k in left.clone() {
                 self.update_by(k, some.clone(), k + 1..down);

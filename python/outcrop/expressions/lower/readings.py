@@ -6,7 +6,8 @@ from typing import Any
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.nodes import Leaf, Map, Node
+from outcrop.expressions.graph.matrices import straight
+from outcrop.expressions.graph.nodes import Leaf, Node
 from outcrop.expressions.tiling.fusion import Group
 from outcrop.program.reading import Reading, run_of
 
@@ -59,8 +60,8 @@ def _taken(group: Group, number_of: Callable[[Node, Group], int | None]) -> Iter
     for node in {id(node): node for node in nodes}.values():
         leaf = node
         # Linear algebra converts some of what it takes as it is loaded.
-        while group.operation is not None and isinstance(leaf, Map) and len(leaf.operands) == 1:
-            (leaf,) = leaf.operands
+        if group.operation is not None and (found := straight(node)) is not None:
+            leaf = found.leaf
         if isinstance(leaf, Leaf) and isinstance(leaf.source, StoreSource) and leaf.size:
             number = number_of(node, group)
             if number is not None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from outcrop import _native
+from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
     BlockProduct,
@@ -35,13 +36,17 @@ _MANY = 5000
 def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
     """The roots as they are, and with operands of linear algebra in square tiles first.
 
-    Those as they are are left out where there would be more steps than anybody wants to plan.
+    Those as they are are left out where there would be more steps than anybody wants to plan. Where
+    steps take parts of stored tiles, they come after those that copy the parts from tiles that are
+    there as a whole.
     """
     made: dict[int, Node] = {}
     squared: dict[int, Node] = {}
+    held: dict[int, Node] = {}
     most: float = 0
     for node in ancestors(roots):
         operands = [made[id(o)] for o in node.operands]
+        from_held = [held[id(o)] for o in node.operands]
         if isinstance(node, MatrixOperation):
             for i, operand in enumerate(operands):
                 found = straight(operand)
@@ -58,11 +63,16 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                 if id(operand) not in squared:
                     squared[id(operand)] = _on_a_copy(operand, leaf)
                 operands[i] = squared[id(operand)]
+                if is_wide and from_held[i] is leaf:
+                    from_held[i] = Map.of(Copy(), [leaf], leaf.dtype)
         made[id(node)] = node.with_operands(operands)
+        held[id(node)] = node.with_operands(from_held)
     if not squared:
         return [list(roots)]
-    others = [made[id(root)] for root in roots]
-    return [list(roots), others] if most <= _MANY else [others]
+    others, as_held = ([own[id(root)] for root in roots] for own in (made, held))
+    if most > _MANY:
+        return [others]
+    return [list(roots), others] if as_held == list(roots) else [as_held, list(roots), others]
 
 
 def _is_read_in_pieces(leaf: Leaf) -> bool:
