@@ -341,7 +341,7 @@ def test_singular(desk: Desk) -> None:
     assert caught.value.index == 1
     factor = oc.linalg.ldl_factor(np.eye(3))
     d = factor.d.compute()
-    d[1] = 0
+    d[1, 0] = 2
     with pytest.raises(oc.InvalidArgumentError, match="do not fit"):
         oc.linalg.ldl_solve(factor._replace(d=oc.asarray(d)), np.ones(3)).compute()
     del stored, zeros
