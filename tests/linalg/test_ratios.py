@@ -322,16 +322,20 @@ def test_products_with_the_adjoint(desk: Desk, kind: str, dtype: str, random: Ma
         check_product(own, adjoint, found)
         if "complex" not in dtype:
             np.testing.assert_array_equal(found, found.T)
+    if "complex" in dtype:
+        for x, one, other in ((A @ A.T, a, a.T), (oc.conj(A).T @ oc.conj(A), a.conj().T, a.conj())):
+            check_product(one, other, desk.afford(x))
 
 
 def test_half_of_a_gram_matrix_is_computed(desk: Desk, random: Make) -> None:
     """And less is read: the factor's rows serve both halves."""
     with oc.config(memory="64MiB"):
         A = desk.put(random((900, 900), "float64", 1), 60)
+        C = desk.put(random((600, 600), "complex128", 1), 50)
     with oc.config(memory="1MiB"):
-        whole, half = oc.plan(A @ A), oc.plan(A @ A.T)
-    assert half.flops < 0.6 * whole.flops
-    assert half.bytes_read < 0.8 * whole.bytes_read
+        for whole, half in ((A @ A, A @ A.T), (C @ C, C @ C.T), (C @ C, C @ oc.conj(C).T)):
+            assert oc.plan(half).flops < 0.6 * oc.plan(whole).flops
+            assert oc.plan(half).bytes_read < 0.8 * oc.plan(whole).bytes_read
 
 
 @each_kind

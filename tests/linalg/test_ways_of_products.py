@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+import zarr
 from numpy.typing import NDArray
 
 import outcrop as oc
@@ -73,3 +74,27 @@ def test_the_better_way_is_chosen(
     there = [way for way in ways if way is not None]
     if there:
         assert chosen is not None and chosen <= 2 * min(there)
+
+
+@pytest.mark.parametrize("layout", ["tiles", "zstd", "shards"])
+def test_more_memory_does_not_move_far_more(desk: Desk, random: Make, layout: str) -> None:
+    """Stored tiles are small, and large once they are converted."""
+    table = (3 * random((1000, 2500), "float64")).astype("int8")
+    with oc.config(memory="1GiB"):
+        if layout == "shards":
+            chunks: dict[str, Any] = {"chunks": (125, 125), "shards": (500, 500)}
+            stored = zarr.create_array(desk.new(), shape=table.shape, dtype="i1", **chunks)
+            stored[...] = table
+            A = oc.open(stored.store_path.store.root)
+        elif layout == "zstd":
+            A = desk.put(table, (350, 450), codecs="zstd")
+        else:
+            A = desk.put(table, 512)
+    least = None
+    for memory in ("2MiB", "2.5MiB", "2.75MiB", "3MiB", "3.5MiB", "4MiB", "4.5MiB", "6MiB"):
+        with oc.config(memory=memory):
+            Z = oc.astype(A, "float32")
+            plan = oc.plan(Z @ Z.T)
+        moved = plan.bytes_read + plan.bytes_written
+        assert least is None or moved < 2 * least, memory
+        least = moved if least is None else min(moved, least)

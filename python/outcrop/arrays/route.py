@@ -61,7 +61,7 @@ _BELOW = (0.98, 0.95, 0.9, 0.8)
 _LOWER = 0.97
 """The part of one that does below which it is looked for less in the first place."""
 
-_SECONDS = 5.0
+_SECONDS = 2.0
 """For which budgets are tried: where a plan takes long to make, what is named is a rougher one."""
 
 _MANY_STEPS = 20_000

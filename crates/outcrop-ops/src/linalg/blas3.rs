@@ -135,7 +135,7 @@ struct Changed {
     lower: bool,
     /// Whether the diagonal is real.
     hermitian: bool,
-    /// Whether the other half becomes the adjoint of that which counts.
+    /// Whether the other half becomes that which counts, transposed, or the adjoint of it where the diagonal is real.
     mirrored: bool,
 }
 
@@ -178,16 +178,18 @@ impl Changed {
                 let program = &*builder.program;
                 let (below, above) = (self.c.at(program, row, col), self.c.at(program, col, row));
                 if row == col {
-                    builder.mirror(below);
-                } else {
+                    builder.mirror(below, self.hermitian);
+                } else if self.hermitian {
                     builder.adjoint(above, below);
+                } else {
+                    builder.transpose(above, below);
                 }
             }
         }
     }
 }
 
-/// Adds `C = A A^H`, where `b` is the adjoint: what is below the diagonal, and what is above as its adjoint.
+/// Adds `C = A A^T` or `C = A A^H`, where `b` is A transposed: what is below the diagonal, and what is above as that is.
 ///
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.

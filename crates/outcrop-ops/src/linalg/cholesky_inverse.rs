@@ -101,7 +101,7 @@ fn multiply(builder: &mut Builder<'_>, w: Tiles, x: Tiles, (p, q): (u64, u64)) {
                     let program = &*builder.program;
                     let (above, below) = (x.at(program, j, i), x.at(program, i, j));
                     if i == j {
-                        builder.mirror(below);
+                        builder.mirror(below, true);
                     } else {
                         builder.adjoint(above, below);
                     }

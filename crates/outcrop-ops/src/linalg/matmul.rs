@@ -1,5 +1,5 @@
 //! The product of two matrices: a block of the result stays in memory, thin slices of the factors
-//! stream past it. Of the product of a matrix with its adjoint, one half is computed.
+//! stream past it. Of the product of a matrix with its transpose or adjoint, one half is computed.
 
 use super::blas3;
 use super::matrix::Tiles;
@@ -19,7 +19,7 @@ type Three = (Tiles, Tiles, Tiles);
 /// # Errors
 /// [`outcrop_store::Error::Budget`] where there is no memory for the steps.
 pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way> {
-    if is_with_its_adjoint(place.program, three, conj) {
+    if is_with_itself(place.program, three) {
         return blas3::gram(place, three, conj);
     }
     let Place { runtime, program, speeds, way, makers } = place;
@@ -51,13 +51,10 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
     })
 }
 
-/// Whether `C = A A^H`, in square tiles.
-fn is_with_its_adjoint(program: &Program, (c, a, b): Three, conj: (bool, bool)) -> bool {
-    let dtype = c.dtype(program);
-    let is_real = !matches!(dtype, DType::C64 | DType::C128);
+/// Whether `C = A A^T` or `C = A A^H`, in square tiles.
+fn is_with_itself(program: &Program, (c, a, b): Three) -> bool {
     let (rows, cols) = c.tile(program);
-    kernels::is_floating(dtype)
-        && (is_real || conj.0 != conj.1)
+    kernels::is_floating(c.dtype(program))
         && a.is_of_the_array_of(b)
         && a.axes() == b.axes().transposed()
         && rows == cols

@@ -22,8 +22,8 @@ pub(crate) enum Kind {
     Copy,
     /// `c = a^H`.
     Adjoint,
-    /// What is above the diagonal becomes the adjoint of what is below.
-    Mirror,
+    /// What is above the diagonal becomes what is below, transposed, or the adjoint of that.
+    Mirror { hermitian: bool },
     /// `c` becomes a unit matrix.
     Unit,
     /// `c = alpha a b`, or `c += alpha a b`, of factors as they are or conjugated.
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         let (name, part) = match kind {
             Kind::Zero => ("zero", 1.0),
             Kind::Copy | Kind::Adjoint => ("copy", 1.0),
-            Kind::Mirror => ("mirror", 1.0),
+            Kind::Mirror { .. } => ("mirror", 1.0),
             Kind::Unit => ("unit", 1.0),
             Kind::Product { .. } => ("gemm", 1.0),
             Kind::Square => ("herk", SQUARE_RATE),
@@ -191,13 +191,20 @@ impl<'a> Builder<'a> {
         self.step(Kind::Unit, smallvec![c.axes], &[Use::write(c.tile)], 0.0);
     }
 
-    pub(crate) fn mirror(&mut self, c: MatrixTile) {
-        self.step(Kind::Mirror, smallvec![c.axes], &[Use::update(c.tile)], 0.0);
+    pub(crate) fn mirror(&mut self, c: MatrixTile, hermitian: bool) {
+        self.step(Kind::Mirror { hermitian }, smallvec![c.axes], &[Use::update(c.tile)], 0.0);
     }
 
     pub(crate) fn adjoint(&mut self, c: MatrixTile, a: MatrixTile) {
-        let operands = [Use::write(c.tile), Use::read(a.tile)];
-        self.step(Kind::Adjoint, smallvec![c.axes, a.axes], &operands, 0.0);
+        self.copy(Kind::Adjoint, c, a);
+    }
+
+    pub(crate) fn transpose(&mut self, c: MatrixTile, a: MatrixTile) {
+        self.copy(Kind::Copy, c, a.transposed());
+    }
+
+    fn copy(&mut self, kind: Kind, c: MatrixTile, a: MatrixTile) {
+        self.step(kind, smallvec![c.axes, a.axes], &[Use::write(c.tile), Use::read(a.tile)], 0.0);
     }
 
     /// Makes a tile of an operand, if it has to be made, for the steps that follow.
@@ -213,8 +220,7 @@ impl<'a> Builder<'a> {
         let Some(source) = x.copied_from() else { return self.fetch(x, row, col) };
         self.fetch(source, row, col);
         let (to, from) = (x.at(self.program, row, col), source.at(self.program, row, col));
-        let operands = [Use::write(to.tile), Use::read(from.tile)];
-        self.step(Kind::Copy, smallvec![to.axes, from.axes], &operands, 0.0);
+        self.copy(Kind::Copy, to, from);
     }
 
     /// `extents` are the rows and columns of c, and the columns of a; `conj` says which of the factors count as their
@@ -359,9 +365,15 @@ impl Kernel for MatrixKernel {
                 // SAFETY: as above.
                 unsafe { kernels::structured::unit(dtype, c) };
             }
-            Kind::Mirror => {
+            Kind::Mirror { hermitian } => {
                 // SAFETY: as above.
-                unsafe { kernels::structured::mirror_adjoint(dtype, c) };
+                unsafe {
+                    if hermitian {
+                        kernels::structured::mirror_adjoint(dtype, c);
+                    } else {
+                        kernels::mirror(c, dtype.size());
+                    }
+                }
             }
             Kind::Copy | Kind::Adjoint => {
                 let is_adjoint = self.kind == Kind::Adjoint;

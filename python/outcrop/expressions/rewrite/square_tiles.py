@@ -5,6 +5,9 @@ So are those in long tiles, and in files of which a square is many short pieces.
 
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from outcrop import _native
 from outcrop.expressions.graph.functions import Copy
@@ -55,10 +58,10 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                     continue
                 is_factored = i == (len(operands) - 1 if isinstance(node, SomeColumns) else 0)
                 is_wide = is_factored and is_pivoted(node) and _is_too_wide(leaf)
-                is_large = isinstance(node, BlockProduct) and _is_too_large(leaf)
+                is_large = isinstance(node, BlockProduct) and _is_too_large(leaf, node.dtype)
                 if not (is_wide or is_large or _is_read_in_pieces(leaf)):
                     continue
-                if found is not None and leaf.source.layout == "tiled":
+                if leaf.source.layout == "tiled":
                     most = max(most, operand.size / min(_tile(leaf)) ** 2)
                 if id(operand) not in squared:
                     squared[id(operand)] = _on_a_copy(operand, leaf)
@@ -96,11 +99,14 @@ def _is_too_wide(leaf: Leaf) -> bool:
     )
 
 
-def _is_too_large(leaf: Leaf) -> bool:
-    """Whether memory holds few of the tiles in which a matrix is stored: no blocks of a product."""
+def _is_too_large(leaf: Leaf, dtype: np.dtype[Any]) -> bool:
+    """Whether memory holds few of the tiles in which a matrix is stored: no blocks of a product.
+
+    Converted to its type, that is.
+    """
     if leaf.ndim != 2 or leaf.source.layout != "tiled":
         return False
-    return math.prod(_tile(leaf)) * leaf.dtype.itemsize * _FEW > memory_budget()
+    return math.prod(_tile(leaf)) * dtype.itemsize * _FEW > memory_budget()
 
 
 def _tile(leaf: Leaf) -> list[int]:
