@@ -189,7 +189,7 @@ def test_a_shape_that_takes_more_memory(desk: Any) -> None:
     with oc.config(memory="300KiB"), pytest.raises(oc.BudgetError) as caught:
         oc.plan(array.T.reshape(-1))
     with oc.config(memory=3 * caught.value.needed):
-        assert oc.plan(array.T.reshape(-1)).bytes_read <= 2.5 * array.nbytes
+        assert oc.plan(array.T.reshape(-1)).bytes_read <= 3.5 * array.nbytes
 
 
 def test_shapes_that_do_not_fit() -> None:

@@ -72,6 +72,62 @@ def test_each_of_many_is_read_once(
     desk.check(make(stored), expected(values), digits=1e6)
 
 
+JOINED: dict[str, Make] = {
+    "mean": lambda x: x.mean(axis=0),
+    "all": lambda x: x.sum(),
+    "each row": lambda x: x.max(axis=1),
+    "spread": lambda x: x.std(axis=0),
+    "of each row": lambda x: x.var(axis=1),
+    "functions": lambda x: ((2 * x) ** 2 > 1).any(axis=0),
+}
+
+
+@pytest.mark.parametrize("make", JOINED.values(), ids=JOINED)
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tile": (600, 10)},
+        {"tile": (10, 600)},
+        {"tile": (130, 70)},
+        {"format": "npy"},
+        {"codecs": "zstd", "tile": (100, 100)},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_reductions_of_what_is_joined_are_joined(
+    desk: Any, options: Any, axis: int, make: Make
+) -> None:
+    values = np.random.default_rng(1).normal(size=(600, 600))
+    with oc.config(memory="64MiB"):
+        suffix = ".npy" if "format" in options else ".zarr"
+        A = oc.asarray(values).save(desk.path / f"a{suffix}", **options)
+
+    def parts(x: Any) -> list[Any]:
+        return [x[1:], x[:0], x[:-1], x[::2]] if axis == 0 else [x[:, 3:], x[:, :9]]
+
+    oc.config(memory="1MiB")
+    joined = make(oc.concat(parts(A), axis=axis))
+    plan = oc.plan(joined, desk.path / "d.zarr")
+    saved = joined.save(desk.path / "d.zarr")
+    run = oc.last_run()
+    assert run is not None
+    assert run.bytes_read == plan.bytes_read or "codecs" in options
+    found = saved.compute()
+    expected = make(np.concatenate(parts(values), axis=axis))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert found.dtype == expected.dtype
+    # Put in order, these are up to 22 times as much.
+    assert plan.bytes_read <= 2.5 * A.nbytes
+    # Where what is joined is a result, it is what is reduced.
+    both = oc.concat(parts(A), axis=axis)
+    oc.save({desk.path / "b.zarr": both, desk.path / "c.zarr": make(both)})
+    with oc.config(memory="64MiB"):
+        found, reduced = (oc.open(desk.path / name).compute() for name in ("b.zarr", "c.zarr"))
+    np.testing.assert_array_equal(found, np.concatenate(parts(values), axis=axis))
+    np.testing.assert_allclose(reduced, expected, rtol=1e-12, atol=1e-12)
+
+
 @few
 @given(data=st.data(), dtype=st.sampled_from(["bool", "int16", "float64", "complex64"]))
 def test_joins_of_any_pieces(tiny: Any, data: st.DataObject, dtype: str) -> None:

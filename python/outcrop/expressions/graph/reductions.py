@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from outcrop.expressions.graph.functions import Function
+
 __all__ = [
     "ArgExtreme",
     "Last",
+    "Merged",
     "Moments",
     "NanMoments",
     "Reduction",
@@ -107,6 +110,39 @@ class UfuncReduction(Reduction):
     def _loop(self) -> np.dtype[Any] | None:
         # Logical reductions take what they are given, and give booleans.
         return None if self.dtype == np.bool_ else self.dtype
+
+
+@dataclass(frozen=True)
+class Merged(Function):
+    """One of the numbers of a reduction, of those of parts that were reduced one by one.
+
+    Attributes
+    ----------
+    reduction : Reduction
+        Which.
+    output : int
+        Which of its numbers.
+    counts : tuple of int
+        How many elements went into each part, of which the operands are all numbers in turn.
+    """
+
+    reduction: Reduction
+    output: int
+    counts: tuple[int, ...]
+    seconds = 1e-8
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The reduction's own."""
+        return self.reduction.name
+
+    def into(self, out: NDArray[Any], operands: Sequence[Any]) -> None:
+        each = len(operands) // len(self.counts)
+        merged, count = [np.array(one) for one in operands[:each]], self.counts[0]
+        for i, more in enumerate(self.counts[1:], 1):
+            self.reduction.merge(merged, operands[i * each : (i + 1) * each], (count, more))
+            count += more
+        np.copyto(out, merged[self.output])
 
 
 @dataclass(frozen=True)
