@@ -61,9 +61,8 @@ def _apart(node: Reduce) -> Node | None:
     if join is None:
         return None
     extents = [part.shape[join.axis] for part in join.operands]
-    if not 1 < sum(map(bool, extents)) <= len(
-        extents
-    ) <= _FEW or _FEWER * node.size > operand.size // len(extents):
+    is_of_several = sum(extent > 0 for extent in extents) > 1 and len(extents) <= _FEW
+    if not is_of_several or _FEWER * node.size > operand.size // len(extents):
         return None
     found: list[Reduce] = []
     for first, extent in zip(join.starts, extents, strict=True):
