@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 # isort: split
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from outcrop import blas, linalg, random, sweeps
+from outcrop import blas, fft, linalg, random, sweeps
 from outcrop import numpy_names as _numpy_names
 from outcrop._native import __version__
 from outcrop.array_api import (
@@ -172,6 +172,7 @@ __all__ = [
     "config",
     "create",
     "doctor",
+    "fft",
     "flip",
     "fromfunction",
     "last_run",

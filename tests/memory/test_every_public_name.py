@@ -130,6 +130,11 @@ FUNCTIONS = """
     linalg.cho_inv((L, True))  linalg.cho_update((L, True), Q[:, :5])
     linalg.tensordot(A, B[0], axes=1)  linalg.trace(A)  linalg.vecdot(A, B)
 
+    fft.fft(A)  fft.fft(A, axis=0)  fft.fft(oc.reshape(A, -1))  fft.fft2(A)  fft.fftfreq(3_500_000)
+    fft.fftn(A)  fft.fftshift(A)  fft.hfft(A)  fft.ifft(A)  fft.ifft2(A)  fft.ifftn(A)
+    fft.ifftshift(A)  fft.ihfft(A)  fft.irfft(A)  fft.irfft2(A)  fft.irfftn(A)  fft.rfft(A)
+    fft.rfft(oc.reshape(A, -1))  fft.rfft2(A)  fft.rfftfreq(3_500_000)  fft.rfftn(A)
+
     random.default_rng(1)  random.Generator.integers(G, 0, 9, A.shape)
     random.Generator.normal(G, 0, 1, A.shape)  random.Generator.random(G, A.shape)
     random.Generator.standard_normal(G, A.shape)  random.Generator.uniform(G, 0, 2, A.shape)
@@ -509,6 +514,7 @@ def test_every_function_is_in_the_table() -> None:
     routines = {n for n in oc.linalg.__all__ if not inspect.isclass(getattr(oc.linalg, n))}
     assert not {f"linalg.{name}" for name in routines} - called
     assert not {f"blas.{name}" for name in oc.blas.__all__} - called
+    assert not {f"fft.{name}" for name in oc.fft.__all__} - called
     assert not {f"random.Generator.{name}" for name in _public(oc.random.Generator)} - called
     assert (
         not {f"sweeps.{name}" for name in oc.sweeps.__all__}
@@ -518,7 +524,7 @@ def test_every_function_is_in_the_table() -> None:
     assert set(oc.random.__all__) == {"Generator", "default_rng"}
     # A module that is added has a table to be added to.
     modules = {name for name in oc.__all__ if inspect.ismodule(getattr(oc, name))}
-    assert modules == {"blas", "linalg", "random", "sweeps"}
+    assert modules == {"blas", "fft", "linalg", "random", "sweeps"}
     # What no list of names has, another module does.
     assert not {
         name for name in _public(oc) - set(oc.__all__) if not inspect.ismodule(getattr(oc, name))

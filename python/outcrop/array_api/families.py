@@ -9,7 +9,7 @@ from outcrop.arrays.creation import asarray
 from outcrop.expressions.build import reductions
 from outcrop.process.config import piece_limit
 
-__all__ = ["By", "array_like", "long_lines"]
+__all__ = ["By", "array_like", "is_long", "long_lines"]
 
 _FEW = 64
 """Lines, at most, that are gone through one after the other."""
@@ -23,10 +23,15 @@ def array_like(x: Any) -> Array:
     return x if isinstance(x, Array) else asarray(x)
 
 
+def is_long(nbytes: int) -> bool:
+    """Whether a line of so many bytes is too long to be computed with as a whole."""
+    return nbytes * _LONG > piece_limit()
+
+
 def long_lines(array: Array, axis: int) -> bool:
     """Whether there are few lines along an axis, each too long to be computed with as a whole."""
     line = array.shape[axis] * array.dtype.itemsize
-    return line * _LONG > piece_limit() and array.nbytes <= _FEW * line
+    return is_long(line) and array.nbytes <= _FEW * line
 
 
 class By(NamedTuple):

@@ -390,8 +390,8 @@ def _along(asked: _Middle | _Part, array: Array, axis: int) -> Array:
         _lines,
         (("function", asked.function), *asked.options),
         array,
-        axis,
-        count if asked.shape else None,
+        (axis,),
+        (count,) if asked.shape else None,
         probe.dtype,
     )
     if not asked.shape:

@@ -221,7 +221,7 @@ def _made(
     shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
     if array.size == 0 or 0 in shape:
         return array_like(np.empty(shape, dtype))
-    return of_lines(name, function, options, array, axis, length, dtype)
+    return of_lines(name, function, options, array, (axis,), (length,), dtype)
 
 
 def _backwards(axis: int) -> tuple[slice, ...]:

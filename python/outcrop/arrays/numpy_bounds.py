@@ -218,32 +218,6 @@ def _poly(call: Call) -> Any:
     return 16 * call.wide + _COMPLEX * _BLOCKS * _size(call.seq_of_zeros)
 
 
-# -- Fourier transforms ----------------------------------------------------------------------------
-
-
-def _fft(call: Call) -> Any:
-    """The plan for an extent that is no product of small primes has some twenty times as much."""
-    a = call.a
-    axis = -1 if call.axis is None else call.axis
-    extent = np.shape(a)[axis]
-    n = max(2 * extent, call.n or 0) if call.n is None else max(call.n, extent)
-    return _COMPLEX * (3 * (_size(a) // max(extent, 1)) * n + 24 * n)
-
-
-def _fftn(call: Call) -> Any:
-    shape, s = list(np.shape(call.a)), call.s
-    axes = call.axes
-    if axes is None:
-        axes = range(len(shape)) if s is None else range(-len(s), 0)
-    sizes = [None] * len(axes) if s is None else list(s)
-    for axis, size in zip(axes, sizes, strict=False):
-        shape[axis] = 2 * shape[axis] if size is None else max(size, shape[axis])
-    # Without `s`, only the last axis may become longer.
-    doubled = 2 ** max(sum(size is None for size in sizes) - 1, 0)
-    elements = math.prod(shape) // doubled
-    return _COMPLEX * (4 * elements + 24 * max(shape, default=0))
-
-
 # -- arranging -------------------------------------------------------------------------------------
 
 
@@ -403,13 +377,6 @@ _LINALG: dict[str, Callable[[Call], Any]] = {
     "tensorsolve": _times(8),
 }
 
-_FFT: dict[str, Callable[[Call], Any]] = {
-    **dict.fromkeys(("fft", "hfft", "ifft", "ihfft", "irfft", "rfft"), _fft),
-    **dict.fromkeys(("fft2", "ifft2", "irfft2", "rfft2"), _fftn),
-    **dict.fromkeys(("fftn", "ifftn", "irfftn", "rfftn"), _fftn),
-    **dict.fromkeys(("fftshift", "ifftshift"), _times(2)),
-}
-
 _MAIN: dict[str, Callable[[Call], Any]] = {
     "argpartition": _times(3),
     "array2string": _text,
@@ -485,7 +452,6 @@ _SCIMATH = ("arccos", "arcsin", "arctanh", "log", "log10", "log2", "logn", "powe
 
 BOUNDS: dict[str, Callable[[Call], Any]] = {
     **{f"numpy.linalg.{name}": bound for name, bound in _LINALG.items()},
-    **{f"numpy.fft.{name}": bound for name, bound in _FFT.items()},
     **{f"numpy.{name}": bound for name, bound in _MAIN.items()},
     **{f"numpy.lib.scimath.{name}": _broadcasting(6) for name in _SCIMATH},
     "numpy.lib.stride_tricks.sliding_window_view": lambda call: 0,

@@ -25,6 +25,7 @@ from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_acc
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking
 from outcrop.expressions.rewrite.lines_across import lines_put_together
+from outcrop.expressions.rewrite.lines_in_passes import lines_in_passes
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.reshape_by_slabs import tiles_taken
 from outcrop.expressions.rewrite.rules import rewritten
@@ -320,6 +321,7 @@ class _Effort:
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten(settled(unordered([node for node, _ in wanted])))
+    roots = lines_in_passes(roots, memory_budget())
     targets = [target for _, target in wanted]
     chosen, sure = preferred(roots)
     best: Planned | None = None

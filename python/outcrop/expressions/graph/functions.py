@@ -208,6 +208,8 @@ class Call(Function):
 class OfLines:
     """A function of whole lines, which go along the last axis of what it is given.
 
+    Or of whole planes, or more, along as many of its last axes.
+
     Attributes
     ----------
     name : str
@@ -216,28 +218,29 @@ class OfLines:
         Gives, for each line of an array, one along the last axis.
     options : tuple
         Pairs of keyword arguments.
+    times : int
+        How many times the bytes of what it is given the function takes, at most.
     """
 
     name: str
     function: Callable[..., NDArray[Any]]
     options: tuple[tuple[str, Any], ...] = ()
+    times: int = 4
 
     PARTS = 4
     """Parts in which the lines of a strip are done, if they are as many."""
 
-    TIMES = 4
-    """How many times the bytes of such a part the function takes, at most."""
-
-    def into(self, out: NDArray[Any], block: NDArray[Any], axis: int) -> None:
-        """Compute to `out` what the lines of a block along an axis give."""
-        given, made = np.moveaxis(block, axis, -1), np.moveaxis(out, axis, -1)
-        lines = given.shape[:-1]
+    def into(self, out: NDArray[Any], block: NDArray[Any], axes: Sequence[int]) -> None:
+        """Compute to `out` what the lines of a block along axes give."""
+        last = range(-len(axes), 0)
+        given, made = np.moveaxis(block, axes, last), np.moveaxis(out, axes, last)
+        lines = given.shape[: -len(axes)]
         for low, _ in boxes(lines, -(-math.prod(lines) // self.PARTS)):
             made[low] = self.function(given[low], **dict(self.options))
 
     def memory(self, lines: int, nbytes: int) -> int:
         """Bytes that it takes for so many lines of so many bytes."""
-        return self.TIMES * -(-lines // self.PARTS) * nbytes
+        return self.times * -(-lines // self.PARTS) * nbytes
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,11 @@ class Alias(_Views):
         node.operands, node.shape, node.dtype = (operand,), operand.shape, operand.dtype
         return node
 
+    @classmethod
+    def shared(cls, operand: Node) -> "Alias":
+        """The one node that is there for all who want the elements in a place of their own."""
+        return only((cls, id(operand)), cls.kept(operand))
+
     @property
     def views(self) -> tuple[View, ...]:
         """The view of the operand: all of it."""

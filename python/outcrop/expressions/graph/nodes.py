@@ -372,30 +372,45 @@ class Scan(Node):
 
 
 class Lines(Node):
-    """A function of whole lines along an axis: each gives one there, which may be of any length."""
+    """A function of whole lines along an axis: each gives one there, which may be of any length.
 
-    __slots__ = ("axis", "function")
+    Or of whole planes along two axes, or of more.
+    """
+
+    __slots__ = ("axes", "function")
 
     function: OfLines
-    axis: int
+    axes: tuple[int, ...]
 
     def _made_of(self, operands: Sequence[Node]) -> Node:
-        return self.applied(operands[0], self.axis)
+        return self.applied(operands[0], self.axes)
 
-    def applied(self, operand: Node, axis: int) -> "Lines":
+    def applied(self, operand: Node, axes: Sequence[int]) -> "Lines":
         """The same function of another operand."""
-        return Lines.of(self.function, operand, axis, self.shape[self.axis], self.dtype)
+        lengths = [self.shape[axis] for axis in self.axes]
+        return Lines.of(self.function, operand, axes, lengths, self.dtype)
 
     @classmethod
     def of(
-        cls, function: OfLines, operand: Node, axis: int, length: int, dtype: np.dtype[Any]
+        cls,
+        function: OfLines,
+        operand: Node,
+        axes: Sequence[int],
+        lengths: Sequence[int],
+        dtype: np.dtype[Any],
     ) -> "Lines":
-        """The node of such a function, which makes lines of a length."""
+        """The node of such a function, which makes lines of these lengths."""
         node = cls()
-        node.function, node.axis, node.operands = function, axis, (operand,)
-        node.shape = (*operand.shape[:axis], length, *operand.shape[axis + 1 :])
-        node.dtype = dtype
-        return only((cls, function, id(operand), axis, length, dtype), node)
+        node.function, node.axes, node.operands = function, tuple(axes), (operand,)
+        shape = list(operand.shape)
+        for axis, length in zip(axes, lengths, strict=True):
+            shape[axis] = length
+        node.shape, node.dtype = tuple(shape), dtype
+        return only((cls, function, id(operand), node.axes, node.shape, dtype), node)
+
+    def line(self, shape: Sequence[int]) -> int:
+        """How many elements a line has, or a plane, of an array of this shape."""
+        return math.prod(shape[axis] for axis in self.axes)
 
     @property
     def name(self) -> str:

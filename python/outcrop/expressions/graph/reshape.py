@@ -91,7 +91,7 @@ class Fold:
     def needed(self, target: Box, tile: Shape) -> dict[tuple[int, ...], Box]:
         """Which tiles of the operand a box of the result needs, and what of each."""
         found: dict[tuple[int, ...], Box] = {}
-        for box in self._sources(_shifted(target, self.target_first)):
+        for box in self._sources(_shifted(target, self.target_first), tile):
             own = _shifted(box, -self.source_first)
             parts = [by_tile(ends, extent) for ends, extent in zip(own, tile, strict=True)]
             for chosen in itertools.product(*parts):
@@ -105,8 +105,11 @@ class Fold:
                 found[coords] = part
         return found
 
-    def _sources(self, target: Box) -> Iterator[Box]:
-        """Boxes of the operand that hold all elements of a box of the result."""
+    def _sources(self, target: Box, tile: Shape) -> Iterator[Box]:
+        """Boxes of the operand that hold all elements of a box of the result.
+
+        No tile of it is inside of them that holds none of these.
+        """
         sources, targets = self._weights
         if self._digits is None:
             low = sum(n * w for (n, _), w in zip(target, targets, strict=True))
@@ -116,7 +119,7 @@ class Fold:
         groups = _grouped(self._digits, sources)
         for digits in _product(target, targets, self._digits):
             parts = _distributed(digits, groups)
-            yield tuple(_interval(part, own) for part, own in zip(parts, groups, strict=True))
+            yield from itertools.product(*map(_intervals, parts, groups, tile))
 
     def pieces(self, source: Box, target: Box) -> Iterator[_Piece]:
         """What a box of the operand and one of the result have in common."""
@@ -269,6 +272,22 @@ def _interval(digits: Digits, weights: Sequence[int]) -> tuple[int, int]:
     low = sum(n * w for (n, _), w in zip(digits, weights, strict=True))
     high = sum((n - 1) * w for (_, n), w in zip(digits, weights, strict=True))
     return low, high + 1
+
+
+def _intervals(digits: Digits, weights: Sequence[int], extent: int) -> Iterator[tuple[int, int]]:
+    """Intervals of an axis that have all these digits, without gaps as long as a tile."""
+    if not digits:
+        yield 0, 1
+        return
+    (first, last), *inner = digits
+    weight, *others = weights
+    low, high = _interval(tuple(inner), others)
+    if weight - (high - low) < extent:
+        yield first * weight + low, (last - 1) * weight + high
+        return
+    for value in range(first, last):
+        for begin, end in _intervals(tuple(inner), others, extent):
+            yield value * weight + begin, value * weight + end
 
 
 def _side(box: Box, part: Digits, both: Digits, groups: Sequence[Sequence[int]]) -> _Side:

@@ -383,11 +383,11 @@ def _scan(node: Scan, own: Setting) -> Instruction:
 
 @instruction.of(Lines)
 def _lines(node: Lines, own: Setting) -> Instruction:
-    into, axis = node.function.into, node.axis
+    into, axes = node.function.into, node.axes
     source, place = own.values[id(node.operands[0])].place, own.value.place
 
     def do(at: Moment) -> None:
-        into(at.now[place], at.now[source], axis)
+        into(at.now[place], at.now[source], axes)
 
     return do
 

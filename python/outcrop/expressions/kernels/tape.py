@@ -309,8 +309,8 @@ class Tape:
         lines, line = 0, 0
         for one in (node, *node.operands):
             shape = self._strip_shape(self.values[id(one)])
-            lines = max(lines, math.prod(shape) // max(shape[node.axis], 1))
-            line = max(line, shape[node.axis] * one.dtype.itemsize)
+            lines = max(lines, math.prod(shape) // max(node.line(shape), 1))
+            line = max(line, node.line(shape) * one.dtype.itemsize)
         return node.function.memory(lines, line)
 
     # -- running it --------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from outcrop.expressions.kernels.tape import Tape, pattern
 from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.readings import readings
-from outcrop.expressions.lower.side_by_side import courses, side_by_side, together
+from outcrop.expressions.lower.side_by_side import apart, courses, side_by_side, together
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.tiling.fusion import Group, Grouping
@@ -74,7 +74,10 @@ def orders(grouping: Grouping) -> Iterator[Order]:
     several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
     lines = [grouping.order(group) for group in grouping.groups]
     groups = grouping.groups
-    is_beside = len(together(groups, courses(groups, lines, grouping.tiling))) < len(groups)
+    pairs = apart(groups, lines, grouping)
+    is_beside = len(together(groups, courses(groups, lines, grouping.tiling), pairs)) < len(
+        groups
+    ) - len(pairs)
     turned = any(
         own != grouping.order(group, turned=True) for own, group in zip(lines, groups, strict=True)
     )
@@ -125,7 +128,8 @@ class Lowered:
         self._groups, tapes = self._taped()
         self._lines = [grouping.order(group, turned=order.turned) for group in self._groups]
         self._courses = courses(self._groups, self._lines, self.tiling)
-        self._together = together(self._groups, self._courses, apart=not order.beside)
+        self._apart = apart(self._groups, self._lines, grouping)
+        self._together = together(self._groups, self._courses, self._apart, alone=not order.beside)
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
@@ -151,7 +155,9 @@ class Lowered:
     @property
     def is_side_by_side(self) -> bool:
         """Whether all passes are side by side that might be."""
-        return self._order.beside or len(together(self._groups, self._courses)) == len(self._groups)
+        return self._order.beside or len(together(self._groups, self._courses, self._apart)) == len(
+            self._together
+        )
 
     def run(self, step: int, tiles: Sequence[NDArray[Any]], workspace: NDArray[Any]) -> None:
         """Do a step of the program."""
@@ -212,6 +218,9 @@ class Lowered:
             first, *others = [passes[i] for i in numbers]
             if others:
                 members = [one for one in (first, *others) if isinstance(one, Pass)]
+                if numbers[-1] in self._apart:
+                    self._apart[numbers[-1]].emit(*members)
+                    continue
                 side_by_side([self._courses[i] for i in numbers], members)
                 continue
             is_made_later = self._groups[numbers[0]].is_made_later

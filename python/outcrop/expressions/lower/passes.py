@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -127,18 +127,18 @@ class Pass:
         """Whether steps take what they need from several tiles."""
         return bool(self._gathering)
 
-    def emit(self) -> None:
-        """Append the steps."""
-        for _ in self.cells():
+    def emit(self, order: Iterable[tuple[int, ...]] | None = None) -> None:
+        """Append the steps, in the order of the pass or in another one."""
+        for _ in self.cells(order):
             pass
 
-    def cells(self) -> Iterator[tuple[int, ...]]:
+    def cells(self, order: Iterable[tuple[int, ...]] | None = None) -> Iterator[tuple[int, ...]]:
         """The cells in their order; the steps of each are appended when the next one is taken."""
         made = _Cells(
             self._group, self._tape, self._tiling, self._storage, self._lines, self._gathering
         )
         kernel = self._kernel
-        for cell in self._in_order():
+        for cell in self._in_order() if order is None else order:
             yield cell
             operands, own = made.operands(cell)
             work = self._work * made.share(cell)
@@ -410,7 +410,7 @@ def _of_sum(node: Reduce | Scan) -> tuple[float, float]:
 @_cost_of.of(Lines)
 def _of_lines(node: Lines) -> tuple[float, float]:
     (operand,) = node.operands
-    comparisons = operand.size * max(math.log2(max(operand.shape[node.axis], 1)), 1.0)
+    comparisons = operand.size * max(math.log2(max(node.line(operand.shape), 1)), 1.0)
     return comparisons, comparisons * _COMPARISON
 
 

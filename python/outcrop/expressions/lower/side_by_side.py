@@ -3,9 +3,13 @@
 Groups over other lines have passes of their own. Of those that need not wait for each other, and go
 through the same array in the same direction, the steps are taken in the order of its tiles: first
 all that any of them takes of a tile, then what they take of the next one.
+
+Where a pass leaves tiles that the next one only takes apart, each of them is taken apart as soon as
+it is there (`apart`).
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from outcrop.arrays.stored import StoreSource
@@ -14,9 +18,9 @@ from outcrop.expressions.graph.gathers import Alias, Select
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.tiling.axes import Tiling
-from outcrop.expressions.tiling.fusion import Group
+from outcrop.expressions.tiling.fusion import Group, Grouping
 
-__all__ = ["courses", "side_by_side", "together"]
+__all__ = ["Apart", "apart", "courses", "side_by_side", "together"]
 
 Place = tuple[int, ...]
 
@@ -54,6 +58,91 @@ class Course:
         return tuple([(start + step * i) // unit for start, step, i, unit in along])
 
 
+@dataclass(frozen=True)
+class Apart:
+    """A pass whose tiles another one takes apart.
+
+    Attributes
+    ----------
+    first : int
+        The number of the pass.
+    parts : tuple of int
+        Into how many cells of the other one a cell is cut, along each of its own lines.
+    places : tuple of int
+        Where each of the other one's lines stands among its own, or -1.
+    counts : tuple of int
+        How many cells the other one has along each line.
+    """
+
+    first: int
+    parts: tuple[int, ...]
+    places: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def emit(self, first: Pass, then: Pass) -> None:
+        """Append the steps of both."""
+
+        def order() -> Iterator[tuple[int, ...]]:
+            cells = first.cells()
+            cell = next(cells, None)
+            while cell is not None:
+                # Taking the next one appends the steps of this one.
+                following = next(cells, None)
+                yield from self._inside(cell)
+                cell = following
+
+        then.emit(order())
+
+    def _inside(self, cell: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        ranges = []
+        for place, count in zip(self.places, self.counts, strict=True):
+            if place < 0:
+                ranges.append(range(count))
+            else:
+                low, parts = cell[place] * self.parts[place], self.parts[place]
+                ranges.append(range(low, min(low + parts, count)))
+        return itertools.product(*ranges)
+
+
+def apart(
+    groups: Sequence[Group], lines: Sequence[tuple[int, ...]], grouping: Grouping
+) -> dict[int, Apart]:
+    """Which groups take apart what another one leaves, by their numbers."""
+    found = {}
+    left = {id(group.roots[0]): i for i, group in enumerate(groups) if len(group.roots) == 1}
+    for number, group in enumerate(groups):
+        (node, *others) = group.computed
+        if others or not grouping.takes_apart(node) or id(node.operands[0]) not in left:
+            continue
+        first = left[id(node.operands[0])]
+        made = _apart(node, first, lines[first], lines[number], grouping.tiling)
+        if groups[first].operation is None and made is not None:
+            found[number] = made
+    return found
+
+
+def _apart(
+    node: Node, first: int, lines: Sequence[int], own: Sequence[int], tiling: Tiling
+) -> Apart | None:
+    axes = tiling.axes
+    alike = dict(zip(axes.of(node.operands[0]), axes.of(node), strict=True))
+    parts = []
+    for line in lines:
+        if line not in alike or alike[line] not in own:
+            return None
+        outer, inner = tiling.extent(line), tiling.extent(alike[line])
+        if outer % inner:
+            return None
+        parts.append(outer // inner)
+    places = {alike[line]: place for place, line in enumerate(lines)}
+    return Apart(
+        first,
+        tuple(parts),
+        tuple(places.get(line, -1) for line in own),
+        tuple(map(tiling.count, own)),
+    )
+
+
 def courses(
     groups: Sequence[Group], lines: Sequence[tuple[int, ...]], tiling: Tiling
 ) -> list[Course | None]:
@@ -62,7 +151,11 @@ def courses(
 
 
 def together(
-    groups: Sequence[Group], courses: Sequence[Course | None], *, apart: bool = False
+    groups: Sequence[Group],
+    courses: Sequence[Course | None],
+    apart: Mapping[int, Apart],
+    *,
+    alone: bool = False,
 ) -> list[list[int]]:
     """Which groups have their passes side by side: their numbers, in the order of the first ones.
 
@@ -72,13 +165,19 @@ def together(
         All of them.
     courses : sequence of Course or None
         How they go through what they take.
-    apart : bool, optional
-        Whether each of them has a pass of its own.
+    apart : mapping of int to Apart
+        Which of them take apart what others leave.
+    alone : bool, optional
+        Whether each of the others has a pass of its own.
     """
     found: list[list[int]] = []
+    paired = {*apart, *(one.first for one in apart.values())}
     for number, (group, course) in enumerate(zip(groups, courses, strict=True)):
-        for members in found if course is not None and not apart else ():
-            other = courses[members[0]]
+        if number in apart:
+            next(members for members in found if members[0] == apart[number].first).append(number)
+            continue
+        for members in found if course is not None and not alone and number not in paired else ():
+            other = None if members[0] in paired else courses[members[0]]
             is_now = groups[members[0]].stage == group.stage
             if is_now and other is not None and course is not None and course.goes_with(other):
                 members.append(number)

@@ -153,7 +153,8 @@ def _ways(roots: Sequence[Node], tiling: Tiling, budget: int, *, holds: bool) ->
                 tile = tiling.tile(node.operands[0])
             short.append((now, 0, _at_once(now, tile, budget)))
             continue
-        if isinstance(node, Reshape) and isinstance(now, Reshape) and node.size:
+        is_cut = isinstance(node, Refolded)
+        if isinstance(node, Reshape) and isinstance(now, Reshape) and node.size and not is_cut:
             try:
                 made[id(node)], shorter = in_order(
                     node,

@@ -34,43 +34,44 @@ _SHORTEST = 1024
 def lines_put_together(roots: Sequence[Node], budget: int) -> list[Node] | None:
     """The roots made of lines that are put together first; None where there is nothing to gain."""
     made: dict[int, Node] = {}
-    moved: dict[tuple[int, int], Node | None] = {}
+    moved: dict[tuple[int, tuple[int, ...]], Node | None] = {}
 
-    def put_together(operand: Node, axis: int, line: int) -> Node:
-        key = id(operand), axis
+    def put_together(operand: Node, axes: tuple[int, ...], line: int) -> Node:
+        key = id(operand), axes
         if key not in moved:
-            moved[key] = _put_together(operand, axis, line, budget)
+            moved[key] = _put_together(operand, axes, line, budget)
         return moved[key] or operand
 
     for node in ancestors(roots):
         operands = [made[id(operand)] for operand in node.operands]
         if isinstance(node, Lines):
-            own = node.shape[node.axis] * node.dtype.itemsize
-            operands = [put_together(operands[0], node.axis, own)]
+            own = node.line(node.shape) * node.dtype.itemsize
+            if not isinstance(operands[0], Moved):
+                operands = [put_together(operands[0], node.axes, own)]
         elif isinstance(node, Contract) and node.nbytes * _MOST <= budget:
             # Of what each element of the result is summed over, all of them need all.
             for i, labels in enumerate(node.labels):
                 axes = [axis for axis, label in enumerate(labels) if label in node.result]
                 if len(axes) == 1 and isinstance(operands[i], Leaf):
-                    operands[i] = put_together(operands[i], axes[0], 0)
+                    operands[i] = put_together(operands[i], (axes[0],), 0)
         made[id(node)] = node.with_operands(operands)
     return [made[id(root)] for root in roots] if any(moved.values()) else None
 
 
-def _put_together(operand: Node, axis: int, least: int, budget: int) -> Node | None:
+def _put_together(operand: Node, axes: tuple[int, ...], least: int, budget: int) -> Node | None:
     """The operand in tiles of whole lines, by way of others; `least` are bytes of what is made."""
     shape, each = operand.shape, operand.dtype.itemsize
     order = sorted(range(operand.ndim), key=lambda a: slowness(operand, a))
     units = [min(whole(operand, a), n) for a, n in enumerate(shape)]
     read = longest_part(shape, order, budget // _PART // each, units)
-    if read[axis] == shape[axis] or math.prod(read) * each * _MOST > budget:
+    if all(read[a] == shape[a] for a in axes) or math.prod(read) * each * _MOST > budget:
         return None
-    line = max(shape[axis] * each, least)
-    others = [a for a in order if a != axis]
+    line = max(math.prod(shape[a] for a in axes) * each, least)
+    others = [a for a in order if a not in axes]
     group = longest_part(shape, others, max(budget // _LINES // line, 1))
     wide = tuple(equal_part(a, min(a, b)) for a, b in zip(read, group, strict=True))
-    short = tuple(n if a == axis else m for a, (n, m) in enumerate(zip(read, wide, strict=True)))
-    long = tuple(n if a == axis else m for a, (n, m) in enumerate(zip(shape, wide, strict=True)))
+    short = tuple(n if a in axes else m for a, (n, m) in enumerate(zip(read, wide, strict=True)))
+    long = tuple(n if a in axes else m for a, (n, m) in enumerate(zip(shape, wide, strict=True)))
     if math.prod(short) * each < _SHORTEST:
         return None
     view = View.whole(shape)

@@ -158,10 +158,10 @@ def _of_reduction(node: Reduce, axis: int, wanted: _Runs) -> _Below:
 
 @_below.of(Lines)
 def _of_lines(node: Lines, axis: int, wanted: _Runs) -> _Below:
-    if axis == node.axis:
+    if axis in node.axes:
         return _here(node, axis, wanted)
     wishes: list[tuple[Node, int | None]] = [(node.operands[0], axis)]
-    return wishes, lambda made: node.applied(made[0], node.axis)
+    return wishes, lambda made: node.applied(made[0], node.axes)
 
 
 @_below.of(Contract)

@@ -184,7 +184,17 @@ def leaf_of(source: Any, view: View) -> Node:
 _below: Phase[[View], Below[View]] = Phase("what a view of a node is made of")
 
 
-@_below.of(Alias, Mosaic, Points, Collect, MatrixOperation)
+@_below.of(Alias)
+def _of_alias(node: Alias, view: View) -> Below[View]:
+    """Of a view of all elements, with the axes in another order."""
+    if view.selectors != View.whole(node.shape).selectors or view.size != node.size:
+        return _later(node, view)
+    if any(isinstance(axis, NewAxis) for axis in view.axes) or len(view.axes) != node.ndim:
+        return _later(node, view)
+    return [(node.operands[0], view)], lambda made: Alias.shared(made[0])
+
+
+@_below.of(Mosaic, Points, Collect, MatrixOperation)
 def _later(node: Node, view: View) -> Below[View]:
     return (), lambda _: viewed_later(node, view)
 
@@ -248,15 +258,16 @@ def _of_scan(node: Scan, view: View) -> Below[View]:
 
 @_below.of(Lines)
 def _of_lines(node: Lines, view: View) -> Below[View]:
-    """Of a view that has all indices along the axis of the lines."""
+    """Of a view that has all indices along the axes of the lines."""
     (operand,) = node.operands
-    if view.selectors[node.axis] != Span(0, 1, node.shape[node.axis]):
-        return _later(node, view)
     selectors = list(view.selectors)
-    selectors[node.axis] = Span(0, 1, operand.shape[node.axis])
+    for axis in node.axes:
+        if selectors[axis] != Span(0, 1, node.shape[axis]):
+            return _later(node, view)
+        selectors[axis] = Span(0, 1, operand.shape[axis])
     own = View(operand.shape, tuple(selectors), view.axes)
-    axis = view.axes.index(node.axis)
-    return [(operand, own)], lambda made: node.applied(made[0], axis)
+    axes = [view.axes.index(axis) for axis in node.axes]
+    return [(operand, own)], lambda made: node.applied(made[0], axes)
 
 
 @_below.of(Contract)

@@ -180,8 +180,8 @@ def _of_scan(node: Scan) -> Iterable[tuple[Node, _Pairs]]:
 
 @_aligned.of(Lines)
 def _of_lines(node: Lines) -> Iterable[tuple[Node, _Pairs]]:
-    # Their own axis is whole, of the operand as well: it is cut with nothing.
-    return [(node.operands[0], [(a, a) for a in range(node.ndim) if a != node.axis])]
+    # Their own axes are whole, of the operand as well: they are cut with nothing.
+    return [(node.operands[0], [(a, a) for a in range(node.ndim) if a not in node.axes])]
 
 
 @_aligned.of(Expanded, Select, Mosaic)

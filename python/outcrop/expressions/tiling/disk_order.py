@@ -10,8 +10,9 @@ from outcrop.expressions.graph.phases import Phase
 from outcrop.expressions.graph.points import Points
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Moved, Refolded
+from outcrop.process.sizes import RUN
 
-__all__ = ["slowness", "whole"]
+__all__ = ["slowness", "unit", "whole"]
 
 _DEEP = 32
 """How far down it is looked for what lies on disk."""
@@ -84,4 +85,37 @@ def whole(node: Node, axis: int) -> int:
         source = node.view.axes[axis]
         if node.source.layout == "tiled" and not isinstance(source, NewAxis):
             return max(node.source.tile[source] // abs(node.view.span(axis).step), 1)
+    return 1
+
+
+def unit(node: Node, axis: int) -> int:
+    """How many indices of a node belong together along an axis, by the tiles that it is made of."""
+    for _ in range(_DEEP):
+        if isinstance(node, Moved) and node.cuts.target is not None:
+            return node.cuts.target[axis]
+        if isinstance(node, Reshape):
+            return _unit_of_fold(node, axis)
+        below = (
+            (node.operands[0], axis) if isinstance(node, Moved) else _below[type(node)](node, axis)
+        )
+        if below is None:
+            break
+        node, axis = below
+    if isinstance(node, Leaf) and isinstance(node.source, StoreSource):
+        last = {"row-major": len(node.view.selectors) - 1, "column-major": 0}.get(
+            node.source.layout
+        )
+        if last is not None and node.view.axes[axis] == last:
+            return -(-RUN // node.dtype.itemsize)
+    return whole(node, axis)
+
+
+def _unit_of_fold(node: Reshape, axis: int) -> int:
+    """Along the last axis of a fold, that of its last axis in the operand."""
+    place = node.view.axes[axis]
+    sources = targets = 0
+    for fold in node.folds:
+        sources, targets = sources + len(fold.source), targets + len(fold.target)
+        if place == targets - 1:
+            return whole(node.operands[0], sources - 1)
     return 1

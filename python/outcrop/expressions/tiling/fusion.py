@@ -170,6 +170,14 @@ class Grouping:
         # Where they do not fit each other, the ends of both make pieces.
         return max(counts) if step % unit == 0 or unit % step == 0 else sum(counts)
 
+    def takes_apart(self, node: Node) -> bool:
+        """Whether a node cuts tiles of another one into smaller ones, which are of no other use."""
+        if not isinstance(node, Moved) or node.cuts.source is None:
+            return False
+        (operand,) = node.operands
+        alone = len(self._consumers[id(operand)]) == 1 and not self.is_output(operand)
+        return alone and not isinstance(operand, Leaf)
+
     def consumers(self, node: Node) -> Sequence[Node]:
         """What is made of it."""
         return self._consumers.get(id(node), ())

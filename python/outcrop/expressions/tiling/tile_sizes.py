@@ -109,7 +109,8 @@ def cut(
         for node in nodes
         if isinstance(node, Lines)
         for one in (node, *node.operands)
-        for own in axes.alike(axes.of(one)[node.axis])
+        for axis in node.axes
+        for own in axes.alike(axes.of(one)[axis])
     }
     if prefer is Prefer.WHOLE_PRODUCTS:
         # Of all that is stored, each tile is then taken once for them.

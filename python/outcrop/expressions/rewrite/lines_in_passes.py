@@ -1,0 +1,206 @@
+"""Whole lines along one axis after those along another one, by way of tiles that suit both.
+
+A pass makes lines along an axis whole; the next one takes lines along another axis, or elements in
+another order. What the first one leaves in tiles as large as these lines, the next one would read
+again and again. So all passes in a row share one grid of blocks: each takes whole blocks, as many
+as make its lines whole, and what it leaves is taken apart into blocks while it is in memory. They
+are written once, and read once.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from outcrop.arrays.views import View
+from outcrop.expressions.graph.gathers import Alias, Select
+from outcrop.expressions.graph.nodes import Leaf, Lines, Map, Node, Shape, ancestors
+from outcrop.expressions.graph.reshape import Reshape
+from outcrop.expressions.graph.retile import Cuts, Moved, Refolded
+from outcrop.expressions.tiling.disk_order import unit
+from outcrop.expressions.tiling.parts import RUN, equal_part
+
+__all__ = ["lines_in_passes"]
+
+_IN_MEMORY = 4
+"""What part of the budget is rather kept in memory as it is."""
+
+_LINES = 8
+"""What part of the budget the lines have that are computed together."""
+
+
+@dataclass
+class _Row:
+    """Passes in a row.
+
+    Attributes
+    ----------
+    shape : list of int
+        The longest extents.
+    units : tuple of int
+        Of the tiles that the first one reads.
+    itemsize : int
+        The largest one.
+    whole : list of set of int
+        The axes along which each of them has whole lines.
+    """
+
+    shape: list[int]
+    units: Shape
+    itemsize: int
+    whole: list[set[int]] = field(default_factory=list)
+
+    def add(self, node: Node, axes: Sequence[int]) -> None:
+        """Add a pass that has whole lines of a node."""
+        self.shape = [max(a, b) for a, b in zip(self.shape, node.shape, strict=True)]
+        self.itemsize = max(self.itemsize, node.dtype.itemsize)
+        self.whole.append(set(axes))
+
+    def block(self, budget: int) -> Shape:
+        """The blocks that suit all."""
+        room = budget // self.itemsize
+        block = list(self.units)
+        for axes in self.whole:
+            while self._cell(block, axes) * _LINES > room:
+                longest = max(
+                    (a for a in range(len(block)) if a not in axes),
+                    key=block.__getitem__,
+                    default=None,
+                )
+                if longest is None or block[longest] == 1:
+                    break
+                block[longest] = equal_part(block[longest], block[longest] // 2)
+        # Longer along the axes of lines, by turns, as long as memory has room for all of them.
+        growing = set().union(*self.whole)
+        while growing:
+            axis = min(growing, key=lambda a: block[a] / self.shape[a])
+            longer = [min(2 * n, self.shape[a]) if a == axis else n for a, n in enumerate(block)]
+            fits = all(self._cell(longer, axes) * _LINES <= room for axes in self.whole)
+            if longer == block or not fits:
+                growing.discard(axis)
+            else:
+                block = longer
+        return tuple(block)
+
+    def _cell(self, block: Sequence[int], axes: set[int]) -> int:
+        return math.prod(_cell(block, axes, self.shape))
+
+
+def _cell(block: Sequence[int], axes: set[int] | Sequence[int], shape: Sequence[int]) -> Shape:
+    """What is computed together: blocks that make lines along these axes whole."""
+    return tuple(
+        n if a in axes else min(b, n) for a, (b, n) in enumerate(zip(block, shape, strict=True))
+    )
+
+
+def lines_in_passes(roots: Sequence[Node], budget: int) -> list[Node]:
+    """The roots with what is handed on from pass to pass in blocks that suit both."""
+    nodes = ancestors(roots)
+    rows = _rows(nodes, budget)
+    made: dict[int, Node] = {}
+    blocks: dict[int, Node] = {}
+    for node in nodes if rows else ():
+        operands = [made[id(operand)] for operand in node.operands]
+        if (handed := _handed_on(node, budget)) is not None:
+            operand, before = handed
+            block = rows[id(before)].block(budget)
+            if id(operand) not in blocks:
+                blocks[id(operand)] = _in_blocks(made[id(operand)], before, block)
+            operands = [blocks[id(operand)]]
+            if isinstance(node, Lines):
+                own = _cell(block, node.axes, operand.shape)
+                cuts = Cuts(None, own, math.prod(own) * operand.dtype.itemsize)
+                operands = [Moved.made(operands[0], View.whole(operand.shape), cuts)]
+        elif isinstance(node, Lines):
+            operands = [
+                _read_in_runs(
+                    operands[0], _cell(rows[id(node)].block(budget), node.axes, operands[0].shape)
+                )
+            ]
+        made[id(node)] = node.with_operands(operands)
+    return [made[id(root)] for root in roots] if rows else list(roots)
+
+
+def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
+    """The row that each pass belongs to; none where none of them hands on anything large."""
+    found: dict[int, _Row] = {}
+    is_handed = False
+    for node in nodes:
+        handed = _handed_on(node, budget)
+        is_handed |= handed is not None
+        if isinstance(node, Lines):
+            (operand,) = node.operands
+            if handed is not None:
+                row = found[id(handed[1])]
+            else:
+                units = tuple([min(unit(operand, a), n) for a, n in enumerate(operand.shape)])
+                row = _Row(list(operand.shape), units, operand.dtype.itemsize)
+            row.add(operand, node.axes)
+            row.add(node, node.axes)
+            found[id(node)] = row
+        elif handed is not None:
+            # Of what is taken in another order, the beginnings of all lines, and so on.
+            _, before = handed
+            others = [axis for axis in range(before.ndim) if axis not in before.axes]
+            found[id(before)].add(before, others)
+    return found if is_handed else {}
+
+
+def _handed_on(node: Node, budget: int) -> tuple[Node, Lines] | None:
+    """What a node takes of a pass that makes lines whole, and these: where it is large."""
+    if isinstance(node, Lines) and isinstance(node.operands[0], Alias):
+        (operand,) = node.operands[0].operands
+    elif isinstance(node, Reshape | Select):
+        (operand,) = node.operands
+    else:
+        return None
+    lines = _lines(operand)
+    if lines is None or operand.nbytes * _IN_MEMORY <= budget:
+        return None
+    if isinstance(node, Lines) and set(lines.axes) & set(node.axes):
+        return None
+    return operand, lines
+
+
+def _lines(node: Node) -> Lines | None:
+    """The lines that a pass makes whole, of which it computes a node."""
+    while isinstance(node, Map):
+        inside = [one for one in node.operands if one.shape == node.shape and _lines(one)]
+        if not inside:
+            return None
+        node = inside[0]
+    return node if isinstance(node, Lines) else None
+
+
+def _read_in_runs(operand: Node, cell: Shape) -> Node:
+    """What a file holds in another shape, in pieces of it that one cell takes.
+
+    Where they are long. What is in tiles is put in order first, by others.
+    """
+    if not isinstance(operand, Reshape) or isinstance(operand, Refolded):
+        return operand
+    (leaf,) = operand.operands
+    if not isinstance(leaf, Leaf) or leaf.source.layout != "row-major" or not leaf.view.is_box:
+        return operand
+    view = operand.view
+    if view.selectors != View.whole(view.source_shape).selectors:
+        return operand
+    pieces, ends = [], 0
+    for fold in operand.folds:
+        ends += len(fold.target)
+        if len(fold.source) > 1 or fold.target_first or fold.source_first:
+            return operand
+        pieces.append(cell[view.axes.index(ends - 1)])
+    if math.prod(pieces) * leaf.dtype.itemsize < RUN:
+        return operand
+    cuts = Cuts(tuple(pieces), cell, math.prod(cell) * leaf.dtype.itemsize)
+    return Refolded.made(leaf, operand.folds, view, cuts)
+
+
+def _in_blocks(operand: Node, lines: Lines, block: Shape) -> Node:
+    """What a pass leaves, taken apart."""
+    shape = operand.shape
+    cell, tile = _cell(block, lines.axes, shape), _cell(block, (), shape)
+    if cell == tile:
+        return operand
+    nbytes = math.prod(cell) * operand.dtype.itemsize
+    return Moved.made(operand, View.whole(shape), Cuts(cell, tile, nbytes))
