@@ -197,3 +197,32 @@ def test_arguments(desk: Any) -> None:
     with pytest.raises(oc.AxisError):
         oc.sort(array, axis=2)
     assert oc.sort(array[:0]).shape == (0, 40)
+
+
+@pytest.mark.parametrize("layout", ["zarr", "npy", "F"])
+def test_lines_along_one_axis_and_another(desk: Any, layout: str) -> None:
+    # Neither fits in memory, nor does a tile that is whole along both.
+    plain = RNG.standard_normal((700, 600))
+    array = desk.put(plain, layout)
+    oc.config(memory="1500KiB")
+    for first, then in ((0, 1), (1, 0)):
+        one, other = np.sort(plain, axis=first), np.sort(plain, axis=then)
+        made = oc.sort(array, axis=first)
+        desk.check(oc.sort(made * 2, axis=then), np.sort(one * 2, axis=then), digits=0)
+        desk.check(made - oc.sort(array, axis=then), one - other, digits=0)
+        desk.check(oc.sort(made.T, axis=first), np.sort(one.T, axis=first), digits=0)
+        desk.check(oc.argsort(made, axis=first), np.argsort(one, axis=first), digits=0)
+
+
+def test_each_of_two_sorts_reads_and_writes_once(desk: Any) -> None:
+    plain = RNG.standard_normal((1500, 1000))
+    array = desk.put(plain, "zarr", (200, 200))
+    with oc.config(memory="2MiB"):
+        oc.sort(oc.sort(array, axis=0), axis=1).save(desk.path / "both.zarr")
+        run = oc.last_run()
+        assert run is not None
+        assert run.bytes_read <= 4.2 * plain.nbytes
+        oc.argsort(oc.argsort(array, axis=0), axis=0).save(desk.path / "rank.zarr")
+        run = oc.last_run()
+        assert run is not None
+        assert run.bytes_read <= 2.2 * plain.nbytes

@@ -73,7 +73,8 @@ _FAR_MORE = 2
 """How many tiles another way has, at most, for each step of the one that there is."""
 
 _PARTS = (1, 2, 4)
-"""Which parts of the budget are tried for the tiles by which lines are put together."""
+"""Which parts of the budget are tried for the tiles by which lines are put together, or handed on
+from pass to pass."""
 
 _LESS = 1.05
 """How many times as much is moved otherwise, where other cuts or orders are taken."""
@@ -321,8 +322,26 @@ class _Effort:
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
     roots = rewritten(settled(unordered([node for node, _ in wanted])))
-    roots = lines_in_passes(roots, memory_budget())
     targets = [target for _, target in wanted]
+    error: BudgetError | None = None
+    for part in _PARTS:
+        cut = lines_in_passes(roots, memory_budget(), part)
+        try:
+            return _plan_as(cut or roots, targets)
+        except BudgetError as caught:
+            forget_frames(caught)
+            error = caught if error is None else min(caught, error, key=_needed)
+        if cut is None:
+            break
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error
+
+
+def _plan_as(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
+    """The plan for nodes as they have been rewritten."""
     chosen, sure = preferred(roots)
     best: Planned | None = None
     error: BudgetError | None = None

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from outcrop.arrays.array import Array
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.graph.functions import OfLines
-from outcrop.expressions.graph.gathers import Alias
-from outcrop.expressions.graph.nodes import Lines, Reduce, ancestors
+from outcrop.expressions.graph.gathers import Alias, Gather
+from outcrop.expressions.graph.nodes import Lines, Node, Reduce, ancestors
 from outcrop.expressions.graph.reductions import Last
 
 __all__ = ["of_lines"]
@@ -52,9 +52,19 @@ def of_lines(
         How many times the bytes of what it is given the function takes, at most.
     """
     node = node_of(array)
-    if any(isinstance(one, Lines) for one in ancestors([node])):
-        # Those may be whole along another axis.
+    if not _runs_along(node, tuple(axes)):
         node = Alias.shared(node)
     ones = (1,) * len(axes)
     made = Lines.of(OfLines(name, function, options, times), node, axes, lengths or ones, dtype)
     return array_of(made if lengths is not None else Reduce.of(Last(), made, tuple(axes)))
+
+
+def _runs_along(node: Node, axes: tuple[int, ...]) -> bool:
+    """Whether all lines that it is made of are whole along the same axes: one pass does for all."""
+    below = ancestors([node])
+    lines = [one for one in below if isinstance(one, Lines)]
+    if not lines:
+        return True
+    # What is arranged otherwise in between may have them elsewhere.
+    is_arranged = any(isinstance(one, Gather) for one in below)
+    return not is_arranged and all((one.axes, one.ndim) == (axes, node.ndim) for one in lines)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Select
 from outcrop.expressions.graph.nodes import Leaf, Lines, Map, Node, Shape, ancestors
 from outcrop.expressions.graph.reshape import Reshape
@@ -55,6 +55,12 @@ class _Row:
         self.itemsize = max(self.itemsize, node.dtype.itemsize)
         self.whole.append(set(axes))
 
+    def join(self, other: "_Row") -> None:
+        """Add the passes of another row, which meets this one."""
+        self.shape = [max(a, b) for a, b in zip(self.shape, other.shape, strict=True)]
+        self.itemsize = max(self.itemsize, other.itemsize)
+        self.whole += other.whole
+
     def block(self, budget: int) -> Shape:
         """The blocks that suit all."""
         room = budget // self.itemsize
@@ -72,7 +78,7 @@ class _Row:
         # Longer along the axes of lines, by turns, as long as memory has room for all of them.
         growing = set().union(*self.whole)
         while growing:
-            axis = min(growing, key=lambda a: block[a] / self.shape[a])
+            axis = min(growing, key=lambda a: block[a] / max(self.shape[a], 1))
             longer = [min(2 * n, self.shape[a]) if a == axis else n for a, n in enumerate(block)]
             fits = all(self._cell(longer, axes) * _LINES <= room for axes in self.whole)
             if longer == block or not fits:
@@ -92,32 +98,35 @@ def _cell(block: Sequence[int], axes: set[int] | Sequence[int], shape: Sequence[
     )
 
 
-def lines_in_passes(roots: Sequence[Node], budget: int) -> list[Node]:
-    """The roots with what is handed on from pass to pass in blocks that suit both."""
+def lines_in_passes(roots: Sequence[Node], budget: int, part: int) -> list[Node] | None:
+    """The roots with what is handed on from pass to pass in blocks that suit both.
+
+    Lines that are computed together take a part of what they may. None where nothing large is
+    handed on.
+    """
     nodes = ancestors(roots)
     rows = _rows(nodes, budget)
+    if not rows:
+        return None
     made: dict[int, Node] = {}
     blocks: dict[int, Node] = {}
-    for node in nodes if rows else ():
+    for node in nodes:
         operands = [made[id(operand)] for operand in node.operands]
-        if (handed := _handed_on(node, budget)) is not None:
-            operand, before = handed
-            block = rows[id(before)].block(budget)
+        handed = _handed_on(node, budget)
+        for i, operand, before in handed:
+            block = rows[id(before)].block(budget // part)
             if id(operand) not in blocks:
                 blocks[id(operand)] = _in_blocks(made[id(operand)], before, block)
-            operands = [blocks[id(operand)]]
-            if isinstance(node, Lines):
-                own = _cell(block, node.axes, operand.shape)
+            operands[i] = blocks[id(operand)]
+            if (axes := _own_axes(node)) is not None:
+                own = _cell(block, axes, operand.shape)
                 cuts = Cuts(None, own, math.prod(own) * operand.dtype.itemsize)
-                operands = [Moved.made(operands[0], View.whole(operand.shape), cuts)]
-        elif isinstance(node, Lines):
-            operands = [
-                _read_in_runs(
-                    operands[0], _cell(rows[id(node)].block(budget), node.axes, operands[0].shape)
-                )
-            ]
+                operands[i] = Moved.made(operands[i], View.whole(operand.shape), cuts)
+        if isinstance(node, Lines) and not handed:
+            own = _cell(rows[id(node)].block(budget // part), node.axes, operands[0].shape)
+            operands = [_read_in_runs(operands[0], own)]
         made[id(node)] = node.with_operands(operands)
-    return [made[id(root)] for root in roots] if rows else list(roots)
+    return [made[id(root)] for root in roots]
 
 
 def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
@@ -126,39 +135,70 @@ def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
     is_handed = False
     for node in nodes:
         handed = _handed_on(node, budget)
-        is_handed |= handed is not None
+        is_handed |= bool(handed)
         if isinstance(node, Lines):
             (operand,) = node.operands
-            if handed is not None:
-                row = found[id(handed[1])]
+            if handed:
+                row = found[id(handed[0][2])]
             else:
                 units = tuple([min(unit(operand, a), n) for a, n in enumerate(operand.shape)])
                 row = _Row(list(operand.shape), units, operand.dtype.itemsize)
             row.add(operand, node.axes)
             row.add(node, node.axes)
             found[id(node)] = row
-        elif handed is not None:
+        elif isinstance(node, Map) and handed:
+            first = _lines(node)
+            assert first is not None
+            row = found[id(first)]
+            for _, _, before in handed:
+                other = found[id(before)]
+                if other is not row:
+                    row.join(other)
+                    found.update({key: row for key, one in found.items() if one is other})
+        elif handed:
             # Of what is taken in another order, the beginnings of all lines, and so on.
-            _, before = handed
+            ((_, _, before),) = handed
             others = [axis for axis in range(before.ndim) if axis not in before.axes]
             found[id(before)].add(before, others)
     return found if is_handed else {}
 
 
-def _handed_on(node: Node, budget: int) -> tuple[Node, Lines] | None:
-    """What a node takes of a pass that makes lines whole, and these: where it is large."""
+def _handed_on(node: Node, budget: int) -> list[tuple[int, Node, Lines]]:
+    """What a node takes of passes that make lines whole in another way: where it is large.
+
+    Each with its place among the operands, and with the lines.
+    """
+    axes = _own_axes(node)
+    taken: list[tuple[int, Node]] = []
     if isinstance(node, Lines) and isinstance(node.operands[0], Alias):
-        (operand,) = node.operands[0].operands
-    elif isinstance(node, Reshape | Select):
-        (operand,) = node.operands
-    else:
-        return None
-    lines = _lines(operand)
-    if lines is None or operand.nbytes * _IN_MEMORY <= budget:
-        return None
-    if isinstance(node, Lines) and set(lines.axes) & set(node.axes):
-        return None
-    return operand, lines
+        taken = [(0, node.operands[0].operands[0])]
+    elif isinstance(node, Reshape) or (isinstance(node, Select) and _is_turned(node.view)):
+        taken = [(0, node.operands[0])]
+    elif isinstance(node, Map) and axes is not None:
+        taken = [(i, one) for i, one in enumerate(node.operands) if one.shape == node.shape]
+    found = []
+    for i, operand in taken:
+        lines = _lines(operand)
+        if lines is None or operand.nbytes * _IN_MEMORY <= budget:
+            continue
+        if isinstance(node, Lines) and set(lines.axes) & set(node.axes):
+            continue
+        if isinstance(node, Map) and lines.axes == axes:
+            continue
+        found.append((i, operand, lines))
+    return found
+
+
+def _own_axes(node: Node) -> tuple[int, ...] | None:
+    """Along which axes a pass makes lines whole, of which it computes a node; None for none."""
+    lines = _lines(node)
+    return None if lines is None else lines.axes
+
+
+def _is_turned(view: View) -> bool:
+    """Whether axes are in another order."""
+    own = [axis for axis in view.axes if not isinstance(axis, NewAxis)]
+    return own != sorted(own)
 
 
 def _lines(node: Node) -> Lines | None:
