@@ -51,6 +51,10 @@ CALLS = """
     linalg.vecdot(A, B)  linalg.vector_norm(A, axis=1)  linalg.cholesky(Q)  linalg.solve(Q, v[:6])
     linalg.solve(Q, A)  linalg.inv(Q)  linalg.det(Q)  linalg.det(C[:, :6])  linalg.slogdet(Q)
     empty((2, 3), like=A).shape  empty_like(A).shape  positive(A)
+    fft.fft(C)  fft.fft(A, 5, 0, 'ortho')  fft.ifft(C, axis=0)  fft.rfft(A)  fft.irfft(C, n=7)
+    fft.hfft(C)  fft.ihfft(A)  fft.fft2(A)  fft.ifft2(C, (4, 5))  fft.rfft2(A)  fft.irfft2(C)
+    fft.fftn(A, axes=(0, 1))  fft.ifftn(C)  fft.rfftn(A)  fft.irfftn(C)  fft.fftshift(A)
+    fft.ifftshift(v)
 """
 """`A` and `B` are matrices, `C` is a complex one, `Q` is positive definite; `v` and `i` are
 vectors, of integers `i`."""
@@ -98,7 +102,7 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("call", calls())
 def test_as_numpy(call: str) -> None:
     name = call.partition("(")[0]
-    if not name.startswith("linalg.") and not hasattr(np, name):
+    if not name.startswith(("linalg.", "fft.")) and not hasattr(np, name):
         pytest.skip("this NumPy has none")
     memory = given()
     ours = {key: oc.asarray(value) for key, value in memory.items()}

@@ -139,7 +139,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm | None = No
     Examples
     --------
     >>> oc.fft.hfft(oc.asarray([1.0, 2, 3])).compute()
-    array([ 9., -4.,  1., -4.])
+    array([ 8., -2.,  0., -2.])
     """
     return irfft(conj(x), n, axis, _opposite(norm))
 
