@@ -43,8 +43,3 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
-
-
-def __dir__() -> list[str]:
-    """Name what is public."""
-    return sorted(__all__)
