@@ -136,7 +136,13 @@ def test_any_transform(desk: Any, data: Any) -> None:
     s = [data.draw(st.one_of(st.just(2 * shape[a]), st.integers(1, 60))) for a in axes]
     norm = data.draw(st.sampled_from((None, "backward", "ortho", "forward")))
     with oc.config(memory=data.draw(st.sampled_from(("256KiB", "1MiB", "8MiB")))):
-        both(desk, name, array, plain, s=s, axes=axes, norm=norm)
+        try:
+            both(desk, name, array, plain, s=s, axes=axes, norm=norm)
+        except oc.BudgetError as error:
+            # With the least budget that there is, it may need a little more, and says how much.
+            assert oc.config().memory == 256 << 10 and error.needed <= 512 << 10
+            oc.config(memory=error.needed)
+            both(desk, name, array, plain, s=s, axes=axes, norm=norm)
 
 
 def test_frequencies() -> None:

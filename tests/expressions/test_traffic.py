@@ -135,7 +135,7 @@ KNOWN: dict[tuple[str, str], tuple[float, float, float]] = {
     ("outer sums", "defaults"): (2.0, 1.8, 1.1),
     ("means of slices", "defaults"): (2.0, 1.2, 1.1),
     ("products of maps", "defaults"): (2.0, 2.1, 1.1),
-    ("turned by half", "defaults"): (2.0, 1.5, 1.1),
+    ("turned by half", "defaults"): (2.0, 1.6, 1.1),
     ("slopes", "tiles"): (2.0, 1.4, 1.1),
     ("polynomial features", "tiles"): (2.0, 3.0, 1.8),
     ("outer sums", "tiles"): (2.0, 1.8, 1.1),

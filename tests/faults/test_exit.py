@@ -10,7 +10,7 @@ DAEMONS = """
 import sys, threading, time
 import numpy as np
 import outcrop as oc
-oc.config(memory="16MiB", threads=2)
+oc.config(memory="64MiB", threads=2)  # with room for what each thread holds
 A = oc.asarray(np.random.default_rng(0).random((700, 700)))
 A.save("d.npy", overwrite=True)
 def work():
