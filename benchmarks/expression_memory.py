@@ -22,7 +22,9 @@ OF_NO_ELEMENTS = {
     "__array_namespace_info__",
     "broadcast_shapes",
     "can_cast",
+    "compute",
     "finfo",
+    "from_dask",
     "iinfo",
     "isdtype",
     "result_type",
@@ -47,7 +49,7 @@ EXPRESSIONS = """
     average(Z, axis=0)  average(C, axis=1, weights=F)  ptp(Z, axis=1)  nanmax(N, axis=1)
     nanmean(N, axis=0)  nanmin(N)  nanprod(N, axis=1)  nanstd(N, axis=1)  nansum(N, axis=0)
     nanvar(N, axis=0)  nanargmax(N, axis=0)  nanargmin(N, axis=1)  nancumsum(N, axis=1)
-    nancumprod(N, axis=1)  diff(Z, axis=0)  trapezoid(Z, axis=1)
+    nancumprod(N, axis=1)  diff(Z, axis=0)  gradient(Z, axis=1)  trapezoid(Z, axis=1)
     array_split(Z, 3, axis=1)[1]  split(F, 2)[1]  broadcast_arrays(y, Z)[0] + 1  moveaxis(Z, 0, 1)
     pad(C, 3)  pad(Z, ((2, 0), (0, 5)), mode='edge')  repeat(Z, 2, axis=1)  roll(Z, 700, axis=0)
     reshape(Z, (-1, 2048))  reshape(F + 1, -1)  swapaxes(Z, 0, 1)  tile(C, (1, 2))  unstack(Z.T)[7]

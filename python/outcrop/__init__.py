@@ -114,8 +114,9 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop.expressions.build.saving import save
+from outcrop.expressions.build.saving import compute, save
 from outcrop.interop import external as _external  # noqa: F401
+from outcrop.interop.dask_arrays import from_dask
 from outcrop.linalg import matmul
 from outcrop.linalg import numpy_products as _numpy_products  # noqa: F401
 from outcrop.linalg import products as _products
@@ -169,11 +170,13 @@ __all__ = [
     "__version__",
     "asarray",
     "blas",
+    "compute",
     "config",
     "create",
     "doctor",
     "fft",
     "flip",
+    "from_dask",
     "fromfunction",
     "last_run",
     "linalg",

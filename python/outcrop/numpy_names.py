@@ -10,6 +10,7 @@ from outcrop.array_api import (
     elementwise_functions,
     non_ufunc_functions,
 )
+from outcrop.array_api.neighbours import gradient, lib
 from outcrop.array_api.numpy_arrangement import (
     append,
     argwhere,
@@ -109,11 +110,13 @@ __all__ = [
     "dstack",
     "fliplr",
     "flipud",
+    "gradient",
     "hstack",
     "identity",
     "inner",
     "invert",
     "left_shift",
+    "lib",
     "load",
     "mod",
     "power",

@@ -16,6 +16,7 @@ from outcrop import linalg, random
 from outcrop.array_api import (
     creation_functions,
     manipulation_functions,
+    neighbours,
     non_ufunc_functions,
     order_statistics,
     searching_functions,
@@ -71,6 +72,14 @@ TABLES: dict[Any, str] = {
         argsort(a, axis=0, stable=True)  argsort(m, stable=True)  argsort(v, stable=True)
         partition(a, 5, axis=1)  partition(m, (1, -2))  sort(a)  sort(a, axis=1)  sort(m.T, axis=0)
         sort(v)  sort(a[::-1, 3:], axis=0)[:, :9]
+    """,
+    neighbours: """
+        gradient(a, axis=1)  gradient(m, 0.5, axis=0, edge_order=2)  gradient(v)
+        gradient(n, axis=-1, edge_order=2)  gradient(a, axis=(2, 0))[1]
+        lib.stride_tricks.sliding_window_view(m, 4, axis=1)
+        lib.stride_tricks.sliding_window_view(a, (3, 2), axis=(0, -1)).sum(axis=(-1, -2))
+        lib.stride_tricks.sliding_window_view(v, (5, 2), axis=(0, 0))[::3]
+        lib.stride_tricks.sliding_window_view(v, 0)
     """,
     non_ufunc_functions: """
         round(a * 2.5)  round(m * 0.37, 1)  round(k, -1)  round(z / 3, 3)  real(a)  real(m.T)
@@ -148,6 +157,7 @@ OTHERS = {
     "isin": "test_counting",
     "searchsorted": "test_counting",
     "map": "test_functions_of_the_users",
+    "lib": "the windows that slide",
     "top_k": "test_sorting",
     **dict.fromkeys(
         ("array_split", "broadcast_arrays", "moveaxis", "pad", "repeat", "reshape", "roll"),
@@ -165,7 +175,7 @@ SHAPES = {"a": (41, 30, 37), "m": (150, 8), "n": (8, 75), "v": (75,), "z": ()}
 NOTHING = SHAPES | {"a": (41, 0, 37), "m": (0, 8)}
 ONE = {"a": (1, 1, 1), "m": (1, 1), "n": (1, 1), "v": (1,), "z": ()}
 
-BUDGETS = {products: "3MiB", linalg: "3MiB", views: "3MiB"}
+BUDGETS = {neighbours: "2MiB", products: "3MiB", linalg: "3MiB", views: "3MiB"}
 """Of those who need more than 1 MiB for so small arrays: products are packed."""
 
 
@@ -230,6 +240,7 @@ def test_no_function_is_forgotten() -> None:
         creation_functions,
         non_ufunc_functions,
         manipulation_functions,
+        neighbours,
         order_statistics,
         products,
         searching_functions,

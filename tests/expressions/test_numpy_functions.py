@@ -16,6 +16,10 @@ CALLS = """
     nanstd(A, axis=0)  nansum(A)  nanvar(A)  argmax(A, axis=1)  argmin(A)  nanargmax(A)
     nanargmin(A, axis=0)  count_nonzero(A > 0.5, axis=0)  cumprod(A, axis=0)  cumsum(A)
     cumulative_prod(A, axis=1)  cumulative_sum(A, axis=1, include_initial=True)
+    gradient(A)  gradient(A, axis=1)  gradient(v, v + [*range(12)], edge_order=2)  gradient(i)
+    gradient(A, 0.5, v + [*range(12)])  gradient(A, 2.0, axis=0, edge_order=2)
+    lib.stride_tricks.sliding_window_view(A, 3, axis=1)
+    lib.stride_tricks.sliding_window_view(A, (2, 5))
     nancumprod(A, axis=1)  nancumsum(A)  diff(A, 2)  diff(v, prepend=3)  trapezoid(A)
     trapezoid(A, None, 2.0)  i0(A)  sinc(A)  fix(A * 9)  iscomplex(C)  isreal(C)  isneginf(A)
     isposinf(A)  angle(C, True)  real(C)  imag(C)  around(A, 2)  round(A, 1)  clip(A, 0.2, 0.5)
@@ -102,7 +106,7 @@ def same(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("call", calls())
 def test_as_numpy(call: str) -> None:
     name = call.partition("(")[0]
-    if not name.startswith(("linalg.", "fft.")) and not hasattr(np, name):
+    if not name.startswith(("linalg.", "fft.", "lib.")) and not hasattr(np, name):
         pytest.skip("this NumPy has none")
     memory = given()
     ours = {key: oc.asarray(value) for key, value in memory.items()}

@@ -78,7 +78,7 @@ NUMPYS = """
     cov(A, rowvar=False)  cross(A[:, :3], B[:, :3])  delete(A, 3, axis=0)  delete(v, [3, 7])
     diag_indices_from(Q)  diagflat(v[:2000])  ediff1d(v)  einsum_path('ij,jk->ik', A, B.T)
     fill_diagonal(D, 3)  geomspace(v + 1, w + 2, 9)
-    gradient(A)  gradient(A, axis=1)  histogram2d(v, w, 900)  histogram_bin_edges(A, 'auto')
+    histogram2d(v, w, 900)  histogram_bin_edges(A, 'auto')
     histogram_bin_edges(A, 100000)  histogramdd(T[:, 0, :3], (30, 40, 50))
     insert(A, 5, 3, axis=1)  insert(v, [3, 9], 1)  insert(A, 5, B[:1], axis=0)
     intersect1d(v, w)  intersect1d(i, i)  ix_(i % 9, i[:3])  ix_(m)
@@ -110,7 +110,7 @@ NUMPYS = """
     vander(v, 20)  vander(v[:1000])
     lib.scimath.arccos(v)  lib.scimath.arcsin(v)  lib.scimath.arctanh(v)  lib.scimath.log(-v)
     lib.scimath.log10(v)  lib.scimath.log2(v)  lib.scimath.logn(2, v)  lib.scimath.power(-v, w)
-    lib.scimath.sqrt(-v)  lib.stride_tricks.sliding_window_view(v, 9)
+    lib.scimath.sqrt(-v)
 """
 
 REFUSED = """

@@ -37,6 +37,7 @@ COMPILING = 400 * MIB
 # integers, Q is symmetric and positive definite, L its factor; v and w are a part of A and of B.
 # A, I, Q and L are compressed, B and J are not.
 FUNCTIONS = """
+    compute(A.sum(axis=0), A.max(), B[:500])  from_dask(oc.open('{A}').to_dask())
     asarray(A)  asarray(A, dtype='float32')  __array_namespace_info__()
     config(memory=oc.config().memory)  doctor('.', quick=True)  flip(A)
     flip('{A}', 'new.npy', axis=0)  fromfunction(lambda i, j: i + j, A.shape)  last_run()
@@ -66,6 +67,8 @@ FUNCTIONS = """
     isclose(A, B)  isin(I, [1, 5])  nan_to_num(A)  real(A + 1j)  round(A)  searchsorted([0.5], A)
     tril(A)  triu(A)
 
+    gradient(A, axis=0)  gradient(A, 0.5, axis=1, edge_order=2)
+    lib.stride_tricks.sliding_window_view(A, 3, axis=1)
     amax(A, 0)  amin(A)  append(A, B, 0)  argwhere(A > 0.5)  array(A)  array_equal(A, B)
     atleast_1d(A)  atleast_2d(A[0])  atleast_3d(A)  column_stack([A, B])  concatenate([A, B], 1)
     cumprod(A, 1)  cumsum(A)  diag(A[0])  diag(A, -3)  dot(A.T, B[:, :100])  dstack([A, B])
@@ -155,7 +158,7 @@ SWEEPS = """
 MEMBERS = """
     D[:] = A  D[::2] = 1  D[D > 0.5] = 0  D[[7, 3]] = B[:2]
     A.T  A.all()  A.any(axis=0)  A.argmax()  A.argmin(axis=1)  A.astype('float32')  A.attributes
-    A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
+    A.chunks  A.clip(0.1, 0.5)  A.compress(A[:, 0] > 0.5, axis=0)  A.compute()  A[:500].compute()
     A.conj()  A.conjugate()  A.copy()  A.cumprod(axis=1)  A.cumsum(axis=0)  A.cumsum()  A.diagonal()
     A.device  A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value
     A.flatten()  A.flatten('F')  A.format
@@ -165,7 +168,7 @@ MEMBERS = """
     A.save('new.npy', order='F')  A.save('new.zarr', tile=250)  A.shape  A.size  A.squeeze()
     A.std(axis=0)  A.sum()  A.swapaxes(0, 1)  A.take([5, 3], axis=0)  A.thickness  A.tile
     A.tolist()
-    A[:100].tolist()  A.to_device('cpu')  A.trace()  A.transpose()  A.var()  A.writable
+    A[:100].tolist()  A.to_dask()  A.to_device('cpu')  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
     P.explain()  P.show('new.svg')  P.waste  M.explain()  M.show('new.svg')  M.waste
     S.memory  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline

@@ -113,7 +113,7 @@ def delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
     return placed(result, out, "unsafe")
 
 
-def placed(result: Any, out: Any, casting: Any) -> Any:
+def placed(result: Any, out: Any, casting: Any = "unsafe") -> Any:
     """What was made, in `out` where that is given."""
     if out is None:
         return result

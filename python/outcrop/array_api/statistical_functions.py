@@ -2,11 +2,12 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop.array_api.dispatch import placed
 from outcrop.array_api.families import By, array_like
 from outcrop.array_api.manipulation_functions import broadcast_to, concat
 from outcrop.arrays.array import Array
@@ -470,17 +471,19 @@ def any(
     axis: Axis = None,
     keepdims: bool = False,
     where: Any = True,
+    out: Any = None,
 ) -> Array:
     """Tell whether an element over axes is true, as `numpy.any` does.
 
-    What is not zero is true, NaN as well; arguments as for `sum`.
+    What is not zero is true, NaN as well; arguments as for `sum`, and NumPy's ``out``.
 
     Examples
     --------
     >>> bool(oc.any(oc.asarray([0, 3, 0])))
     True
     """
-    return _truth(np.logical_or, x, axis=axis, keepdims=keepdims, where=where)
+    made = _truth(np.logical_or, x, axis=axis, keepdims=keepdims, where=where)
+    return cast("Array", placed(made, out))
 
 
 def all(
@@ -490,17 +493,19 @@ def all(
     axis: Axis = None,
     keepdims: bool = False,
     where: Any = True,
+    out: Any = None,
 ) -> Array:
     """Tell whether all elements over axes are true, as `numpy.all` does.
 
-    What is not zero is true, NaN as well; arguments as for `sum`.
+    What is not zero is true, NaN as well; arguments as for `sum`, and NumPy's ``out``.
 
     Examples
     --------
     >>> bool(oc.all(oc.asarray([0, 3, 0])))
     False
     """
-    return _truth(np.logical_and, x, axis=axis, keepdims=keepdims, where=where)
+    made = _truth(np.logical_and, x, axis=axis, keepdims=keepdims, where=where)
+    return cast("Array", placed(made, out))
 
 
 # -- means and deviations --------------------------------------------------------------------------
@@ -609,8 +614,13 @@ def _spread(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
     where: Any = True,
+    ddof: float | None = None,
 ) -> Array:
     """Do what `var`, `std`, `nanvar` and `nanstd` have in common."""
+    if ddof is not None:
+        if correction:
+            raise InvalidArgumentError("ddof and correction are the same; one of them is given")
+        correction = ddof
     return moments.variance(
         array_like(x), axis, dtype, correction, keepdims, where, of.root, of.skips_nan
     )
@@ -625,6 +635,7 @@ def var(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
     where: Any = True,
+    ddof: float | None = None,
 ) -> Array:
     """Compute variances over axes, as `numpy.var` does.
 
@@ -637,8 +648,8 @@ def var(
     axis : int or sequence of int, optional
         Which axes. Default: all.
     correction : float
-        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
-        there is a `RuntimeWarning`.
+        What the number of elements is lessened by; `ddof` is NumPy's name for it. Where that
+        leaves nothing, there is a `RuntimeWarning`.
     dtype : dtype, optional
         In which means are computed. Default: float64 of integers and booleans, else the array's.
     keepdims, where
@@ -662,6 +673,7 @@ def var(
         dtype=dtype,
         keepdims=keepdims,
         where=where,
+        ddof=ddof,
     )
 
 
@@ -674,6 +686,7 @@ def std(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
     where: Any = True,
+    ddof: float | None = None,
 ) -> Array:
     """Compute standard deviations over axes, as `numpy.std` does.
 
@@ -686,8 +699,8 @@ def std(
     axis : int or sequence of int, optional
         Which axes. Default: all.
     correction : float
-        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
-        there is a `RuntimeWarning`.
+        What the number of elements is lessened by; `ddof` is NumPy's name for it. Where that
+        leaves nothing, there is a `RuntimeWarning`.
     dtype : dtype, optional
         In which means are computed. Default: float64 of integers and booleans, else the array's.
     keepdims, where
@@ -711,6 +724,7 @@ def std(
         dtype=dtype,
         keepdims=keepdims,
         where=where,
+        ddof=ddof,
     )
 
 
@@ -723,6 +737,7 @@ def nanvar(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
     where: Any = True,
+    ddof: float | None = None,
 ) -> Array:
     """Compute variances of what is not NaN over axes, as `numpy.nanvar` does.
 
@@ -735,8 +750,8 @@ def nanvar(
     axis : int or sequence of int, optional
         Which axes. Default: all.
     correction : float
-        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
-        there is a `RuntimeWarning`.
+        What the number of elements is lessened by; `ddof` is NumPy's name for it. Where that
+        leaves nothing, there is a `RuntimeWarning`.
     dtype : dtype, optional
         In which means are computed. Default: float64 of integers and booleans, else the array's.
     keepdims, where
@@ -760,6 +775,7 @@ def nanvar(
         dtype=dtype,
         keepdims=keepdims,
         where=where,
+        ddof=ddof,
     )
 
 
@@ -772,6 +788,7 @@ def nanstd(
     dtype: DTypeLike | None = None,
     keepdims: bool = False,
     where: Any = True,
+    ddof: float | None = None,
 ) -> Array:
     """Compute standard deviations of what is not NaN over axes, as `numpy.nanstd` does.
 
@@ -784,8 +801,8 @@ def nanstd(
     axis : int or sequence of int, optional
         Which axes. Default: all.
     correction : float
-        What the number of elements is lessened by: NumPy's ``ddof``. Where that leaves nothing,
-        there is a `RuntimeWarning`.
+        What the number of elements is lessened by; `ddof` is NumPy's name for it. Where that
+        leaves nothing, there is a `RuntimeWarning`.
     dtype : dtype, optional
         In which means are computed. Default: float64 of integers and booleans, else the array's.
     keepdims, where
@@ -809,6 +826,7 @@ def nanstd(
         dtype=dtype,
         keepdims=keepdims,
         where=where,
+        ddof=ddof,
     )
 
 

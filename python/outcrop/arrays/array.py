@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from outcrop.arrays import hooks
 from outcrop.arrays.assignment import assign_array, assign_value, read_pieces
 from outcrop.arrays.attached import Attach
+from outcrop.arrays.chunking import Chunks, regular_chunks
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.kept import clear_kept
@@ -22,7 +23,7 @@ from outcrop.arrays.pieces import converted_itemsize, with_length
 from outcrop.arrays.saving import save
 from outcrop.arrays.scalar_masks import indexed
 from outcrop.arrays.shaping import Shaping
-from outcrop.arrays.source import ConjugateSource, Source
+from outcrop.arrays.source import ConjugateSource, Source, fitting_tile
 from outcrop.arrays.standard import Standard
 from outcrop.arrays.views import NewAxis, View, is_array
 from outcrop.checks import ShapeLike, StrPath, check_path
@@ -40,6 +41,9 @@ from outcrop.process.sizes import format_bytes
 __all__ = ["Array"]
 
 _T = TypeVar("_T")
+
+_CHUNKS = 48
+"""How many chunks of what is not stored memory holds."""
 
 _BYTES_IN_A_LIST = 48
 """Of each element, with its place in the list."""
@@ -105,9 +109,10 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     array([100, 169, 256, 361])
     """
 
-    __slots__ = ("__weakref__", "_source", "_view")
+    __slots__ = ("__weakref__", "_chunks", "_source", "_view")
 
     def __init__(self, source: Source, view: View | None = None) -> None:
+        self._chunks: Chunks | None = None
         self._source = source
         self._view = View.whole(source.shape) if view is None else view
 
@@ -235,6 +240,24 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             selected = max(tile // abs(span.step), 1)
             result.append(tile if whole else min(selected, max(span.length, 1)))
         return tuple(result)
+
+    @property
+    def chunks(self) -> Chunks:
+        """The extents of tiles along each axis, one after the other, as Dask has them.
+
+        Of what is not stored, such as would suit it: of those, memory holds dozens. In which parts
+        it is computed is planned.
+
+        Examples
+        --------
+        >>> oc.asarray(np.eye(5)).save("eye.zarr", tile=(2, 5)).chunks
+        ((2, 2, 1), (5,))
+        """
+        if self._chunks is not None:
+            return self._chunks
+        is_stored = self.path is not None
+        tile = self.tile if is_stored else fitting_tile(self.shape, self.dtype, _CHUNKS)
+        return regular_chunks(self.shape, tile)
 
     @property
     def layout(self) -> str:
@@ -600,6 +623,41 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             progress=progress,
         )
         return Array(result)
+
+    def to_dask(self, chunks: Any = None) -> Any:
+        """Give the array to Dask, which reads a block of it for each of its tasks.
+
+        Parameters
+        ----------
+        chunks : int, str, or a sequence or mapping of those for each axis, optional
+            The extents of blocks, as `dask.array.from_array` takes them: -1 for all of an axis,
+            ``"auto"`` for multiples of the tiles that suit, ``"64MiB"`` for so much. Default:
+            `chunks`, the tiles.
+
+        Returns
+        -------
+        dask.array.Array
+            The array, lazy. What Dask holds is not in the memory budget, but for the block that
+            is being read. An expression is computed once, when the first block of it is read.
+
+        Raises
+        ------
+        UnsupportedError
+            Dask is not installed.
+        InvalidArgumentError, InvalidTypeError
+            The chunks make no sense.
+
+        See Also
+        --------
+        from_dask : The way back.
+
+        Examples
+        --------
+        >>> x = oc.asarray(np.eye(100)).to_dask(chunks=50)
+        >>> x.numblocks, float((x @ x).trace().compute())
+        ((2, 2), 100.0)
+        """
+        return hooks.to_dask(self, chunks)
 
     def flush(self) -> None:
         """Write what is in memory to disk. Makes nothing visible; that is what `close` does."""

@@ -28,6 +28,7 @@ __all__ = [
     "packed",
     "saved_resumably",
     "selected",
+    "to_dask",
     "ufunc",
 ]
 
@@ -123,3 +124,8 @@ def saved_resumably(
 @_Hook
 def external_source(x: Any) -> Source | None:
     """What reads an array of another library a tile at a time; None for anything else."""
+
+
+@_Hook
+def to_dask(array: "Array", chunks: Any) -> Any:
+    """The same elements as an array of Dask's."""

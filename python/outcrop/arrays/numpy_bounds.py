@@ -221,11 +221,6 @@ def _poly(call: Call) -> Any:
 # -- arranging -------------------------------------------------------------------------------------
 
 
-def _gradient(call: Call) -> Any:
-    axes = 1 if isinstance(call.axis, int) else np.ndim(call.f)
-    return (axes + 6) * call.wide
-
-
 def _resize(call: Call) -> Any:
     size = math.prod(np.atleast_1d(call.new_shape).tolist())
     return 4 * (size + _size(call.a)) * _itemsize(call.a)
@@ -399,7 +394,6 @@ _MAIN: dict[str, Callable[[Call], Any]] = {
     "einsum_path": lambda call: 0,
     "fill_diagonal": _times(2),
     "geomspace": _spaced,
-    "gradient": _gradient,
     "histogram2d": _histogram2d,
     "histogram_bin_edges": _bin_edges,
     "histogramdd": _histogramdd,
@@ -454,7 +448,6 @@ BOUNDS: dict[str, Callable[[Call], Any]] = {
     **{f"numpy.linalg.{name}": bound for name, bound in _LINALG.items()},
     **{f"numpy.{name}": bound for name, bound in _MAIN.items()},
     **{f"numpy.lib.scimath.{name}": _broadcasting(6) for name in _SCIMATH},
-    "numpy.lib.stride_tricks.sliding_window_view": lambda call: 0,
 }
 """Bytes that a function takes at most beside the arrays that it is given, by its full name."""
 

@@ -29,7 +29,7 @@ __all__ = [
     "check_in_memory",
     "composed",
     "goes_aside",
-    "is_reworked",
+    "has_to_go_aside",
     "moved_from_scratch",
     "planned_in_memory",
     "route",
@@ -253,7 +253,11 @@ def route(
     try:
         return _aside(source, target)
     except BudgetError as caught:
-        if plan is not None and not is_whole and not is_reworked(plan.facts, _result(plan), target):
+        if (
+            plan is not None
+            and not is_whole
+            and not has_to_go_aside(plan.facts, _result(plan), target)
+        ):
             return Route(plan, told(plan.facts, {_result(plan): target}))
         if error is None or _needed(caught) < _needed(error):
             raise
@@ -392,12 +396,30 @@ def goes_aside(
 ) -> bool:
     """Whether a result that is planned is computed to tiles first, and then moved.
 
-    That is so where it would be written in many small pieces; and where its tiles are loaded and
-    stored again, and share blocks of the file: how often these are moved, nobody could say.
+    That is so where it would be written in many small pieces; where tiles of the target would be
+    written in parts; and where its tiles are loaded and stored again, and share blocks of the file:
+    how often these are moved, nobody could say.
     """
-    if is_reworked(facts, number, target):
+    if has_to_go_aside(facts, number, target):
         return True
     return _is_moved(facts["arrays"][number]["tile"], target, stacklevel)
+
+
+def has_to_go_aside(facts: Mapping[str, Any], number: int, target: _native.Store) -> bool:
+    """Whether a result that is planned cannot be written to its target as it is computed."""
+    tile = facts["arrays"][number]["tile"]
+    return _cuts_tiles(tile, target) or _is_reworked(facts, number, target)
+
+
+def _cuts_tiles(tile: Sequence[int], target: _native.Store) -> bool:
+    """Whether parts of the target's tiles would be written, which are stored as a whole.
+
+    One program may have several results whose tiles do not suit one another.
+    """
+    return target.layout == "tiled" and any(
+        own % theirs and own < extent
+        for own, theirs, extent in zip(tile, target.tile, target.shape, strict=True)
+    )
 
 
 def _is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -> bool:
@@ -458,7 +480,7 @@ def _is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
     return pieces is not None and not pieces.follow and pieces.nbytes < _LONG_RUN
 
 
-def is_reworked(facts: Mapping[str, Any], number: int, target: _native.Store) -> bool:
+def _is_reworked(facts: Mapping[str, Any], number: int, target: _native.Store) -> bool:
     """Whether tiles that share blocks of the target's file are loaded and stored again."""
     array = facts["arrays"][number]
     pieces = _pieces(array["tile"], target)

@@ -11,7 +11,7 @@ from outcrop import _native
 from outcrop.errors import InvalidArgumentError, StorageError
 from outcrop.process.files import open_file
 
-__all__ = ["Group", "group_around", "version_in"]
+__all__ = ["Group", "group_around", "group_at", "version_in"]
 
 _MOST = 64 << 20
 """The most bytes of metadata that are read; consolidated metadata may have many."""
@@ -35,6 +35,22 @@ class Group:
     path: Path
     zarr_format: int
 
+    def arrays(self) -> list[str]:
+        """The names of the arrays in the group."""
+        return sorted(
+            entry.name
+            for entry in os.scandir(self.path)
+            if entry.is_dir() and _is_array(Path(entry.path))
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """What is stored beside the group."""
+        if self.zarr_format == 3:
+            found = _read(self.path / "zarr.json", "attributes").get("attributes", {})
+        else:
+            found = _parsed(self.path / ".zattrs")
+        return found if isinstance(found, dict) else {}
+
     def extents(self, array: str) -> dict[str, int]:
         """The extents of the dimensions that arrays in the group have, except for one array."""
         found: dict[str, int] = {}
@@ -46,10 +62,14 @@ class Group:
 
 def group_around(path: str) -> Group | None:
     """The group that holds what is, or will be, at a path; None where that is in no group."""
-    parent = Path(os.path.realpath(path)).parent
-    if _read(parent / "zarr.json", "node_type").get("node_type") == "group":
-        return Group(parent, 3)
-    return Group(parent, 2) if (parent / ".zgroup").is_file() else None
+    return group_at(Path(os.path.realpath(path)).parent)
+
+
+def group_at(path: Path) -> Group | None:
+    """The group that is at a path; None where there is none."""
+    if _read(path / "zarr.json", "node_type").get("node_type") == "group":
+        return Group(path, 3)
+    return Group(path, 2) if (path / ".zgroup").is_file() else None
 
 
 def version_in(group: Group | None, path: str, wanted: int | None) -> int:
@@ -72,6 +92,11 @@ def version_in(group: Group | None, path: str, wanted: int | None) -> int:
     return group.zarr_format
 
 
+def _is_array(path: Path) -> bool:
+    is_new = _read(path / "zarr.json", "node_type").get("node_type") == "array"
+    return is_new or (path / ".zarray").is_file()
+
+
 def _dimensions(array: Path) -> Iterator[tuple[str, int]]:
     meta = _read(array / "zarr.json", "shape", "dimension_names")
     names = meta.get("dimension_names")
@@ -85,14 +110,26 @@ def _dimensions(array: Path) -> Iterator[tuple[str, int]]:
         yield from ((n, s) for n, s in pairs if isinstance(n, str) and isinstance(s, int))
 
 
+def _parsed(path: Path) -> Any:
+    """A file of metadata; nothing where there is none, or none that can be made sense of."""
+    try:
+        return json.loads(_text(path))
+    except (OSError, StorageError, ValueError, RecursionError):
+        return {}
+
+
+def _text(path: Path) -> bytes:
+    # A named pipe would be waited for, and anything may stand in a group.
+    with open_file(str(path)) as file:
+        text = file.read(_MOST + 1)
+    return text if len(text) <= _MOST else b"{}"
+
+
 def _read(path: Path, *names: str) -> dict[str, Any]:
     """Members of metadata; nothing where there are none, or none that can be made sense of."""
     try:
-        # A named pipe would be waited for, and anything may stand in a group.
-        with open_file(str(path)) as file:
-            text = file.read(_MOST + 1)
         # The others stay text: of a group they may be millions.
-        found = _native.json_members(text, names) if len(text) <= _MOST else []
+        found = _native.json_members(_text(path), names)
         return {
             name: json.loads(member)
             for name, member in zip(names, found, strict=False)

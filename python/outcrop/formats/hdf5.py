@@ -33,14 +33,17 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop.formats.other_labels import attributes_of, dimension_names_of
+from outcrop.formats.other_labels import attributes_of, dimension_names_of, raw_attributes_of
 from outcrop.process.files import open_file
 
 __all__ = [
     "HDF5",
     "SIGNATURE",
+    "Children",
     "DataSet",
     "Member",
+    "children_of",
+    "elements_of",
     "is_hdf5",
     "locate",
     "members_of",
@@ -64,6 +67,9 @@ _MOST_CHUNKS = 1 << 20
 
 _MOST_LINKS = 16
 """Soft links from one to the other."""
+
+_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
+"""What the attribute NAME of a scale begins with that only names an axis."""
 
 _MOST_NAMED = 12
 """Data sets that a message names."""
@@ -257,6 +263,62 @@ def members_of(path: str, inside: str = "") -> list[Member] | None:
         return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
 
 
+@dataclass(frozen=True)
+class Children:
+    """What stands in a group of a file, as h5py has it.
+
+    Attributes
+    ----------
+    attributes : dict
+        Those of the group.
+    data_sets : dict
+        By name, those that stand in the group itself, and have elements: what each is, and its
+        attributes.
+    """
+
+    attributes: dict[str, Any]
+    data_sets: dict[str, tuple[Member, dict[str, Any]]]
+
+
+def children_of(path: str, inside: str) -> Children | None:
+    """What stands in a group of a file; None where a name is a data set's."""
+    with _reading(path), _opened(path) as file:
+        node = _found(file, path, inside)
+        if _is_data_set(node):
+            return None
+        found = {}
+        for name in node:
+            if node.id.links.get_info(_encoded(name)).type != _hard():
+                continue
+            child = node[name]
+            if _is_data_set(child) and child.shape is not None and not _names_an_axis_only(child):
+                found[name] = _member(child), raw_attributes_of(child)
+        return Children(raw_attributes_of(node), found)
+
+
+def elements_of(path: str, inside: str) -> NDArray[Any]:
+    """The elements of a data set of any type that h5py can read, text as Python's."""
+    with _reading(path), _opened(path) as file:
+        given = _one(file, path, inside)
+        is_text = _h5py_for(path).check_string_dtype(given.dtype)
+        _check_readable(path, f"{path}/{inside}", given)
+        made: NDArray[Any] = np.asarray(
+            given.asstr()[...] if is_text is not None and is_text.length is None else given[...]
+        )
+        return made
+
+
+def _names_an_axis_only(given: Any) -> bool:
+    """Whether a data set is there to name an axis, and is no variable: NetCDF says so."""
+    return str(raw_attributes_of(given, hidden=False).get("NAME", "")).startswith(_NO_VARIABLE)
+
+
+def _hard() -> Any:
+    import h5py
+
+    return h5py.h5l.TYPE_HARD
+
+
 def _is_data_set(node: Any) -> bool:
     import h5py
 
@@ -275,7 +337,7 @@ def _data_sets(group: Any) -> Iterator[Any]:
             return
         seen.add(address)
         for name in node:
-            if node.id.links.get_info(_encoded(name)).type != h5py.h5l.TYPE_HARD:
+            if node.id.links.get_info(_encoded(name)).type != _hard():
                 continue
             child = node[name]
             if isinstance(child, h5py.Dataset):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["attributes_of", "dimension_names_of"]
+__all__ = ["attributes_of", "dimension_names_of", "raw_attributes_of"]
 
 _OF_DIMENSIONS = (
     *("DIMENSION_LABELS", "DIMENSION_LIST", "REFERENCE_LIST", "_ARRAY_DIMENSIONS"),
@@ -85,19 +85,33 @@ def _last_part(name: str | None) -> str:
     return (name or "").rpartition("/")[2].removeprefix(_APART)
 
 
-def attributes_of(given: Any) -> dict[str, Any]:
-    """The attributes of another library's array, as far as JSON can say them."""
+def raw_attributes_of(given: Any, *, hidden: bool = True) -> dict[str, Any]:
+    """The attributes of another library's array or group, text decoded.
+
+    Without those that only say how axes are named, unless these are not to be hidden.
+    """
     attributes, said = getattr(given, "attrs", {}), {}
-    hidden = _OF_DIMENSIONS + (_OF_SCALES if _is_scale(given) else ())
+    apart = _OF_DIMENSIONS + (_OF_SCALES if _is_scale(given) else ()) if hidden else ()
     for name in attributes:
-        if name in hidden:
+        if name in apart:
             continue
         try:
             value = attributes[name]
-            value = value.decode() if isinstance(value, bytes) else value
-            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            said[str(name)] = json.loads(json.dumps(value, allow_nan=False))
+            said[str(name)] = value.decode() if isinstance(value, bytes) else value
         except (TypeError, ValueError, OSError):
-            # References of HDF5, dates, what its library cannot read itself.
+            # References of HDF5, what its library cannot read itself.
+            continue
+    return said
+
+
+def attributes_of(given: Any) -> dict[str, Any]:
+    """The attributes of another library's array, as far as JSON can say them."""
+    said = {}
+    for name, value in raw_attributes_of(given).items():
+        try:
+            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            said[name] = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError):
+            # Dates, and the like.
             continue
     return said

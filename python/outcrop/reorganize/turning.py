@@ -79,7 +79,7 @@ def permute_dims(
 def transpose(
     x: Source,
     /,
-    target: StrPath | None = None,
+    target: StrPath | Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     *,
     shape: ShapeLike | None = None,
@@ -105,7 +105,8 @@ def transpose(
     x : Array, str or os.PathLike
         An array, or the path of one.
     target : str or os.PathLike, optional
-        Where to write the result. Without it, nothing moves: the result is a view.
+        Where to write the result. Without it, nothing moves: the result is a view. `axes` may
+        stand here instead, as for `numpy.transpose`.
     axes : sequence of int, optional
         For each axis of the result the axis of `x` that it is. Default: the reverse order, as of
         ``x.T``; where `x` is the path of a picture with several channels (PPM, PAM, TIFF), rows
@@ -163,12 +164,15 @@ def transpose(
     """
     raw = {"shape": shape, "dtype": dtype, "offset": offset, "order": order}
     opened = _open(x, **raw)
+    path: Any = target
+    if axes is None and isinstance(target, tuple | list):
+        path, axes = None, target
     if axes is None and not isinstance(x, Array):
         axes = exchanged(opened)
     turned = opened.transpose() if axes is None else _permuted(opened, axes)
     return deliver(
         turned,
-        target,
+        path,
         "transpose",
         tile=tile,
         format=format,

@@ -1,10 +1,12 @@
-"""Several results of one plan."""
+"""Several results of one plan: on disk, and in memory."""
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from outcrop import _native
 from outcrop.arrays import hooks
@@ -14,7 +16,7 @@ from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.route import (
     composed,
     goes_aside,
-    is_reworked,
+    has_to_go_aside,
     moved_from_scratch,
     share_of_computing,
     told,
@@ -28,6 +30,7 @@ from outcrop.arrays.saving import (
     reopened,
     sketch,
 )
+from outcrop.arrays.source import storable
 from outcrop.arrays.views import View
 from outcrop.checks import StrPath, check_path
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
@@ -40,7 +43,71 @@ from outcrop.formats.labels import Labels, labels_of_new
 from outcrop.process.config import scratch_directory, timeline_path
 from outcrop.process.operation import operation
 
-__all__ = ["planned", "save"]
+__all__ = ["compute", "into", "planned", "save"]
+
+
+def compute(*arrays: Array, progress: Progress | None = None) -> tuple[NDArray[Any], ...]:
+    """Compute several arrays by one plan, and give the elements of each.
+
+    What they have in common is computed once, and read once.
+
+    Parameters
+    ----------
+    *arrays : Array
+        The arrays.
+    progress : callable, optional
+        Called with what is done and what there is to do, at most ten times a second.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        As many, each the caller's own.
+
+    Raises
+    ------
+    BudgetError
+        Results and what computing them takes do not fit in the memory budget.
+    InvalidTypeError
+        Something is no array.
+
+    Examples
+    --------
+    >>> A = oc.fromfunction(lambda i, j: i + 2 * j, (200, 100), "float64").save("data.zarr")
+    >>> low, high = oc.compute(A.min(), A.max(axis=0))
+    >>> low, high[:3]
+    (array(0.), array([199., 201., 203.]))
+    """
+    for array in arrays:
+        if not isinstance(array, Array):
+            raise InvalidTypeError(f"an outcrop.Array is computed, and not {type(array).__name__}")
+    together = [i for i, array in enumerate(arrays) if array.size and array.layout != "memory"]
+    if len(together) < 2:
+        return tuple(array.compute() for array in arrays)
+    sources = [ExpressionSource(node_of(arrays[i])) for i in together]
+    outputs = [_native.Output(one.shape, storable(one.dtype), one.leaves_zeros) for one in sources]
+    into([arrays[i] for i in together], [one.store() for one in outputs], progress)
+    made = dict(zip(together, outputs, strict=True))
+    return tuple(
+        made[i].array().view(array.dtype) if i in made else array.compute()
+        for i, array in enumerate(arrays)
+    )
+
+
+def into(
+    arrays: Sequence[Array], stores: Sequence[_native.Store], progress: Progress | None = None
+) -> None:
+    """Compute several arrays by one plan, each to a store that is open for writing, and commit.
+
+    Where that fails, the stores are the caller's to abort.
+    """
+    sources = [ExpressionSource(node_of(array)) for array in arrays]
+    for source in sources:
+        source.check_open()
+    with operation():
+        nodes = resolved([source.node for source in sources])
+        wanted: list[tuple[Node, Any]] = list(zip(nodes, stores, strict=True))
+        found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
+        _run(found, moved, nodes, stores, sources, progress)
 
 
 def save(
@@ -120,9 +187,6 @@ def _save(
         source.check_open()
         source.check_target(name)
     made: dict[int, _native.Store] = {}
-    # What would be many small pieces of its file, as a Zarr array that is moved there afterwards.
-    aside: dict[int, _native.Store] = {}
-    scratch: list[_native.ScratchDirectory] = []
     try:
         with operation():
             nodes = resolved(nodes)
@@ -138,51 +202,70 @@ def _save(
                     targets.append(made[i])
             wanted = list(zip(nodes, targets, strict=True))
             found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
-            if moved:
-                scratch.append(_native.ScratchDirectory(str(scratch_directory())))
             for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
                 if new.is_native:
                     made[i] = new.create(node, found.tile(i), overwrite)
-                elif i in moved:
-                    own = _New(str(Path(scratch[0].path) / f"{i}.zarr"), "zarr", None)
-                    aside[i] = own.create(node, found.tile(i), False)
-            stores = [aside.get(i, made[i]) for i in range(len(nodes))]
-            share = share_of_computing(found.facts["seconds"], [made[i] for i in moved])
-            # That it is apart from all that is read and written was checked above.
-            timeline = timeline_path()
-            told = part_of(progress, 0.0, share) if moved else progress
-            for source in sources:
-                told = source.checking(told)
-            with ExitStack() as operands:
-                for source in sources:
-                    operands.enter_context(source.naming_changes())
-                found.run(
-                    stores,
-                    told,
-                    None if timeline is None else str(timeline),
-                    commits=not moved,
-                )
-            _native.commit(list(aside.values()))
-            for k, i in enumerate(moved):
-                computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
-                begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
-                move(computed, View.whole(computed.shape), made[i], part_of(progress, begin, end))
-            if moved:
-                _native.commit(list(made.values()))
+            stores = [made[i] for i in range(len(nodes))]
+            _run(found, moved, nodes, stores, sources, progress)
     except BaseException:
-        for store in (*made.values(), *aside.values()):
+        for store in made.values():
             with suppress(Exception):
                 store.abort()
         made.clear()
-        aside.clear()
         raise
-    finally:
-        for directory in scratch:
-            directory.remove()
     return {
         path: Array(reopened(made[i], name, format))
         for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
     }
+
+
+def _run(
+    found: Planned,
+    moved: Sequence[int],
+    nodes: Sequence[Node],
+    stores: Sequence[_native.Store],
+    sources: Sequence[ExpressionSource],
+    progress: Progress | None,
+) -> None:
+    """Compute results to their stores, those that are `moved` by way of scratch, and commit all."""
+    aside: dict[int, _native.Store] = {}
+    scratch = _native.ScratchDirectory(str(scratch_directory())) if moved else None
+    try:
+        for i in moved:
+            assert scratch is not None
+            own = _New(str(Path(scratch.path) / f"{i}.zarr"), "zarr", None)
+            aside[i] = own.create(nodes[i], found.tile(i), False)
+        share = share_of_computing(found.facts["seconds"], [stores[i] for i in moved])
+        # That it is apart from all that is read and written was checked before.
+        timeline = timeline_path()
+        told = part_of(progress, 0.0, share) if moved else progress
+        for source in sources:
+            told = source.checking(told)
+        with ExitStack() as operands:
+            for source in sources:
+                operands.enter_context(source.naming_changes())
+            found.run(
+                [aside.get(i, store) for i, store in enumerate(stores)],
+                told,
+                None if timeline is None else str(timeline),
+                commits=not moved,
+            )
+        _native.commit(list(aside.values()))
+        for k, i in enumerate(moved):
+            computed = reopened(aside.pop(i), f"{i}.zarr", "zarr")
+            begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
+            move(computed, View.whole(computed.shape), stores[i], part_of(progress, begin, end))
+        if moved:
+            _native.commit(list(stores))
+    except BaseException:
+        for store in aside.values():
+            with suppress(Exception):
+                store.abort()
+        aside.clear()
+        raise
+    finally:
+        if scratch is not None:
+            scratch.remove()
 
 
 def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
@@ -222,7 +305,11 @@ def _planned_target(path: str, array: Array) -> Any:
 def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], dict[str, Any]]:
     """The plan for several results; which of them are moved afterwards; and all facts."""
     found = plan(wanted)
-    targets = {i: t for i, (_, t) in enumerate(wanted) if isinstance(t, _native.Store)}
+    targets = {
+        i: t
+        for i, (_, t) in enumerate(wanted)
+        if isinstance(t, _native.Store) and t.format != "memory"
+    }
     moved = [
         i
         for i, target in targets.items()
@@ -242,7 +329,7 @@ def _together(wanted: Sequence[tuple[Node, Any]]) -> tuple[Planned, list[int], d
                 for i in moved
             }
         except BudgetError as error:
-            if any(is_reworked(found.facts, found.number(i), targets[i]) for i in moved):
+            if any(has_to_go_aside(found.facts, found.number(i), targets[i]) for i in moved):
                 raise
             # In many small pieces it takes less memory.
             forget_frames(error)

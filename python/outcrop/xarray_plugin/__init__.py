@@ -1,0 +1,4 @@
+"""What xarray finds by its entry points: our files, and our arrays as chunked ones.
+
+Nothing here is imported by the rest of Outcrop.
+"""
