@@ -7,7 +7,7 @@ import pytest
 
 import outcrop as oc
 from outcrop.cli import main
-from outcrop.cli.progress import Scale, Settling, Sweeping
+from outcrop.program.progress import Scale, Settling, Sweeping
 
 pytest.importorskip("numba")
 

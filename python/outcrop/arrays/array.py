@@ -1,6 +1,5 @@
 """The array that a user holds."""
 
-import html
 import inspect
 import math
 import operator
@@ -36,7 +35,7 @@ from outcrop.formats import format_for
 from outcrop.formats.codecs import LAYOUTS, Codecs, laid_out
 from outcrop.process.config import memory_budget, piece_limit
 from outcrop.process.room import charge, room
-from outcrop.process.sizes import format_bytes
+from outcrop.process.sizes import format_bytes, html_table
 
 __all__ = ["Array"]
 
@@ -946,9 +945,4 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             "layout": facts["layout"],
             "where": facts["where"],
         }
-        cells = "".join(
-            f"<tr><th style='text-align: left'>{name}</th>"
-            f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
-            for name, value in rows.items()
-        )
-        return f"<table><caption>outcrop.Array</caption>{cells}</table>"
+        return html_table("outcrop.Array", rows)

@@ -23,6 +23,7 @@ from outcrop.arrays.views import View
 from outcrop.errors import BudgetError, InvalidArgumentError, forget_frames
 from outcrop.process.config import memory_budget, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
@@ -232,8 +233,8 @@ class ComputedSource(Source):
         StaleOperandError
             What it is made of has changed meanwhile.
         """
-        with self.naming_changes():
-            plan.run(store, self.checking(progress), self._timeline())
+        with self.naming_changes(), watching(progress, self.name, plan.facts) as told:
+            plan.run(store, self.checking(told), self._timeline())
 
     def checking(self, progress: Progress | None) -> Progress:
         """Look, when all has been read, and before results are committed, at what it is made of."""

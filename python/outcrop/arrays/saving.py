@@ -39,6 +39,7 @@ from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_ne
 from outcrop.formats.missing import Missing
 from outcrop.process.config import ensure_configured
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 
 __all__ = [
     "carried",
@@ -438,11 +439,16 @@ def _opening(
 
 def move(source: Source, view: View, target: _native.Store, progress: Progress | None) -> None:
     """Write elements that are there to a new array, which is not committed."""
-    with naming_tiles(source, target), source.in_one_state(view):
+    name = os.path.basename(target.path)
+    with (
+        naming_tiles(source, target),
+        source.in_one_state(view),
+        watching(progress, name) as told,
+    ):
         if isinstance(source, StoreSource) and view.turn is not None:
-            _native.copy_box(source.store, *view.box, view.turn, target, progress)
+            _native.copy_box(source.store, *view.box, view.turn, target, told)
         else:
-            _native.fill(target, filler(source, view), progress)
+            _native.fill(target, filler(source, view), told)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from outcrop.expressions.rewrite.view_pushdown import leaf_of
 from outcrop.process.config import memory_budget, piece_limit, scratch_directory
 from outcrop.process.operation import operation, scope
 from outcrop.program.plan import ExpressionPlan
+from outcrop.program.progress import watching
 
 __all__ = ["Change", "Progress", "Routine"]
 
@@ -228,11 +229,16 @@ def _plan_in(place: _Place, change: Change) -> tuple[Planned, Node]:
 
 def _change(place: _Place, found: Planned, node: Node, progress: Progress | None) -> None:
     source, expression = place.source, ExpressionSource(node)
-    with source.changing(whole=False), expression.naming_changes(), source._counted():
+    with (
+        source.changing(whole=False),
+        expression.naming_changes(),
+        source._counted(),
+        watching(progress, node.name, found.facts) as watched,
+    ):
         if place.is_new:
             # What fails leaves a part of it behind, and then it is not to become visible.
             source._writes += 1
-        told, timeline = expression.checking(progress), expression._timeline()
+        told, timeline = expression.checking(watched), expression._timeline()
         found.run([source.store], told, timeline, commits=not place.is_new)
     source._writes += 1
 

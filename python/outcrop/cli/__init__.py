@@ -6,7 +6,7 @@
 - `places`: what stands for an array on the command line. `targets`: where results go.
 - `values`: what stands for tiles, boxes and codecs.
 - `session`: what the global options ask for.
-- `progress`: the bar. `results`: lines and tables for people.
+- `results`: lines and tables for people.
 """
 
 import os

@@ -12,7 +12,6 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedPlan, ComputedSource
 from outcrop.checks import check_tile
 from outcrop.cli.places import PLACE, Place
-from outcrop.cli.progress import Computing, Scale, Steps, Sweeping
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import check_zarr_only, target_format, undescribed, written
 from outcrop.cli.values import TILE
@@ -20,6 +19,7 @@ from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS
 from outcrop.planning import plan as planning
 from outcrop.program.plan import Plan
+from outcrop.program.progress import Computing, Scale, Steps, Sweeping
 from outcrop.program.report import last_run
 
 __all__ = ["Job", "array", "compute", "result_options", "resume_option", "tell", "together"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from outcrop.cli.progress import Steps
-from outcrop.cli.results import aligned, format_rate
+from outcrop.cli.results import aligned
 from outcrop.cli.session import Session, pass_session
 from outcrop.process.cache import cache_directory
 from outcrop.process.device import doctor as measure
-from outcrop.process.sizes import format_bytes
+from outcrop.process.sizes import format_bytes, format_rate
+from outcrop.program.progress import Steps
 
 __all__ = ["doctor"]
 

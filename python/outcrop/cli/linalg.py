@@ -9,11 +9,11 @@ from outcrop.arrays.array import Array
 from outcrop.checks import StrPath
 from outcrop.cli.computing import Job, array, compute, result_options, resume_option, tell, together
 from outcrop.cli.places import Place
-from outcrop.cli.progress import Computing
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import target_format, undescribed
 from outcrop.expressions.build.saving import save
 from outcrop.planning import plan as planning
+from outcrop.program.progress import Computing
 from outcrop.program.report import last_run
 
 __all__ = ["cholesky", "cond", "inv", "lu", "matmul", "plan", "solve"]

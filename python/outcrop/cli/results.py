@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from outcrop.process.sizes import format_bytes
-
-__all__ = ["aligned", "count", "extents", "format_rate", "format_seconds"]
+__all__ = ["aligned", "count", "extents"]
 
 
 def aligned(facts: Mapping[str, str], indent: str = "") -> str:
@@ -40,31 +38,3 @@ def count(number: int, word: str) -> str:
     ('1 tile', '2 tiles')
     """
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-def format_seconds(seconds: float, *, whole: bool = False) -> str:
-    """A time, as short as it can be read.
-
-    Examples
-    --------
-    >>> format_seconds(0.0123), format_seconds(9.94), format_seconds(75), format_seconds(7384)
-    ('0.01 s', '9.9 s', '1:15', '2:03:04')
-    """
-    if seconds < 59.5:
-        if whole:
-            return f"{seconds:.0f} s"
-        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def format_rate(nbytes: float, seconds: float) -> str:
-    """Bytes in a second.
-
-    Examples
-    --------
-    >>> format_rate(3 << 30, 2)
-    '1.5 GiB/s'
-    """
-    return f"{format_bytes(int(nbytes / max(seconds, 1e-9)))}/s"

@@ -1,6 +1,5 @@
 """What the global options ask for, and what all verbs do with it."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,9 +8,9 @@ from dataclasses import dataclass
 
 import click
 
-from outcrop.cli.progress import Bar, Bytes, Scale
-from outcrop.cli.results import aligned, format_rate, format_seconds
-from outcrop.process.sizes import format_bytes
+from outcrop.cli.results import aligned
+from outcrop.process.sizes import format_bytes, format_rate, format_seconds
+from outcrop.program.progress import Bar, Bytes, Scale, can_draw
 from outcrop.program.report import format_flops, last_run
 
 __all__ = ["Session", "Work", "pass_session", "warn"]
@@ -74,8 +73,7 @@ class Session:
             What progress is counted in. Default: bytes.
         """
         begin = time.monotonic()
-        # What a bar is drawn and wiped away with, a terminal without abilities cannot do.
-        draws = self.watched and os.environ.get("TERM") != "dumb"
+        draws = self.watched and can_draw()
         with Bar(name, begin, scale or Bytes()) if draws else _Nothing() as progress:
             work = Work(name, progress)
             yield work

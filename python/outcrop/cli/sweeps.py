@@ -10,9 +10,9 @@ from outcrop import sweeps as ready_made
 from outcrop.arrays.array import Array
 from outcrop.cli.computing import Job, compute, result_options, resume_option, together
 from outcrop.cli.places import PLACE, Place
-from outcrop.cli.progress import Settling
 from outcrop.cli.results import count
 from outcrop.cli.session import Session, warn
+from outcrop.program.progress import Settling
 from outcrop.sweeps import Settled
 
 __all__ = ["sweep"]

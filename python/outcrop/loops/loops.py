@@ -31,6 +31,7 @@ from outcrop.loops.remembered import name_of, recall, remember
 from outcrop.loops.syntax import check_text
 from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 
 __all__ = ["Loops", "loops"]
 
@@ -428,10 +429,13 @@ class _Run:
             if done == total:
                 for source in sources:
                     source.check_current()
+            if watched is not None:
+                watched(done, total)
 
         path = timeline_path()
         timeline = None if path is None else str(path)
-        plan.run(_no_step, _no_errors, 0, outputs, self._commits, tell, timeline)
+        with watching(None, self._bound.nest.text.tree.name, plan.facts) as watched:
+            plan.run(_no_step, _no_errors, 0, outputs, self._commits, tell, timeline)
 
     def _aside(self, p: str, stack: ExitStack) -> tuple[Any, Callable[[], Any]]:
         """Where something is computed that is not written straight, and what it is then."""

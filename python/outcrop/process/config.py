@@ -7,7 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar, cast, get_args
@@ -26,6 +26,7 @@ __all__ = [
     "piece_limit",
     "scratch_directory",
     "scratch_room",
+    "shows_progress",
     "timeline_path",
 ]
 
@@ -45,6 +46,7 @@ class _Settings:
     threads: int
     engine: Engine
     timeline: Path | None = None
+    progress: bool = False
 
     def apply(self) -> None:
         _native.configure(
@@ -76,6 +78,8 @@ class Config:
         ``"auto"``, ``"uring"`` or ``"threads"``.
     timeline : pathlib.Path or None
         Where computations are recorded.
+    progress : bool
+        Whether bars are drawn.
     scratch_held : int
         Bytes of scratch space that are kept, without a name, for the next computation.
     """
@@ -108,6 +112,11 @@ class Config:
     def timeline(self) -> Path | None:
         """Where computations are recorded; None: nowhere."""
         return self._settings.timeline
+
+    @property
+    def progress(self) -> bool:
+        """Whether bars are drawn."""
+        return self._settings.progress
 
     @property
     def scratch_held(self) -> int:
@@ -144,6 +153,7 @@ def config(
     threads: int | None = None,
     engine: Engine | None = None,
     timeline: StrPath | Literal[False] | None = None,
+    progress: bool | None = None,
 ) -> Config:
     """Set, or only look at, the settings of the process.
 
@@ -169,6 +179,10 @@ def config(
         A file in which every computation is recorded, each in place of the one before: loads,
         kernels and stores by thread, and memory over time, in Chrome's trace format, which
         ``outcrop timeline`` draws. False: none any more.
+    progress : bool, optional
+        Whether what takes longer than a moment draws a bar, with its rate and the time that is
+        left, by the plan at first: on a terminal on stderr, in a notebook below the cell, and
+        nowhere else. What is given a function as its own ``progress=`` calls that instead.
 
     Returns
     -------
@@ -194,6 +208,7 @@ def config(
             previous.threads if threads is None else _check_threads(threads, "threads"),
             previous.engine if engine is None else _check_engine(engine, "engine"),
             previous.timeline if timeline is None else _check_timeline(timeline),
+            previous.progress if progress is None else _check_progress(progress),
         )
         _replace(settings)
         return Config(settings, previous)
@@ -217,6 +232,11 @@ def memory_budget() -> int:
 def timeline_path() -> Path | None:
     """Where computations are recorded."""
     return ensure_configured().timeline
+
+
+def shows_progress() -> bool:
+    """Whether bars are drawn."""
+    return ensure_configured().progress
 
 
 def scratch_directory() -> Path:
@@ -282,7 +302,8 @@ def _replace(settings: _Settings, *, leaving: bool = False) -> None:
     global _current
     with _lock:
         # Replacing the runtime forgets what is resident, so it is not done for nothing.
-        if settings == _current:
+        if _current is not None and settings == replace(_current, progress=settings.progress):
+            _current = settings
             return
         try:
             settings.apply()
@@ -347,6 +368,12 @@ def _check_engine(engine: str, name: str) -> Engine:
         if engine == known:
             return cast(Engine, engine)
     raise InvalidArgumentError(f"{name}: {engine!r} is not one of 'auto', 'uring', 'threads'")
+
+
+def _check_progress(progress: bool) -> bool:
+    if not isinstance(progress, bool):
+        raise InvalidTypeError(f"progress: expected True or False, got {progress!r}")
+    return progress
 
 
 def _check_scratch(scratch: StrPath, name: str) -> Path:

@@ -1,13 +1,22 @@
-"""Sizes in bytes, and shapes: reading them from people and writing them for people."""
+"""Sizes in bytes, times and shapes: reading them from people and writing them for people."""
 
+import html
 import math
 import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 
-__all__ = ["RUN", "format_bytes", "format_shape", "parse_bytes"]
+__all__ = [
+    "RUN",
+    "format_bytes",
+    "format_rate",
+    "format_seconds",
+    "format_shape",
+    "html_table",
+    "parse_bytes",
+]
 
 RUN = 16 << 10
 """Bytes in one piece of a file of which the blocks at its ends are a small part, so that it is read
@@ -89,6 +98,50 @@ def format_bytes(count: int) -> str:
     # One place is shown, so 1023.95 KiB is already 1.0 MiB.
     power = next((p for p in range(1, 6) if count < 1023.95 * 1024**p), 6)
     return f"{count / 1024**power:.1f} {units[power - 1]}"
+
+
+def format_seconds(seconds: float, *, whole: bool = False) -> str:
+    """A time, as short as it can be read.
+
+    Examples
+    --------
+    >>> format_seconds(0.0123), format_seconds(9.94), format_seconds(75), format_seconds(7384)
+    ('0.01 s', '9.9 s', '1:15', '2:03:04')
+    """
+    if seconds < 59.5:
+        if whole:
+            return f"{seconds:.0f} s"
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_rate(nbytes: float, seconds: float) -> str:
+    """Bytes in a second.
+
+    Examples
+    --------
+    >>> format_rate(3 << 30, 2)
+    '1.5 GiB/s'
+    """
+    return f"{format_bytes(int(nbytes / max(seconds, 1e-9)))}/s"
+
+
+def html_table(caption: str, rows: Mapping[str, str]) -> str:
+    """Names and values, as a notebook shows them.
+
+    Examples
+    --------
+    >>> html_table("a", {"b": "c < d"}).count("&lt;")
+    1
+    """
+    cells = "".join(
+        f"<tr><th style='text-align: left'>{html.escape(name)}</th>"
+        f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption>{html.escape(caption)}</caption>{cells}</table>"
 
 
 def format_shape(shape: Iterable[int]) -> str:

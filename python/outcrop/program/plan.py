@@ -1,5 +1,6 @@
 """What a computation will cost."""
 
+import html
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -204,6 +205,14 @@ class Plan:
             f"{self.operation}, reads {format_bytes(self.bytes_read)}, writes "
             f"{format_bytes(self.bytes_written)}"
         )
+
+    def _repr_html_(self) -> str:
+        try:
+            picture = self._picture()
+        except UnsupportedError:
+            # Too many boxes to be looked at.
+            picture = ""
+        return f"<div>{picture}<pre>{html.escape(self.explain())}</pre></div>"
 
     def __repr__(self) -> str:
         return (

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outcrop import _native
-from outcrop.process.sizes import format_bytes
+from outcrop.process.sizes import format_bytes, html_table
 
 __all__ = ["Run", "Traffic", "format_flops", "last_run"]
 
@@ -101,6 +101,22 @@ class Run:
             f"  read {format_bytes(self.bytes_read)}, written {format_bytes(self.bytes_written)}"
         )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "seconds": f"{self.seconds:.3g}, data moved in {self.io_seconds:.3g} of them",
+            "read": format_bytes(self.bytes_read),
+            "written": format_bytes(self.bytes_written),
+            "memory": f"{format_bytes(self.peak_bytes)} of the budget, "
+            f"{format_bytes(self.peak_rss)} resident",
+        }
+        if self.flops:
+            rows["speed"] = format_flops(self.flops / max(self.seconds, 1e-9))
+        rows |= {
+            f"kernel {name}": f"{taken:.3g} s, summed over threads"
+            for name, taken in sorted(self.kernels.items(), key=lambda item: -item[1])
+        }
+        return html_table(f"outcrop.Run {self.operation}", rows)
 
     def __repr__(self) -> str:
         speed = f"{format_flops(self.flops / max(self.seconds, 1e-9))}, " if self.flops else ""

@@ -15,6 +15,7 @@ from outcrop.arrays.views import View
 from outcrop.checks import StrPath, check_path
 from outcrop.errors import InvalidArgumentError
 from outcrop.formats.labels import Labels
+from outcrop.program.progress import watching
 
 __all__ = ["bridge_sketch", "bridged"]
 
@@ -42,8 +43,8 @@ def bridged(array: Array, directory: StrPath, progress: Progress | None) -> Iter
             overwrite=False,
             **options,
         )
-        with source.in_one_state(view):
-            _native.copy_box(source.store, start, shape, None, store, progress)
+        with source.in_one_state(view), watching(progress, f"to {there.path}") as told:
+            _native.copy_box(source.store, start, shape, None, store, told)
         store.commit()
         copied = StoreSource(store, "r+")
         # They say what the axes are, and what of them holds goes with the result.

@@ -18,6 +18,7 @@ from outcrop.arrays.saving import create_store, part_of, save
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats.labels import Labels
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 from outcrop.sweeps.source import Sweeping, SweptPlan, SweptSource
 
 __all__ = ["ResumableSweeps"]
@@ -136,8 +137,11 @@ class ResumableSweeps(Resumable):
                 plan = with_the_least(lambda: source.plan_all(targets), _steps)
                 for p in written:
                     made[p] = self._new(end, p, plan)
-                with source.naming_changes():
-                    told = source.checking(progress)
+                with (
+                    source.naming_changes(),
+                    watching(progress, source.name, plan.facts) as watched,
+                ):
+                    told = source.checking(watched)
                     plan.run_all(made, told, source._timeline())
         except BaseException:
             for store in made.values():

@@ -39,6 +39,7 @@ from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 
 __all__ = ["save_resumably"]
 
@@ -282,8 +283,9 @@ def _compute(nodes: Sequence[Node], targets: Sequence[Array], progress: Progress
         expressions = [ExpressionSource(node) for node in nodes]
         wanted = list(zip(resolved(nodes), map(_part, targets), strict=True))
         found = with_the_least(lambda: plan(wanted), lambda made: int(made.facts["steps"]))
-        told = expressions[0].checking(progress)
-        found.run([source.store for source in sources], told, expressions[0]._timeline())
+        with watching(progress, nodes[0].name, found.facts) as watched:
+            told = expressions[0].checking(watched)
+            found.run([source.store for source in sources], told, expressions[0]._timeline())
     for source in sources:
         source._writes += 1
 

@@ -42,6 +42,7 @@ from outcrop.formats import format_for
 from outcrop.formats.labels import Labels, labels_of_new
 from outcrop.process.config import scratch_directory, timeline_path
 from outcrop.process.operation import operation
+from outcrop.program.progress import watching
 
 __all__ = ["compute", "into", "planned", "save"]
 
@@ -239,10 +240,11 @@ def _run(
         # That it is apart from all that is read and written was checked before.
         timeline = timeline_path()
         told = part_of(progress, 0.0, share) if moved else progress
-        for source in sources:
-            told = source.checking(told)
+        name = ", ".join(dict.fromkeys(source.name for source in sources))
         with ExitStack() as operands:
+            told = operands.enter_context(watching(told, name, found.facts))
             for source in sources:
+                told = source.checking(told)
                 operands.enter_context(source.naming_changes())
             found.run(
                 [aside.get(i, store) for i, store in enumerate(stores)],

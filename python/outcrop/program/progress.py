@@ -1,21 +1,42 @@
-"""The progress bar: how far, how fast and time left, on the terminal and nowhere else."""
+"""The progress bar: how far, how fast and time left, where somebody looks on, and nowhere else.
 
+On a terminal it is drawn on stderr, and wiped away at the end; in a notebook, below the cell.
+"""
+
+import html
 import math
+import os
 import signal
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from outcrop.cli.results import format_rate, format_seconds
-from outcrop.process.sizes import format_bytes
+from outcrop.process.config import shows_progress
+from outcrop.process.sizes import format_bytes, format_rate, format_seconds
 from outcrop.program.report import format_flops
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, Task, TaskID
+    from rich.progress import Progress
 
-__all__ = ["Bar", "Bytes", "Computing", "Scale", "Settling", "Steps", "Sweeping"]
+__all__ = [
+    "Bar",
+    "Bytes",
+    "Computing",
+    "NotebookBar",
+    "Scale",
+    "Settling",
+    "Steps",
+    "Sweeping",
+    "can_draw",
+    "watching",
+]
+
+Told: TypeAlias = Callable[[int, int], None]
+"""What is called with what is done and what there is to do."""
 
 _PATIENCE = 0.3
 """Seconds. What takes no longer gets no bar: it would only flicker."""
@@ -26,6 +47,71 @@ _SETTLED = 1.0
 
 _TRUST = 0.1
 """What a predicted time counts for, as a share of the work at the measured pace."""
+
+
+class Task(Protocol):
+    """How far something is, as `rich.progress.Task` has it."""
+
+    @property
+    def completed(self) -> float:
+        """What is done."""
+
+    @property
+    def total(self) -> float | None:
+        """What there is to do."""
+
+    @property
+    def remaining(self) -> float | None:
+        """What is left."""
+
+    @property
+    def speed(self) -> float | None:
+        """What is done in a second, of late; None at the beginning."""
+
+
+@contextmanager
+def watching(
+    told: Told | None, label: str, facts: Mapping[str, Any] | None = None
+) -> Iterator[Told | None]:
+    """What is told of a run: the function given, or else a bar, where the settings ask for one.
+
+    Parameters
+    ----------
+    told : callable, optional
+        What the caller has given.
+    label : str
+        What is being worked on.
+    facts : mapping, optional
+        Those of a plan: ``flops`` and ``seconds``. Without, bytes are counted.
+    """
+    kind = _kind_of_bar() if told is None and shows_progress() else None
+    if kind is None:
+        yield told
+        return
+    scale: Scale = Bytes()
+    if facts is not None and facts.get("flops"):
+        scale = Computing(facts["flops"], facts["seconds"])
+    with kind(label, time.monotonic(), scale) as bar:
+        yield bar
+
+
+def _kind_of_bar() -> "type[Bar | NotebookBar] | None":
+    # Signals are put off while a bar is drawn, which only the main thread can do.
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return NotebookBar if _in_notebook() else Bar if can_draw() else None
+
+
+def can_draw() -> bool:
+    """Whether stderr is a terminal that a bar can be drawn on and wiped away from."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _in_notebook() -> bool:
+    """Whether what is displayed is seen below a cell."""
+    interactive = sys.modules.get("IPython")
+    shell = None if interactive is None else interactive.get_ipython()
+    return getattr(shell, "kernel", None) is not None
 
 
 class Scale:
@@ -39,15 +125,15 @@ class Scale:
 
     widths = (0, 0)
 
-    def amount(self, task: "Task", elapsed: float) -> str:
+    def amount(self, task: Task, elapsed: float) -> str:
         """How far it is."""
         return ""
 
-    def rate(self, task: "Task", elapsed: float) -> str:
+    def rate(self, task: Task, elapsed: float) -> str:
         """How fast it goes."""
         return ""
 
-    def left(self, task: "Task", elapsed: float) -> float | None:
+    def left(self, task: Task, elapsed: float) -> float | None:
         """Seconds that are left, as soon as something can be said."""
         if not task.completed or elapsed < _SETTLED:
             return None
@@ -63,10 +149,10 @@ class Bytes(Scale):
 
     widths = (22, 11)
 
-    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def amount(self, task: Task, elapsed: float) -> str:  # noqa: D102
         return f"{format_bytes(int(task.completed))} of {format_bytes(int(task.total or 0))}"
 
-    def rate(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def rate(self, task: Task, elapsed: float) -> str:  # noqa: D102
         return format_rate(_speed(task, elapsed), 1)
 
 
@@ -89,13 +175,13 @@ class Computing(Scale):
         self._seen = -1.0
         self._end = 0.0
 
-    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def amount(self, task: Task, elapsed: float) -> str:  # noqa: D102
         return format_seconds(elapsed, whole=True)
 
-    def rate(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def rate(self, task: Task, elapsed: float) -> str:  # noqa: D102
         return format_flops(_speed(task, elapsed) * self._flops / (task.total or 1))
 
-    def left(self, task: "Task", elapsed: float) -> float | None:  # noqa: D102
+    def left(self, task: Task, elapsed: float) -> float | None:  # noqa: D102
         # Between one sign of progress and the next, time only passes.
         if task.completed != self._seen:
             self._seen = task.completed
@@ -124,7 +210,7 @@ class Sweeping(Computing):
         super().__init__(flops, seconds)
         self._sweeps, self._depth = sweeps, depth
 
-    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def amount(self, task: Task, elapsed: float) -> str:  # noqa: D102
         # All sweeps take as long as each other, and one pass ends before the next one begins.
         done = self._sweeps * task.completed / (task.total or 1)
         first = min(int(done / self._depth), -(-self._sweeps // self._depth) - 1) * self._depth + 1
@@ -146,15 +232,15 @@ class Settling(Scale):
         """Take down after how many sweeps it was looked, and what has changed at most."""
         self._told = f"sweep {sweeps}, changed {change:.1e}"
 
-    def amount(self, task: "Task", elapsed: float) -> str:  # noqa: D102
+    def amount(self, task: Task, elapsed: float) -> str:  # noqa: D102
         return self._told
 
-    def left(self, task: "Task", elapsed: float) -> float | None:  # noqa: D102
+    def left(self, task: Task, elapsed: float) -> float | None:  # noqa: D102
         # Nobody knows when it ends.
         return None
 
 
-def _speed(task: "Task", elapsed: float) -> float:
+def _speed(task: Task, elapsed: float) -> float:
     # That of late; at the beginning, that of all the time.
     return task.speed or task.completed / elapsed
 
@@ -177,7 +263,7 @@ class Bar:
         self._begin = begin
         self._scale = scale
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._task: Any = None
 
     def __enter__(self) -> "Bar":
         return self
@@ -202,7 +288,6 @@ class Bar:
                 self._task = self._progress.add_task(self._label, completed=done, total=total)
                 self._progress.start()
             return
-        assert self._task is not None
         self._progress.update(self._task, completed=done, total=total)
 
 
@@ -224,7 +309,8 @@ def _undisturbed() -> Iterator[None]:
 def _make(begin: float, scale: Scale) -> "Progress":
     # Late: rich takes longer to load than most commands to run.
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+    from rich.progress import Task as RichTask
     from rich.table import Column
     from rich.text import Text
 
@@ -232,19 +318,19 @@ def _make(begin: float, scale: Scale) -> "Progress":
         return time.monotonic() - begin
 
     class Label(ProgressColumn):
-        def render(self, task: Task) -> Text:
+        def render(self, task: RichTask) -> Text:
             return Text(task.description, no_wrap=True, overflow="ellipsis")
 
     class Amount(ProgressColumn):
-        def render(self, task: Task) -> Text:
+        def render(self, task: RichTask) -> Text:
             return Text(scale.amount(task, elapsed()))
 
     class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
+        def render(self, task: RichTask) -> Text:
             return Text(scale.rate(task, elapsed()) if task.completed else "")
 
     class Left(ProgressColumn):
-        def render(self, task: Task) -> Text:
+        def render(self, task: RichTask) -> Text:
             if task.finished:
                 # What is left is to make the result durable.
                 return Text("finishing")
@@ -277,3 +363,88 @@ def _make(begin: float, scale: Scale) -> "Progress":
         # Results go where they were sent to, also where that is not the bar's terminal.
         redirect_stdout=False,
     )
+
+
+class NotebookBar:
+    """A progress function that draws a bar below the cell of a notebook, and takes it away.
+
+    Parameters
+    ----------
+    label, begin, scale
+        As of `Bar`.
+    """
+
+    _EVERY = 0.2
+    """Seconds between two pictures of it."""
+
+    def __init__(self, label: str, begin: float, scale: Scale) -> None:
+        self._label, self._begin, self._scale = label, begin, scale
+        self._handle: Any = None
+        self._drawn = begin
+        self._before: tuple[float, float] | None = None
+
+    def __enter__(self) -> "NotebookBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._handle is not None:
+            self._handle.update(_Html(""))
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how far the work is."""
+        now = time.monotonic()
+        wait = _PATIENCE if self._handle is None else self._EVERY
+        if now - self._drawn < wait:
+            return
+        self._drawn = now
+        picture = _Html(self._html(done, total, now))
+        if self._handle is None:
+            from IPython.display import display  # type: ignore[import-not-found]
+
+            self._handle = display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
+
+    def _html(self, done: int, total: int, now: float) -> str:
+        task, elapsed = self._task(done, total, now), now - self._begin
+        words = [self._scale.amount(task, elapsed)]
+        if done:
+            words.append(self._scale.rate(task, elapsed))
+        left = self._scale.left(task, elapsed)
+        if done >= total:
+            words.append("finishing")
+        elif left is not None:
+            words.append(f"{format_seconds(math.ceil(left), whole=True)} left")
+        said = html.escape(" · ".join(word for word in words if word))
+        return (
+            f"<div>{html.escape(self._label)} <progress value='{done}' max='{max(total, 1)}' "
+            f"style='width: 20em; vertical-align: middle'></progress> "
+            f"{100 * done // max(total, 1)} % <small>{said}</small></div>"
+        )
+
+    def _task(self, done: int, total: int, now: float) -> Task:
+        speed = None
+        if self._before is not None and now > self._before[1]:
+            speed = (done - self._before[0]) / (now - self._before[1]) or None
+        self._before = done, now
+        return _Counted(done, total, max(total - done, 0), speed)
+
+
+class _Counted(NamedTuple):
+    completed: float
+    total: float | None
+    remaining: float | None
+    speed: float | None
+
+
+class _Html:
+    """What a notebook shows."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def _repr_html_(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return ""
