@@ -58,6 +58,9 @@ from outcrop.array_api import (
     order_statistics as _order_statistics,
 )
 from outcrop.array_api import (
+    packed as _packed,  # noqa: F401
+)
+from outcrop.array_api import (
     searching_functions as _searching_functions,
 )
 from outcrop.array_api import (

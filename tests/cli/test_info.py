@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+import zarr
 from numpy.typing import NDArray
 
 import outcrop as oc
@@ -70,3 +72,34 @@ def test_the_description_of_a_raw_file(outcrop: Run, tmp_path: Path) -> None:
     assert facts["dtype"] == "float32"
     outcrop("convert", place, "a.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_group_is_a_tree(outcrop: Run, tmp_path: Path) -> None:
+    for version in (2, 3):
+        root = tmp_path / f"g{version}.zarr"
+        zarr.open_group(root, mode="w", zarr_format=version)
+        zarr.open_group(root / "deep", mode="w", zarr_format=version)
+        oc.asarray(np.ones((4, 3))).save(root / "heat", tile=(2, 3), dimension_names=("y", "x"))
+        oc.asarray(np.ones(5, "int8")).save(root / "deep" / "ice", dimension_names=("t",))
+        words = zarr.create_array(root / "words", data=np.array(["a"]), zarr_format=version)
+        assert words.shape == (1,)
+        out = outcrop("info", root.name).stdout
+        assert f"format  Zarr {version}" in out
+        assert "  heat  4 x 3, float64, tiled 2 x 3, " in out
+        assert "(y, x)" in out
+        assert "  deep/\n    ice  5, int8" in out
+        assert "not supported" in out
+        assert str(tmp_path) not in out
+        tree = json.loads(outcrop("info", "--json", root.name).stdout)
+        assert [one["name"] for one in tree["datasets"]] == ["deep/ice", "heat", "words"]
+        with pytest.raises(oc.UnsupportedError, match=r"holds deep/ice, heat, words; .*deep/ice"):
+            oc.open(root)
+        # The only one needs no name.
+        assert oc.open(root / "deep").shape == (5,)
+        zarr.open_group(root / "bare", mode="w", zarr_format=version)
+        with pytest.raises(oc.UnsupportedError, match="no arrays"):
+            oc.open(root / "bare")
+        assert "no arrays" in outcrop("info", f"{root.name}/bare").stdout
+        (root / "deep" / "round").symlink_to(root)
+        assert oc.open(root / "deep").shape == (5,)

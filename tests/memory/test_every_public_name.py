@@ -162,7 +162,8 @@ MEMBERS = """
     A.conj()  A.conjugate()  A.copy()  A.cumprod(axis=1)  A.cumsum(axis=0)  A.cumsum()  A.diagonal()
     A.device  A.dimension_names  A.dot(B[0])  A.dtype  A.fill_value
     A.flatten()  A.flatten('F')  A.format
-    A.imag  A.item(3, 4)  A.itemsize  A.layout  A.mT  A.max(axis=1)  A.mean()  A.min()  A.nbytes
+    A.imag  A.item(3, 4)  A.itemsize  A.layout  A.mask_and_scale()
+    A.mT  A.max(axis=1)  A.mean()  A.min()  A.nbytes
     A.ndim  A.nonzero()  A.path  A.prod(axis=0)  A.ravel()  A.real  A.repeat(2, axis=1)
     A.reshape(1500, 2250)  A.round(1)  A.save('new.zarr', codecs='zstd')
     A.save('new.npy', order='F')  A.save('new.zarr', tile=250)  A.shape  A.size  A.squeeze()

@@ -623,6 +623,34 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         )
         return Array(result)
 
+    def mask_and_scale(self) -> "Array":
+        """Give the numbers that elements stand for, by the CF conventions.
+
+        Packed elements times the attribute ``scale_factor``, plus ``add_offset``; NaN for those
+        that are equal to ``_FillValue``, to one of ``missing_value``, or to what Zarr's version 2
+        has for a fill value.
+
+        Returns
+        -------
+        Array
+            An expression; the array itself where no attribute says anything. Of floating point
+            numbers it has their type; of integers of at most 16 bits without an offset float32,
+            of others float64.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An attribute is no number, or elements are none.
+
+        Examples
+        --------
+        >>> packed = oc.asarray(np.array([0, 150, -1], "int16"))
+        >>> _ = packed.save("t.zarr", attributes={"scale_factor": 0.5, "_FillValue": -1})
+        >>> oc.open("t.zarr").mask_and_scale().compute()
+        array([ 0., 75., nan], dtype=float32)
+        """
+        return hooks.mask_and_scale(self)
+
     def to_dask(self, chunks: Any = None) -> Any:
         """Give the array to Dask, which reads a block of it for each of its tasks.
 

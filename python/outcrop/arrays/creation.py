@@ -46,6 +46,7 @@ from outcrop.formats import (
     same_format,
 )
 from outcrop.formats.codecs import Codecs, laid_out
+from outcrop.formats.groups import only_member
 from outcrop.formats.hdf5 import HDF5, is_hdf5, locate
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
@@ -74,9 +75,9 @@ def open(
     ----------
     path : str or os.PathLike
         A Zarr array (v3 or v2), a ``.npy`` file, a PGM, PPM or PAM file, a TIFF file without
-        compression (see Notes), a data set of an HDF5 or NetCDF 4 file
-        (``"a.h5/group/name"``, or the file alone where it holds one only), or a raw file: bare
-        elements.
+        compression (see Notes), a data set of an HDF5 or NetCDF 4 file (``"a.h5/group/name"``), or
+        a raw file: bare elements. Of an HDF5 file, or a group of Zarr arrays, that holds one array
+        only, that one.
     mode : {"r", "r+"}
         For reading, or for reading and writing. Changes become visible at `Array.close`.
     shape : int or sequence of int, optional
@@ -165,6 +166,8 @@ def open(
         raise _no_hdf5(name, described=shape is not None or dtype is not None)
     if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
+    if format in (None, "zarr") and (member := only_member(name)) is not None:
+        name = member
     if not os.path.isdir(name):
         # Before it is asked what it holds, which nobody can say of a named pipe.
         check_file(name)

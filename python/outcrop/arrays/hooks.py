@@ -23,6 +23,7 @@ __all__ = [
     "copied",
     "external_source",
     "function",
+    "mask_and_scale",
     "materialized",
     "now",
     "packed",
@@ -102,6 +103,11 @@ def assigned(array: "Array", key: Any, value: Any) -> None:
 @_Hook
 def now(array: "Array") -> "Array":
     """The same elements as an expression, which means them as they are now."""
+
+
+@_Hook
+def mask_and_scale(array: "Array") -> "Array":
+    """The numbers that elements stand for, by the array's attributes."""
 
 
 @_Hook

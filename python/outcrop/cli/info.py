@@ -2,19 +2,23 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from outcrop.arrays.array import Array
+from outcrop.arrays.creation import open as opened
 from outcrop.cli.encoding import encoding_of
 from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
 from outcrop.formats.codecs import LAYOUTS
-from outcrop.formats.hdf5 import HDF5, locate, members_of
+from outcrop.formats.groups import group_at
+from outcrop.formats.hdf5 import HDF5, Member, locate, members_of
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["info"]
@@ -27,15 +31,15 @@ __all__ = ["info"]
 def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
     """Say what arrays are: shape, dtype, layout, size, attributes.
 
-    Of an HDF5 file, or a group in it, which data sets it holds. Nothing but metadata is read. A
-    raw file needs a description:
+    Of an HDF5 file or a Zarr group, or a group in it, which arrays it holds. Nothing but metadata
+    is read. A raw file needs a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
     failed = False
     for number, place in enumerate(places):
         try:
             tree = None if place.description else _tree(place.path)
-            facts = _facts(place.open(page)) if tree is None else {"format": HDF5, **tree}
+            facts = _facts(place.open(page)) if tree is None else tree
         except OutcropError as error:
             # The others can still be told.
             click.echo(f"outcrop: error: {error}", err=True)
@@ -69,30 +73,52 @@ def _facts(array: Array) -> dict[str, Any]:
 
 
 def _tree(path: str) -> dict[str, Any] | None:
-    """What an HDF5 file or a group in it holds; None where a path is anything else."""
+    """What an HDF5 file or a group of either format holds; None where a path is anything else."""
     where = locate(path)
     members = None if where is None else members_of(*where)
-    if members is None:
+    if members is not None:
+        return {"format": HDF5, "datasets": [_of_member(one) for one in members]}
+    group = group_at(Path(path)) if os.path.isdir(path) else None
+    if group is None:
         return None
     return {
-        "datasets": [
-            {
-                "name": one.name,
-                "shape": None if one.shape is None else list(one.shape),
-                "dtype": str(one.dtype),
-                "layout": one.layout,
-                "chunks": None if one.chunks is None else list(one.chunks),
-                "filters": list(one.filters),
-                "dimension_names": one.dimension_names,
-                "stored_bytes": one.stored_bytes,
-            }
-            for one in members
-        ]
+        "format": f"Zarr {group.zarr_format}",
+        "datasets": [_of_array(group.path / name, name) for name in group.members()],
+    }
+
+
+def _of_member(one: Member) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "shape": None if one.shape is None else list(one.shape),
+        "dtype": str(one.dtype),
+        "layout": one.layout,
+        "chunks": None if one.chunks is None else list(one.chunks),
+        "filters": list(one.filters),
+        "dimension_names": one.dimension_names,
+        "stored_bytes": one.stored_bytes,
+    }
+
+
+def _of_array(path: Path, name: str) -> dict[str, Any]:
+    try:
+        array = opened(path, format="zarr")
+    except OutcropError as error:
+        return {"name": name, "shape": None, "error": str(error).partition(f"{name}: ")[2]}
+    return {
+        "name": name,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "layout": array.layout,
+        "chunks": list(array.tile),
+        "filters": [store_of(array).codecs],
+        "dimension_names": array.dimension_names,
+        "stored_bytes": store_of(array).stored_bytes,
     }
 
 
 def _tree_text(place: Place, tree: dict[str, Any]) -> str:
-    """A line for each group, and one for each data set below it."""
+    """A line for each group, and one for each array below it."""
     lines: list[str] = []
     above: list[str] = []
     for one in tree["datasets"]:
@@ -101,16 +127,22 @@ def _tree_text(place: Place, tree: dict[str, Any]) -> str:
             if groups[: depth + 1] != above[: depth + 1]:
                 lines.append(f"{'  ' * (depth + 1)}{group}/")
         above = groups
-        facts = [
-            "empty" if one["shape"] is None else extents(one["shape"]),
-            one["dtype"],
-            one["layout"] + (f" {extents(one['chunks'])}" if one["chunks"] else ""),
-            *one["filters"],
-        ]
-        if one["dimension_names"]:
-            facts.append(f"({_names(one['dimension_names'])})")
-        lines.append(f"{'  ' * (len(groups) + 1)}{name}  {', '.join(facts)}")
-    return "\n".join([_title(place), f"  format  {HDF5}", *(lines or ["  no data sets"])])
+        lines.append(f"{'  ' * (len(groups) + 1)}{name}  {_line(one)}")
+    return "\n".join([_title(place), f"  format  {tree['format']}", *(lines or ["  no arrays"])])
+
+
+def _line(one: dict[str, Any]) -> str:
+    if "error" in one:
+        return str(one["error"])
+    facts = [
+        "empty" if one["shape"] is None else extents(one["shape"]),
+        one["dtype"],
+        one["layout"] + (f" {extents(one['chunks'])}" if one["chunks"] else ""),
+        *one["filters"],
+    ]
+    if one["dimension_names"]:
+        facts.append(f"({_names(one['dimension_names'])})")
+    return ", ".join(facts)
 
 
 def _names(names: Sequence[str | None]) -> str:

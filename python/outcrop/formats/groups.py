@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from outcrop import _native
-from outcrop.errors import InvalidArgumentError, StorageError
+from outcrop.errors import InvalidArgumentError, StorageError, UnsupportedError
 from outcrop.process.files import open_file
 
-__all__ = ["Group", "group_around", "group_at", "version_in"]
+__all__ = ["Group", "group_around", "group_at", "only_member", "version_in"]
 
 _MOST = 64 << 20
 """The most bytes of metadata that are read; consolidated metadata may have many."""
+
+_MOST_NAMED = 12
+"""Arrays that a message names."""
 
 _MOST_OF_MEMBER = 64 << 10
 """The most bytes of a member that is looked into. Python takes many times as many."""
@@ -43,6 +46,24 @@ class Group:
             if entry.is_dir() and _is_array(Path(entry.path))
         )
 
+    def members(self) -> list[str]:
+        """The names of all arrays below the group, those of groups in it with slashes."""
+        found: list[str] = []
+        rest = [""]
+        while rest:
+            inside = rest.pop()
+            for entry in os.scandir(self.path / inside):
+                # A link may lead round in a circle.
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                path = self.path / name
+                if _is_array(path):
+                    found.append(name)
+                elif group_at(path) is not None:
+                    rest.append(name)
+        return sorted(found)
+
     def attributes(self) -> dict[str, Any]:
         """What is stored beside the group."""
         if self.zarr_format == 3:
@@ -63,6 +84,30 @@ class Group:
 def group_around(path: str) -> Group | None:
     """The group that holds what is, or will be, at a path; None where that is in no group."""
     return group_at(Path(os.path.realpath(path)).parent)
+
+
+def only_member(path: str) -> str | None:
+    """The path of the only array in a group; None where a path is no group.
+
+    Raises
+    ------
+    UnsupportedError
+        The group holds several, which it names, or none.
+    """
+    group = group_at(Path(path)) if os.path.isdir(path) else None
+    if group is None:
+        return None
+    names = group.members()
+    if len(names) == 1:
+        return os.path.join(path, names[0])
+    if not names:
+        raise UnsupportedError(f"{path}: is a Zarr group, and holds no arrays")
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    listed = ", ".join(names[:_MOST_NAMED])
+    raise UnsupportedError(
+        f"{path}: is a Zarr group; it holds {listed}{more}; name one of them, such as "
+        f"{os.path.join(path, names[0])!r}"
+    )
 
 
 def group_at(path: Path) -> Group | None:

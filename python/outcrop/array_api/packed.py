@@ -1,0 +1,73 @@
+"""Numbers that stand for others, by the CF conventions: masks, scale factors and offsets."""
+
+from typing import Any
+
+import numpy as np
+
+from outcrop.array_api.manipulation_functions import where
+from outcrop.arrays import hooks
+from outcrop.arrays.array import Array
+from outcrop.errors import InvalidArgumentError
+from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
+
+__all__: list[str] = []
+
+_MISSING = "missing_value"
+"""An attribute that has another number, or several, for what is missing."""
+
+
+@hooks.mask_and_scale.fill
+def _mask_and_scale(array: Array) -> Array:
+    attributes = array.attributes
+    scale, offset = (_number(attributes, name) for name in ("scale_factor", "add_offset"))
+    gaps = _missing(array, attributes)
+    if array.dtype.kind not in "iuf":
+        if scale is not None or offset is not None:
+            raise InvalidArgumentError(f"elements of type {array.dtype} stand for no others")
+        return array
+    if scale is None and offset is None and not gaps:
+        return array
+    kind = _type(array.dtype, has_offset=offset is not None)
+    made = array.astype(kind)
+    if scale is not None:
+        made = made * kind.type(scale)
+    if offset is not None:
+        made = made + kind.type(offset)
+    for gap in gaps:
+        # Elements are compared as they are stored.
+        made = where(np.isnan(array) if gap != gap else array == gap, kind.type(np.nan), made)
+    return made
+
+
+def _number(attributes: dict[str, Any], name: str) -> float | None:
+    said = attributes.get(name)
+    if isinstance(said, list) and len(said) == 1:
+        said = said[0]
+    if said is None:
+        return None
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise InvalidArgumentError(f"the attribute {name} is {said!r}, and no number")
+    return float(said)
+
+
+def _missing(array: Array, attributes: dict[str, Any]) -> list[np.generic]:
+    """What stands for nothing, as elements."""
+    version = array._source.zarr_format
+    found = Missing.of(version, True, array.fill_value, attributes, array.dtype).element
+    gaps = [] if found is None else [found]
+    said = attributes.get(_MISSING)
+    for one in said if isinstance(said, list) else [said]:
+        more = Missing.of(None, True, None, {MISSING_ATTRIBUTE: one}, array.dtype).element
+        if more is not None and more not in gaps:
+            gaps.append(more)
+    return gaps
+
+
+def _type(dtype: np.dtype[Any], *, has_offset: bool) -> np.dtype[Any]:
+    """What holds the numbers, as xarray chooses it where attributes have no types."""
+    if dtype.kind == "f":
+        return dtype
+    # An offset may be a large integer.
+    if dtype.itemsize <= 2 and not has_offset:
+        return np.dtype(np.float32)
+    return np.dtype(np.float64)
