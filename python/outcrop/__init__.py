@@ -82,6 +82,7 @@ from outcrop.array_api.elementwise_functions import *  # noqa: F403
 from outcrop.array_api.indexing_functions import *  # noqa: F403
 from outcrop.array_api.inspection_functions import __array_namespace_info__
 from outcrop.array_api.manipulation_functions import *  # noqa: F403
+from outcrop.array_api.neighbours import lib
 from outcrop.array_api.non_ufunc_functions import *  # noqa: F403
 from outcrop.array_api.order_statistics import *  # noqa: F403
 from outcrop.array_api.searching_functions import *  # noqa: F403
@@ -182,6 +183,7 @@ __all__ = [
     "from_dask",
     "fromfunction",
     "last_run",
+    "lib",
     "linalg",
     "loops",
     "matmul",

@@ -10,7 +10,7 @@ from outcrop.array_api import (
     elementwise_functions,
     non_ufunc_functions,
 )
-from outcrop.array_api.neighbours import gradient, lib
+from outcrop.array_api.neighbours import gradient
 from outcrop.array_api.numpy_arrangement import (
     append,
     argwhere,
@@ -116,7 +116,6 @@ __all__ = [
     "inner",
     "invert",
     "left_shift",
-    "lib",
     "load",
     "mod",
     "power",

@@ -16,6 +16,7 @@ GIVEN = {"A": MATRIX, "v": np.array([0.25, 0.5]), "i": np.array([6, 3])}
 CALLS = """
     absolute(A)  amax(A, 0)  amax(A, axis=1, keepdims=True)  amin(A)  append(A, v)  arccos(v)
     arccosh(v + 1)  arcsin(v)  arcsinh(v)  arctan(v)  arctan2(v, v)  arctanh(v)  argwhere(A)
+    gradient(v)
     around(A / 3, 1)  array(A)  array([1, 2], 'int8')  array(3, ndmin=2)  array_equal(A, A)
     atleast_1d(v)  atleast_2d(v)  atleast_3d(A)  bitwise_not(i)  column_stack([v, v])
     concatenate([A, A], 1)  concatenate([A, v], axis=None)  conjugate(A * 1j)  cumprod(A, 1)

@@ -172,7 +172,7 @@ MEMBERS = """
     A[:100].tolist()  A.to_dask()  A.to_device('cpu')  A.trace()  A.transpose()  A.var()  A.writable
     D.flush()
     P.explain()  P.show('new.svg')  P.waste  M.explain()  M.show('new.svg')  M.waste
-    S.memory  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline
+    S.memory  S.progress  S.scratch  S.scratch_held  S.threads  S.engine  S.timeline
 """
 
 NEW = "N = oc.create('new' + suffix, A.shape)"

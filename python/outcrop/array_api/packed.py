@@ -27,7 +27,7 @@ def _mask_and_scale(array: Array) -> Array:
         return array
     if scale is None and offset is None and not gaps:
         return array
-    kind = _type(array.dtype, has_offset=offset is not None)
+    kind = _type(array.dtype, is_scaled=scale is not None or offset is not None)
     made = array.astype(kind)
     if scale is not None:
         made = made * kind.type(scale)
@@ -63,11 +63,10 @@ def _missing(array: Array, attributes: dict[str, Any]) -> list[np.generic]:
     return gaps
 
 
-def _type(dtype: np.dtype[Any], *, has_offset: bool) -> np.dtype[Any]:
-    """What holds the numbers, as xarray chooses it where attributes have no types."""
+def _type(dtype: np.dtype[Any], *, is_scaled: bool) -> np.dtype[Any]:
+    """What holds the numbers, as xarray has it: attributes are Python's numbers, of 64 bits."""
+    if is_scaled:
+        return np.dtype(np.float64)
     if dtype.kind == "f":
         return dtype
-    # An offset may be a large integer.
-    if dtype.itemsize <= 2 and not has_offset:
-        return np.dtype(np.float32)
-    return np.dtype(np.float64)
+    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)

@@ -633,9 +633,9 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         Returns
         -------
         Array
-            An expression; the array itself where no attribute says anything. Of floating point
-            numbers it has their type; of integers of at most 16 bits without an offset float32,
-            of others float64.
+            An expression, of float64 where elements are scaled. Where some are only missing, of
+            their own type if they are floating point numbers, of float32 if they are integers of
+            at most 16 bits, else of float64. The array itself where no attribute says anything.
 
         Raises
         ------
@@ -647,7 +647,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         >>> packed = oc.asarray(np.array([0, 150, -1], "int16"))
         >>> _ = packed.save("t.zarr", attributes={"scale_factor": 0.5, "_FillValue": -1})
         >>> oc.open("t.zarr").mask_and_scale().compute()
-        array([ 0., 75., nan], dtype=float32)
+        array([ 0., 75., nan])
         """
         return hooks.mask_and_scale(self)
 
