@@ -22,6 +22,7 @@ __all__ = [
     "check_path",
     "check_shape",
     "check_tile",
+    "has_type",
 ]
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -83,6 +84,15 @@ def _integers(value: Any, name: str) -> tuple[int, ...]:
         raise InvalidArgumentError(
             f"{name} must be an integer or a sequence of integers, got {value!r}"
         ) from None
+
+
+def has_type(dtype: np.dtype[Any]) -> bool:
+    """Whether there are arrays of such elements, in either byte order."""
+    try:
+        check_dtype(dtype, swapped=True)
+    except (InvalidTypeError, UnsupportedError):
+        return False
+    return True
 
 
 def check_shape(shape: ShapeLike, dtype: np.dtype[Any]) -> tuple[int, ...]:

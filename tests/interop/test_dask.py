@@ -24,6 +24,8 @@ def test_of_dask() -> None:
     np.testing.assert_allclose((made.T @ made).compute(), (VALUES + 1).T @ (VALUES + 1))
     with pytest.raises(oc.InvalidArgumentError, match="compute_chunk_sizes"):
         oc.from_dask(x[x[:, 0] > 0])
+    with pytest.raises(oc.UnsupportedError, match="mask"):
+        oc.from_dask(da.ma.masked_greater(x, 0))
     for wrong in (VALUES, [1, 2], oc.asarray(VALUES)):
         with pytest.raises(oc.InvalidTypeError, match=r"dask\.array"):
             oc.from_dask(wrong)

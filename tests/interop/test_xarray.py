@@ -292,6 +292,7 @@ def netcdf(tmp_path: Path) -> Path:
         file.create_dataset(
             "ports", data=np.array(["Aden", "Oslo"], object), dtype=h5py.string_dtype()
         )
+        file.create_dataset("half", data=np.ones(2, "f2"))
         only = file.create_dataset("bound", data=np.zeros(2))
         only.make_scale("This is a netCDF dimension but not a netCDF variable.         2")
         file.attrs["title"] = "a sea"
@@ -302,7 +303,8 @@ def test_netcdf(netcdf: Path) -> None:
     ours = xr.open_dataset(netcdf, engine="outcrop")
     assert isinstance(ours.t2m.data, oc.Array)
     assert ours.t2m.dims == ("time", "lat", "lon")
-    assert set(ours.data_vars) == {"t2m", "ports"}
+    assert set(ours.data_vars) == {"t2m", "ports", "half"}
+    assert ours.half.dtype == np.float16
     assert ours.ports.values.tolist() == ["Aden", "Oslo"]
     assert ours.attrs == {"title": "a sea"}
     plain = xr.open_dataset(netcdf, engine="outcrop", mask_and_scale=False, decode_times=False)

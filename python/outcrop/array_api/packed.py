@@ -25,10 +25,11 @@ def _mask_and_scale(array: Array) -> Array:
         if scale is not None or offset is not None:
             raise InvalidArgumentError(f"elements of type {array.dtype} stand for no others")
         return array
+    own = _meant(array.dtype, attributes)
     if scale is None and offset is None and not gaps:
-        return array
-    kind = _type(array.dtype, is_scaled=scale is not None or offset is not None)
-    made = array.astype(kind)
+        return array.astype(own, copy=False)
+    kind = _type(own, is_scaled=scale is not None or offset is not None)
+    made = array.astype(own, copy=False).astype(kind)
     if scale is not None:
         made = made * kind.type(scale)
     if offset is not None:
@@ -37,6 +38,12 @@ def _mask_and_scale(array: Array) -> Array:
         # Elements are compared as they are stored.
         made = where(np.isnan(array) if gap != gap else array == gap, kind.type(np.nan), made)
     return made
+
+
+def _meant(dtype: np.dtype[Any], attributes: dict[str, Any]) -> np.dtype[Any]:
+    """The type that elements have where a format has no unsigned integers, or only these."""
+    said = {"true": "u", "false": "i"}.get(str(attributes.get("_Unsigned")).lower())
+    return dtype if said is None or dtype.kind not in "iu" else np.dtype(f"{said}{dtype.itemsize}")
 
 
 def _number(attributes: dict[str, Any], name: str) -> float | None:

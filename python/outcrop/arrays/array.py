@@ -628,7 +628,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
 
         Packed elements times the attribute ``scale_factor``, plus ``add_offset``; NaN for those
         that are equal to ``_FillValue``, to one of ``missing_value``, or to what Zarr's version 2
-        has for a fill value.
+        has for a fill value. ``_Unsigned`` says whether integers are.
 
         Returns
         -------

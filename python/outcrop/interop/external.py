@@ -22,7 +22,7 @@ from outcrop.arrays.source import Source, fitting_tile
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import check_dtype, check_shape
-from outcrop.errors import InvalidArgumentError, OutcropError, StorageError
+from outcrop.errors import InvalidArgumentError, OutcropError, StorageError, UnsupportedError
 from outcrop.formats.other_labels import attributes_of, dimension_names_of
 from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import room
@@ -132,6 +132,11 @@ class ExternalSource(StoreSource):
             raise InvalidArgumentError(
                 f"an array of {type(given).__module__} has chunks of unknown sizes, as Dask's have "
                 "after a selection by a mask; x.compute_chunk_sizes() finds them"
+            )
+        if isinstance(getattr(given, "_meta", None), np.ma.MaskedArray):
+            raise UnsupportedError(
+                f"an array of {type(given).__module__} has a mask, which would be lost; fill what "
+                "is masked first, such as by da.ma.filled(x, 0)"
             )
         dtype = check_dtype(given.dtype, swapped=True)
         dtype = np.dtype(dtype.name)

@@ -18,6 +18,7 @@ from xarray.core.indexing import ExplicitlyIndexed
 
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import open as opened
+from outcrop.checks import has_type
 from outcrop.errors import UnsupportedError
 from outcrop.formats.groups import group_at
 from outcrop.formats.hdf5 import Member, children_of, elements_of, locate
@@ -156,7 +157,7 @@ def _of_hdf5(path: Path, member: Member, attributes: dict[str, Any]) -> Variable
     names = member.dimension_names or (None,) * len(member.shape or ())
     dims = [n or f"phony_dim_{a}" for a, n in enumerate(names)]
     kind = member.dtype
-    array = opened(path) if _has_numbers(kind) else elements_of(*_inside(path))
+    array = opened(path) if has_type(kind) else elements_of(*_inside(path))
     encoding: dict[str, Any] = {"source": str(path.parent), "original_shape": member.shape}
     if member.chunks is not None:
         encoding |= {"chunksizes": member.chunks}
@@ -168,10 +169,6 @@ def _inside(path: Path) -> tuple[str, str]:
     found = locate(str(path))
     assert found is not None
     return found
-
-
-def _has_numbers(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "biufc" and dtype.itemsize <= 16
 
 
 def _one_of(value: Any) -> Any:

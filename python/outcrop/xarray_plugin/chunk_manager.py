@@ -29,8 +29,8 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.chunking import Chunks, normalized_chunks, regular_chunks
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.source import default_tile
-from outcrop.checks import check_dtype
-from outcrop.errors import InvalidArgumentError, OutcropError, UnsupportedError
+from outcrop.checks import has_type
+from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.expressions.build.lines import of_lines
 from outcrop.expressions.build.saving import compute
 from outcrop.process.config import piece_limit
@@ -59,7 +59,7 @@ class OutcropManager(ChunkManagerEntrypoint[Any]):
         dtype: Any = None,
         previous_chunks: Any = None,
     ) -> Chunks:
-        kind = np.dtype("float64" if dtype is None or not _is_ours(np.dtype(dtype)) else dtype)
+        kind = np.dtype("float64" if dtype is None or not has_type(np.dtype(dtype)) else dtype)
         if shape is None:
             shape = tuple(sum(extents) for extents in chunks)
         if previous_chunks is not None:
@@ -77,7 +77,7 @@ class OutcropManager(ChunkManagerEntrypoint[Any]):
 
     def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Any:
         """Give an array of ours; what we have no type for, such as text, in memory."""
-        if not _is_ours(data.dtype):
+        if not has_type(data.dtype):
             return _at_once(np.asarray, [data], data.dtype)
         return self.rechunk(data if isinstance(data, Array) else asarray(data), chunks)
 
@@ -136,7 +136,7 @@ class OutcropManager(ChunkManagerEntrypoint[Any]):
         function = functools.partial(func, **kwargs) if kwargs else func
         arrays = [one if isinstance(one, Array) else np.asarray(one) for one in args]
         kind = None if dtype is None else np.dtype(dtype)
-        if kind is not None and not _is_ours(kind):
+        if kind is not None and not has_type(kind):
             return _at_once(function, arrays, kind)
         return mapped(_named(function), *arrays, dtype=kind)
 
@@ -236,15 +236,6 @@ def _full(shape: Any, fill_value: Any, *, dtype: Any = None, chunks: Any = None)
     if chunks is not None:
         made._chunks = normalized_chunks(chunks, made.shape, made.dtype)
     return made
-
-
-def _is_ours(dtype: np.dtype[Any]) -> bool:
-    """Whether there are arrays of a type."""
-    try:
-        check_dtype(dtype, swapped=True)
-    except OutcropError:
-        return False
-    return True
 
 
 def _at_once(
