@@ -1,6 +1,7 @@
 """Arrays that xarray writes to files of its own making."""
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -47,9 +48,9 @@ def store(sources: Sequence[Array], targets: Sequence[Any], regions: Sequence[An
 
 def _our_view(target: Any, region: Any, source: Array) -> Array | None:
     """A Zarr array on disk, opened for writing, of which all is to be written; None for others."""
-    import zarr
-
-    if not isinstance(target, zarr.Array) or not source.size:
+    # Who has made the target has loaded it; others may not have it at all.
+    zarr = sys.modules.get("zarr")
+    if zarr is None or not isinstance(target, zarr.Array) or not source.size:
         return None
     root = getattr(target.store, "root", None)
     if not isinstance(root, Path) or target.shape != source.shape or target.dtype != source.dtype:
