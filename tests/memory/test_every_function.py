@@ -37,7 +37,8 @@ OURS = """
     cumulative_sum(A, axis=1)  diag(A)  diagonal(A)  diff(A)  digitize(A, [0.1, 0.5])
     dot(A, A[0])  dsplit(A[..., None], 1)[0]  dstack([A, B])  einsum('ij,ij->i', A, B)
     empty_like(A)  expand_dims(A, 0)  extract(A > 0.9999, A)  fix(A)  flatnonzero(A > 0.9999)
-    flip(A)  fliplr(A)  flipud(A)  full_like(A, 2)  histogram(A, 20)[0]  hsplit(A, 2)[0]
+    flip(A)  fliplr(A)  flipud(A)  full_like(A, 2)  gradient(A)[0]  histogram(A, 20)[0]
+    hsplit(A, 2)[0]  lib.stride_tricks.sliding_window_view(A, 3, axis=1)
     hstack([A, B])  i0(A)  imag(C)  inner(A, A[0])  interp(A, [0, 1], [1, 2])  isclose(A, B)
     iscomplex(A)  iscomplexobj(A)  isin(i, [1, 5])  isneginf(A)  isposinf(A)  isreal(A)
     isrealobj(A)  linalg.diagonal(A)  linalg.matrix_transpose(A)  linalg.norm(A)

@@ -10,6 +10,7 @@ from typing import Any
 from outcrop.arrays.array import Array
 from outcrop.errors import CorruptArrayError
 from outcrop.formats.codecs import expand_codecs
+from outcrop.process.files import read_at_most
 
 __all__ = ["Encoding", "encoding_of", "is_array"]
 
@@ -67,8 +68,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise CorruptArrayError(f"{path}: it is not a regular file")
-        text = file.read(_LARGEST + 1)
-    if len(text) > _LARGEST:
+        text = read_at_most(file, _LARGEST)
+    if text is None:
         raise CorruptArrayError(f"{path}: more than {_LARGEST} bytes long, which cannot be")
     try:
         meta = json.loads(text)

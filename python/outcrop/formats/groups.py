@@ -9,7 +9,7 @@ from typing import Any
 
 from outcrop import _native
 from outcrop.errors import InvalidArgumentError, StorageError, UnsupportedError
-from outcrop.process.files import open_file
+from outcrop.process.files import open_file, read_at_most
 
 __all__ = ["Group", "group_around", "group_at", "only_member", "version_in"]
 
@@ -166,8 +166,8 @@ def _parsed(path: Path) -> Any:
 def _text(path: Path) -> bytes:
     # A named pipe would be waited for, and anything may stand in a group.
     with open_file(str(path)) as file:
-        text = file.read(_MOST + 1)
-    return text if len(text) <= _MOST else b"{}"
+        text = read_at_most(file, _MOST)
+    return b"{}" if text is None else text
 
 
 def _read(path: Path, *names: str) -> dict[str, Any]:

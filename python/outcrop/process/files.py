@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 
 from outcrop.errors import StorageError
 
-__all__ = ["check_file", "open_file", "replace_file"]
+__all__ = ["check_file", "open_file", "read_at_most", "replace_file"]
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -45,6 +45,13 @@ def open_file(path: str) -> BinaryIO:
         The operating system refuses.
     """
     return _opened(path, "rb")
+
+
+def read_at_most(file: BinaryIO, most: int) -> bytes | None:
+    """A file, from its begin; None where it has more bytes than `most`."""
+    # Python makes room for all that is asked for, whatever the file has.
+    text = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
+    return text if len(text) <= most else None
 
 
 def replace_file(path: str, content: bytes) -> None:
