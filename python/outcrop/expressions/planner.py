@@ -79,6 +79,11 @@ from pass to pass."""
 _LESS = 1.05
 """How many times as much is moved otherwise, where other cuts or orders are taken."""
 
+_SIDE = 128
+"""The least extent of tiles with which linear algebra takes twice as long as with large ones.
+
+No speed that is measured decides it: results depend on tiles in their last bits."""
+
 _FAR_LESS = 1.25
 """How many times as much is moved otherwise, where products are computed in another way, or what is
 stored is moved first."""
@@ -171,6 +176,16 @@ class Planned:
         most = max(_AGAIN * self.once, _WASTE * self.needed)
         # Other threads and speeds do not make it more: of most plans, the first is known at once.
         return self.facts["bytes_read"] > most and self.moved_anyway[0] > most
+
+    @property
+    def slowness(self) -> float:
+        """How many times as long linear algebra takes as it would with large tiles, roughly."""
+        operations = (n for n in self._lowered.nodes if isinstance(n, MatrixOperation))
+        tiling, taken = self._lowered.tiling, [(n, *n.operands) for n in operations]
+        if not taken:
+            return 1.0
+        largest = max(taken, key=lambda matrices: sum(m.size for m in matrices))
+        return 1 + _SIDE / min(n for matrix in largest for n in (*tiling.tile(matrix), _SIDE * 8))
 
     @property
     def cuts_tiles(self) -> bool:
@@ -506,9 +521,11 @@ def _or_by_other_cuts(
             continue
         effort.spend(other)
         (read, moved), (now_read, now_moved) = other.moved_anyway, least.moved_anyway
+        # Small tiles may take longer to compute than to move more often.
+        less = _LESS * max(other.slowness / least.slowness, 1)
         # What is read of compressed tiles is little, and decoding it is much.
-        is_read_less = read * _LESS < now_read and moved <= now_moved
-        if is_read_less or moved * _LESS < now_moved:
+        is_read_less = read * less < now_read and moved <= now_moved
+        if is_read_less or moved * less < now_moved:
             least = other
         # Plans are large: the next one is made without it.
         del other
