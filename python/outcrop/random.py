@@ -48,7 +48,7 @@ class RandomSource(Source):
             extent = max(min(n, room if axis else min(room, _SIDE)), 1)
             block.append(extent)
             room = max(room // extent, 1)
-        self._block = tuple(reversed(block))
+        self.grain = self._block = tuple(reversed(block))
         self._counts = tuple(-(-n // b) for n, b in zip(shape, self._block, strict=True))
 
     def describe(self, selection: str) -> str:

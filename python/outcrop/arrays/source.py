@@ -69,6 +69,8 @@ class Source(ABC):
         "oc.asarray(A.compute()) can be assigned to, and on disk what oc.create makes"
     )
     """What to do about it."""
+    grain: tuple[int, ...] | None = None
+    """Extents of blocks whose elements are made together: of a part, the whole block is made."""
     calls_back: bool = True
     """Whether reading it may read other arrays: memory is left to that."""
     zarr_format: int | None = None

@@ -20,7 +20,6 @@ from outcrop.expressions.candidates import Cut, candidates, other_cuts, ways_of
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Leaf, Node
 from outcrop.expressions.graph.reshape import Reshape
-from outcrop.expressions.kernels.floating_errors import FloatingErrors
 from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_account
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking
@@ -37,6 +36,7 @@ from outcrop.expressions.singular import naming_the_first
 from outcrop.expressions.tiling.disk_order import whole
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.process.config import memory_budget
+from outcrop.process.floating_errors import FloatingErrors
 from outcrop.process.sizes import format_bytes
 from outcrop.program.drawing import drawn
 from outcrop.program.reading import Reading

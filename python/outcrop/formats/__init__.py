@@ -43,7 +43,8 @@ _SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"} | {
     suffix: name for family in _FAMILIES for suffix, name in family.suffixes.items()
 }
 
-_MAGIC_BYTES = 8
+_MAGIC_BYTES = 512
+"""How many bytes of a file a format is shown to recognise it."""
 
 
 def check_format(format: str) -> str:

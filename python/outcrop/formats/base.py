@@ -29,7 +29,7 @@ class FileFormat(ABC):
 
     @abstractmethod
     def recognises(self, start: bytes) -> bool:
-        """Whether a file that begins like this is of the family."""
+        """Whether a file that begins like this is of the family; it may be shorter."""
 
     @abstractmethod
     def open(self, path: str, mode: str, page: int) -> _native.Store:

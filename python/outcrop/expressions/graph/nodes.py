@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from outcrop.arrays.source import Source
-from outcrop.arrays.views import View
+from outcrop.arrays.views import NewAxis, View
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.graph.functions import Function, OfLines, Scalar
 from outcrop.expressions.graph.reductions import Reduction
@@ -177,6 +177,13 @@ class Leaf(Node):
     @property
     def name(self) -> str:
         return self.source.path.name if self.source.path else self.source.layout
+
+    def grain(self, axis: int) -> int:
+        """Along an axis, the extent of blocks whose elements are made together; mostly 1."""
+        source = self.view.axes[axis]
+        if self.source.grain is None or isinstance(source, NewAxis):
+            return 1
+        return max(self.source.grain[source] // abs(self.view.span(axis).step), 1)
 
 
 class Map(Node):

@@ -201,6 +201,11 @@ class Tape:
             strip = min(_PASSED // max(passed, 1), _MOVED // max(row, 1))
         if any(self._is_large(node) for node in self.computed if isinstance(node, Contract)):
             strip = max(strip, _DEPTH)
+        for node in self.computed:
+            if isinstance(node, Leaf) and (along := self.values[id(node)].along) is not None:
+                # Of a block that is made whole, all is taken at once.
+                grain = node.grain(along)
+                strip = -(-strip // grain) * grain
         return max(min(strip, extent), 1)
 
     def _is_large(self, node: Contract) -> bool:

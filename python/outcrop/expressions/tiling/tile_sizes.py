@@ -134,6 +134,10 @@ def cut(
             for line, extent in zip(axes.of(node), tile, strict=True):
                 natural.setdefault(line, extent)
                 fixed.add(line)
+    for leaf in (n for n in nodes if isinstance(n, Leaf) and n.source.grain is not None):
+        for axis, line in enumerate(axes.of(leaf)):
+            if (grain := leaf.grain(axis)) > 1:
+                natural.setdefault(line, grain)
     stored = [
         n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource) and n.size
     ]
