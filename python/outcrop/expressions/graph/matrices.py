@@ -146,9 +146,13 @@ class MatrixOperation(Node):
         return (False,) * len(self.operands)
 
     @property
+    @abstractmethod
     def taken_once(self) -> tuple[bool, ...]:
-        """Of which operands each tile is taken once, and not again and again."""
-        return (True,) * len(self.operands)
+        """Of which operands each tile is taken once, and not again and again.
+
+        Where the last one's are, the result may be made in their place: of a result that is all
+        new, it has to be False.
+        """
 
     @abstractmethod
     def alike(self) -> list[tuple[Axis, Axis]]:
@@ -237,6 +241,10 @@ class Cholesky(MatrixOperation):
     def _made_of(self, operands: Sequence[Node]) -> Node:
         return Cholesky.of(operands[0], upper=self.upper)
 
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
+
     def alike(self) -> list[tuple[Axis, Axis]]:
         (a,) = self.operands
         return [((a, 0), (self, 0)), ((a, 1), (self, 1)), ((self, 0), (self, 1))]
@@ -261,6 +269,10 @@ class Solve(MatrixOperation):
     def _made_of(self, operands: Sequence[Node]) -> Node:
         definite = self.positive_definite
         return Solve.of(operands[0], operands[1], positive_definite=definite)
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         # Of what is factored with pivots, tiles may be higher than wide.
@@ -287,6 +299,10 @@ class LU(MatrixOperation):
     def name(self) -> str:
         return "lu"
 
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
+
     def alike(self) -> list[tuple[Axis, Axis]]:
         (a,) = self.operands
         return [((a, 0), (self, 0)), ((a, 1), (self, 1))]
@@ -296,6 +312,10 @@ class Companion(MatrixOperation):
     """Another result of the operation that is its operand, whose steps compute both."""
 
     __slots__ = ()
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         (whole,) = self.operands
@@ -396,6 +416,10 @@ class CholeskyUpdate(MatrixOperation):
     def name(self) -> str:
         return "cholesky_update"
 
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
+
     def alike(self) -> list[tuple[Axis, Axis]]:
         change, factor = self.operands
         own: list[tuple[Axis, Axis]] = [((factor, axis), (self, axis)) for axis in (0, 1)]
@@ -425,6 +449,10 @@ class LDL(MatrixOperation):
     @property
     def name(self) -> str:
         return "ldl"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         (a,) = self.operands
@@ -593,6 +621,10 @@ class LDLRotated(MatrixOperation):
     @property
     def name(self) -> str:
         return "ldl_rotated"
+
+    @property
+    def taken_once(self) -> tuple[bool, ...]:
+        return (True,) * len(self.operands)
 
     def alike(self) -> list[tuple[Axis, Axis]]:
         (a,) = self.operands
