@@ -90,7 +90,10 @@ class Generator:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        state = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        try:
+            state = np.random.SeedSequence(seed).generate_state(1, np.uint64)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"a seed of {seed!r}: {error}") from None
         self._seed = int(state[0])
         self._stream = itertools.count()
 

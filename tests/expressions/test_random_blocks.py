@@ -27,7 +27,13 @@ def test_blocks_of_numbers_are_made_once(
         return read(self, view)
 
     monkeypatch.setattr(RandomSource, "read", counting)
-    with oc.config(memory="16MiB"):
+    with oc.config(memory="64MiB"):
         x = oc.random.default_rng(1).integers(0, 100, shape)
         x.astype(dtype).save(tmp_path / "a.zarr").close()
     assert sum(made) <= 1.5 * math.prod(shape)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 0.5], ids=str)
+def test_what_is_no_seed(seed: Any) -> None:
+    with pytest.raises(oc.InvalidArgumentError, match="a seed of"):
+        oc.random.default_rng(seed)

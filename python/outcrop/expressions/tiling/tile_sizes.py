@@ -134,10 +134,6 @@ def cut(
             for line, extent in zip(axes.of(node), tile, strict=True):
                 natural.setdefault(line, extent)
                 fixed.add(line)
-    for leaf in (n for n in nodes if isinstance(n, Leaf) and n.source.grain is not None):
-        for axis, line in enumerate(axes.of(leaf)):
-            if (grain := leaf.grain(axis)) > 1:
-                natural.setdefault(line, grain)
     stored = [
         n for n in nodes if isinstance(n, Leaf) and isinstance(n.source, StoreSource) and n.size
     ]
@@ -275,6 +271,12 @@ def cut(
             if given is None and extent >= together:
                 extent = extent // together * together
             shorten(line, extent)
+    # Whole blocks of what is made by blocks.
+    for leaf in (n for n in nodes if isinstance(n, Leaf) and n.source.grain is not None):
+        for axis, line in enumerate(axes.of(leaf)):
+            grain = leaf.grain(axis)
+            if line not in fixed and grain < (extent := cuts.get(line, 0)):
+                shorten(line, extent // grain * grain)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
     _square_pairs(tiling, stored, natural, fixed)
     _cut_alike(tiling, nodes, fixed)
