@@ -181,11 +181,11 @@ class Planned:
     def slowness(self) -> float:
         """How many times as long linear algebra takes as it would with large tiles, roughly."""
         operations = (n for n in self._lowered.nodes if isinstance(n, MatrixOperation))
-        tiling, taken = self._lowered.tiling, [(n, *n.operands) for n in operations]
-        if not taken:
+        matrices = (matrix for n in operations for matrix in (n, *n.operands))
+        largest = max(matrices, key=lambda matrix: matrix.size, default=None)
+        if largest is None:
             return 1.0
-        largest = max(taken, key=lambda matrices: sum(m.size for m in matrices))
-        return 1 + _SIDE / min(n for matrix in largest for n in (*tiling.tile(matrix), _SIDE * 8))
+        return 1 + _SIDE / min(self._lowered.tiling.tile(largest), default=_SIDE)
 
     @property
     def cuts_tiles(self) -> bool:
