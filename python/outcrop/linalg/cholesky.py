@@ -11,7 +11,7 @@ from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.reductions import cast
-from outcrop.expressions.graph.matrices import Cholesky, CholeskyInverse, CholeskyUpdate
+from outcrop.expressions.graph.cholesky import Cholesky, CholeskyInverse, CholeskyUpdate
 from outcrop.linalg.checks import flag, floating, square
 from outcrop.linalg.solve import solve_triangular
 

@@ -10,7 +10,7 @@ from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.reductions import cast
-from outcrop.expressions.graph.matrices import LDL, LDLDiagonal, LDLRows, LDLSolve
+from outcrop.expressions.graph.ldl import LDL, LDLDiagonal, LDLRows, LDLSolve
 from outcrop.linalg.checks import flag, floating, square
 
 __all__ = ["Inertia", "LDLFactor", "inertia", "ldl_factor", "ldl_solve"]

@@ -18,7 +18,8 @@ from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.reductions import cast
-from outcrop.expressions.graph.matrices import LU, ExchangeRows, LUSolve, Permutation, Pivots, Solve
+from outcrop.expressions.graph.lu import LU, ExchangeRows, LUSolve, Permutation, Pivots
+from outcrop.expressions.graph.matrices import Solve
 from outcrop.expressions.graph.nodes import Node
 from outcrop.linalg.checks import flag, floating, matrix, square
 from outcrop.linalg.diagonals import diagonal

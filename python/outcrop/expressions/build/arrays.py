@@ -20,9 +20,10 @@ from outcrop.errors import (
     InvalidTypeError,
     UnsupportedError,
 )
+from outcrop.expressions.graph.cholesky import Cholesky, CholeskyUpdate
 from outcrop.expressions.graph.functions import Apply, ApplyWhere, Cast, Function
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.matrices import LDL, Cholesky, CholeskyUpdate
+from outcrop.expressions.graph.ldl import LDL
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, ancestors
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of, viewed

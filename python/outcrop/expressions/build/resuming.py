@@ -20,21 +20,17 @@ from outcrop.arrays.stored import StoreSource
 from outcrop.checks import StrPath
 from outcrop.errors import ArrayExistsError, OutcropError, UnsupportedError
 from outcrop.expressions.build.arrays import ExpressionSource, array_of, node_of, resolved
-from outcrop.expressions.graph.matrices import (
+from outcrop.expressions.graph.cholesky import Cholesky, CholeskyColumns
+from outcrop.expressions.graph.ldl import (
     LDL,
-    LU,
-    Cholesky,
-    CholeskyColumns,
     LDLColumns,
     LDLDiagonal,
     LDLInOrder,
     LDLRotated,
     LDLRows,
-    LUColumns,
-    LUInOrder,
-    Pivots,
-    straight,
 )
+from outcrop.expressions.graph.lu import LU, LUColumns, LUInOrder, Pivots
+from outcrop.expressions.graph.matrices import straight
 from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of

@@ -5,28 +5,34 @@ from typing import TypeAlias
 
 from outcrop import _native
 from outcrop.expressions.graph.blas import Blas
-from outcrop.expressions.graph.matrices import (
-    LDL,
-    LU,
-    BlockProduct,
+from outcrop.expressions.graph.cholesky import (
     Cholesky,
     CholeskyColumns,
     CholeskyInverse,
     CholeskyUpdate,
-    Companion,
-    ExchangeRows,
+)
+from outcrop.expressions.graph.ldl import (
+    LDL,
     LDLColumns,
     LDLDiagonal,
     LDLInOrder,
     LDLRotated,
     LDLRows,
     LDLSolve,
+)
+from outcrop.expressions.graph.lu import (
+    LU,
+    ExchangeRows,
     LUColumns,
     LUInOrder,
     LUSolve,
-    MatrixOperation,
     Permutation,
     Pivots,
+)
+from outcrop.expressions.graph.matrices import (
+    BlockProduct,
+    Companion,
+    MatrixOperation,
     Solve,
     SolveTriangular,
 )

@@ -11,16 +11,11 @@ from outcrop import _native
 from outcrop.arrays.source import dtype_name, filler, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span
+from outcrop.expressions.graph.cholesky import CholeskyInverse
 from outcrop.expressions.graph.gathers import Gather
-from outcrop.expressions.graph.matrices import (
-    BlockProduct,
-    CholeskyInverse,
-    LDLInOrder,
-    LDLRotated,
-    LUInOrder,
-    MatrixOperation,
-    straight,
-)
+from outcrop.expressions.graph.ldl import LDLInOrder, LDLRotated
+from outcrop.expressions.graph.lu import LUInOrder
+from outcrop.expressions.graph.matrices import BlockProduct, MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan, Shape
 from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.fusion import Grouping

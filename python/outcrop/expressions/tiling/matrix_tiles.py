@@ -7,19 +7,14 @@ from outcrop import _native
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
 from outcrop.expressions.graph.blas import Blas
+from outcrop.expressions.graph.cholesky import CholeskyUpdate
 from outcrop.expressions.graph.gathers import Alias
+from outcrop.expressions.graph.ldl import LDLInOrder, LDLSolve
+from outcrop.expressions.graph.lu import LU, ExchangeRows, LUColumns, LUInOrder, LUSolve
 from outcrop.expressions.graph.matrices import (
-    LU,
     Axis,
     BlockProduct,
-    CholeskyUpdate,
     Companion,
-    ExchangeRows,
-    LDLInOrder,
-    LDLSolve,
-    LUColumns,
-    LUInOrder,
-    LUSolve,
     MatrixOperation,
     Solve,
     SomeColumns,
