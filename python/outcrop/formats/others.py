@@ -1,6 +1,7 @@
 """Formats of other programs: known by their suffixes and first bytes, and not written, nor read.
 
-HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written.
+HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written; so are Zarr arrays in zip
+archives (`outcrop.formats.zip_zarr`).
 
 Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
 one wants to know how to get at what is in it.
@@ -12,7 +13,7 @@ from pathlib import PurePath
 from outcrop.formats.hdf5 import SIGNATURE
 from outcrop.process.files import open_file
 
-__all__ = ["other_format", "other_suffix"]
+__all__ = ["is_npz", "other_format", "other_suffix"]
 
 _START = 512
 """Bytes of a file that are looked at."""
@@ -107,7 +108,14 @@ _OTHERS = (
         _PACKED,
         _COMPRESSED,
     ),
-    _Other("zip", (".zip",), (b"PK\x03\x04", b"PK\x05\x06"), _PACKED, "save it, and pack that"),
+    _Other(
+        "zip",
+        (".zip",),
+        (b"PK\x03\x04", b"PK\x05\x06"),
+        _PACKED,
+        "save it to a directory (a name that ends in .zarr), and pack that with zip -0 -r, whose "
+        "archives are read here",
+    ),
     _Other("tar", (".tar",), (), _PACKED, "save it, and pack that"),
     _Other("JSON", (".json",), (), "json.load reads it"),
     _Other(
@@ -164,7 +172,7 @@ def _recognised(start: bytes, path: str) -> tuple[_Other | None, str]:
     by_suffix = _BY_SUFFIX.get(PurePath(path).suffix.lower())
     for other in _OTHERS:
         if any(start.startswith(begin) for begin in other.begins):
-            if other.name == "zip" and (b".npy" in start[30:] or by_suffix is _BY_NAME[_NPZ]):
+            if other.name == "zip" and _begins_as_npz(start, path):
                 return _BY_NAME[_NPZ], _NPZ
             return other, other.name
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
@@ -177,6 +185,19 @@ def _recognised(start: bytes, path: str) -> tuple[_Other | None, str]:
 
 
 _NPZ = "NumPy's archive of several arrays (npz)"
+
+
+def is_npz(path: str) -> bool:
+    """Whether a zip archive is one of NumPy's, by its suffix or the first of its arrays."""
+    try:
+        with open_file(path) as file:
+            return _begins_as_npz(file.read(_START), path)
+    except OSError:
+        return False
+
+
+def _begins_as_npz(start: bytes, path: str) -> bool:
+    return PurePath(path).suffix.lower() == ".npz" or b".npy" in start[30:]
 
 
 def _is_text(start: bytes) -> bool:
