@@ -46,8 +46,8 @@ from outcrop.formats import (
     same_format,
 )
 from outcrop.formats.codecs import Codecs, laid_out
-from outcrop.formats.groups import only_member
 from outcrop.formats.containers import CONTAINERS, Located, container_of, locate
+from outcrop.formats.groups import only_member
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file

@@ -80,7 +80,7 @@ class DataSetSource(StoreSource):
         self.dimension_names = found.member.dimension_names
         self.fill_value: np.generic | None = found.fill_value
 
-    # What other libraries raise is not to pass through the compiled core, where nobody waits for it.
+    # What other libraries raise is not to pass through the compiled core, where nobody awaits it.
 
     def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
         external = self._opening.external

@@ -21,8 +21,8 @@ from outcrop.cli.targets import (
 )
 from outcrop.cli.values import BOX, CODECS, TILE
 from outcrop.formats import FORMATS, family_of, same_format
-from outcrop.formats.groups import group_around
 from outcrop.formats.containers import CONTAINERS
+from outcrop.formats.groups import group_around
 
 __all__ = ["convert", "copy"]
 

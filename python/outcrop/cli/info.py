@@ -17,9 +17,9 @@ from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
 from outcrop.formats.codecs import LAYOUTS
-from outcrop.formats.groups import group_at
 from outcrop.formats.containers import locate
 from outcrop.formats.data_sets import Member
+from outcrop.formats.groups import group_at
 from outcrop.formats.hdf5 import HDF5, members_of
 from outcrop.formats.zip_zarr import ZIP
 from outcrop.formats.zip_zarr import members_of as members_of_zip
@@ -35,8 +35,8 @@ __all__ = ["info"]
 def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
     """Say what arrays are: shape, dtype, layout, size, attributes.
 
-    Of an HDF5 file, a zip archive or a Zarr group, or a group in it, which arrays it holds. Nothing but metadata
-    is read. A raw file needs a description:
+    Of an HDF5 file, a zip archive or a Zarr group, or a group in it, which arrays it holds.
+    Nothing but metadata is read. A raw file needs a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
     failed = False

@@ -88,9 +88,11 @@ class HDF5Files(Container):
     writing: ClassVar[str] = "h5py writes to the file itself"
 
     def recognises(self, path: str) -> bool:
+        """Whether a file is HDF5."""
         return is_hdf5(path)
 
     def open(self, path: str, inside: str) -> DataSet:
+        """Open a data set by its name in a file, or the only one in a group."""
         return _open_data_set(path, inside)
 
 

@@ -1,7 +1,7 @@
 """Formats of other programs: known by their suffixes and first bytes, and not written, nor read.
 
-HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written; so are Zarr arrays in zip
-archives (`outcrop.formats.zip_zarr`).
+HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written; so are Zarr arrays in
+zip archives (`outcrop.formats.zip_zarr`).
 
 Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
 one wants to know how to get at what is in it.

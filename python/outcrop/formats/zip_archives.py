@@ -55,7 +55,11 @@ _ENCRYPTED, _DESCRIBED_BEHIND, _UTF8, _MASKED = 1 << 0, 1 << 3, 1 << 11, 1 << 13
 
 _STORED, _DEFLATED = 0, 8
 
-_METHODS = {1: "shrink", 6: "implode", 9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz"}
+_METHODS = {
+    **{1: "shrink", 6: "implode", 9: "deflate64", 12: "bzip2"},
+    **{14: "lzma", 93: "zstd", 95: "xz"},
+}
+"""What zip calls methods that are not undone here."""
 
 _MOST_REMARK = 0xFFFF
 
@@ -63,7 +67,7 @@ _MOST_DIRECTORY = 128 << 20
 """The most bytes of a directory: a million entries with long names."""
 
 _TAKEN_FOR_EACH = 6
-"""Memory that is taken for a byte of a directory, while it is read and afterwards, at most about."""
+"""Memory that is taken for a byte of a directory, at most about, as long as it is known."""
 
 _SMALL = 1 << 20
 """Bytes that are not charged, as with results."""
@@ -325,8 +329,8 @@ class Archive:
             for given, wanted, limit in zip(
                 (sum_, stored, size), there, (None, _LARGE_32, _LARGE_32), strict=True
             ):
-                agrees &= given in (wanted, limit) or (is_behind and given == 0)
-        begin = at + _HEADER.size + named + extra
+                agrees = agrees and given in (wanted, limit, 0 if is_behind else wanted)
+        begin: int = at + _HEADER.size + named + extra
         if not agrees or begin + self._stored[number] > self._ends[number]:
             self._disagree(name)
         return begin

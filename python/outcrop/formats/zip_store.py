@@ -1,7 +1,8 @@
 """An archive as Zarr-Python sees it, which decodes what the compiled core cannot read in place.
 
-Zarr-Python has a store of its own for that, on Python's ``zipfile``, which says of damage in its own
-words, and reads one entry at a time. Nothing here is imported before an array needs it.
+Zarr-Python has a store of its own for that, on Python's ``zipfile``, which believes more of an
+archive than `Archive` does, and reads one entry at a time. Nothing here is imported before an array
+needs it.
 """
 
 import asyncio

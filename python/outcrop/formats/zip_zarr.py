@@ -1,24 +1,22 @@
 """Zarr arrays in zip archives, which are only read (decision 048).
 
-What ``zarr.storage.ZipStore`` writes, or ``zip -0 -r`` makes of a directory. Chunks that are nothing
-but their elements are read by the compiled core where they lie in the archive; those with codecs are
-read by Zarr-Python, as other libraries' arrays are.
+What ``zarr.storage.ZipStore`` writes, or ``zip -0 -r`` makes of a directory. Chunks that are
+nothing but their elements are read by the compiled core where they lie in the archive; those with
+codecs are read by Zarr-Python, as other libraries' arrays are.
 """
 
 import json
 import math
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.checks import check_dtype, check_shape
 from outcrop.errors import (
     ArrayNotFoundError,
     CorruptArrayError,
@@ -29,6 +27,7 @@ from outcrop.errors import (
 )
 from outcrop.formats.data_sets import Container, DataSet, Member
 from outcrop.formats.others import is_npz
+from outcrop.formats.zarr_metadata import ArrayMetadata, array_metadata, senseless
 from outcrop.formats.zip_archives import Archive, is_zip
 
 __all__ = ["ZIP", "ZipChildren", "ZipFiles", "children_of", "elements_of", "members_of"]
@@ -40,7 +39,7 @@ _DESCRIBED = "tiff"
 """What the compiled core calls files whose metadata others have read."""
 
 _MOST_METADATA = 4 << 20
-"""The most bytes of an array's metadata; the compiled core reads no more of those in directories."""
+"""The most bytes of an array's metadata, as the compiled core has it of those in directories."""
 
 _MOST_OF_GROUP = 64 << 20
 """The most bytes of a group's, which may have that of all arrays in it."""
@@ -56,20 +55,8 @@ _MORE = 1 << 20
 
 _V3, _V2, _GROUP_V2, _ATTRIBUTES_V2 = "zarr.json", ".zarray", ".zgroup", ".zattrs"
 
-_OURS = 1
-"""The version of our own arrays, as the compiled core has it."""
-
 _UPDATE = ".outcrop-update"
 """Where an array of ours has a change that is being carried out."""
-
-_NAMES = "_ARRAY_DIMENSIONS"
-"""The attribute that has names of axes, in version 2 and at times in 3."""
-
-_KNOWN = {
-    *("zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding"),
-    *("fill_value", "codecs", "attributes", "dimension_names", "storage_transformers", "outcrop"),
-}
-"""Members of ``zarr.json`` that say nothing of chunks but what is understood here."""
 
 
 class ZipFiles(Container):
@@ -81,12 +68,15 @@ class ZipFiles(Container):
     writing: ClassVar[str] = "'zip -0 -r' packs a directory again"
 
     def recognises(self, path: str) -> bool:
+        """Whether a file is a zip archive, and not one of NumPy's."""
         return is_zip(path) and not is_npz(path)
 
     def open(self, path: str, inside: str) -> DataSet:
+        """Open an array by its name in an archive, or the only one in a group."""
         return _open_array(path, inside)
 
     def damage(self, path: str, inside: str) -> Iterator[tuple[int, str | None]]:
+        """For each entry of an array, how many there are, and what is wrong with it."""
         with _reading(path), Archive(path) as archive:
             nodes = _Nodes(archive)
             entries = nodes.entries_of(nodes.one(inside))
@@ -179,8 +169,8 @@ class _Nodes:
             return found[0]
         if not self._files:
             raise UnsupportedError(
-                f"{path}: is a zip archive without a Zarr array in it, and nothing else is read of "
-                "archives; unpack it first"
+                f"{path}: is a zip archive without a Zarr array in it, which is not read here; "
+                "unpack it first"
             )
         what = f"{path}: the group {at!r}" if at else f"{path}: the archive"
         advice = f"; name one, such as {path}/{found[0]}" if found else ""
@@ -312,265 +302,6 @@ def _is_key(name: str) -> bool:
     return "\0" not in name and not any(part in ("", ".", "..") for part in name.split("/"))
 
 
-# -- metadata --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Meta:
-    """What metadata say of an array.
-
-    Attributes
-    ----------
-    zarr_format : int
-        2 or 3.
-    shape, chunk : tuple of int
-        Extents.
-    dtype : numpy.dtype
-        Of the elements of a chunk, in their byte order.
-    codecs : tuple of str
-        The names of what chunks are encoded with, in the order of encoding.
-    attributes : dict
-        Without names of axes.
-    dimension_names : tuple, optional
-        A name or none for every axis.
-    fill_value : numpy.generic, optional
-        What elements are that were never written, where that is said.
-    key : callable, optional
-        The name of the chunk at a place in the grid; None where that is not known here.
-    behind : int, optional
-        Bytes behind the elements of a chunk that is nothing but these; None of others.
-    """
-
-    zarr_format: int
-    shape: tuple[int, ...]
-    chunk: tuple[int, ...]
-    dtype: np.dtype[Any]
-    codecs: tuple[str, ...]
-    attributes: dict[str, Any]
-    dimension_names: tuple[str | None, ...] | None
-    fill_value: np.generic | None
-    key: Callable[[tuple[int, ...]], str] | None
-    behind: int | None
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """How many chunks there are along each axis."""
-        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes of the elements of a chunk."""
-        return math.prod(self.chunk) * self.dtype.itemsize
-
-    @property
-    def fills_with_zeros(self) -> bool:
-        """Whether an element that was never written is zero."""
-        return self.fill_value is None or not any(self.fill_value.tobytes())
-
-
-def _meta(name: str, version: int, given: Mapping[str, Any]) -> _Meta:
-    """What metadata say.
-
-    Raises
-    ------
-    CorruptArrayError
-        They make no sense.
-    UnsupportedError
-        There are no such elements, chunks, or versions.
-    """
-    if given.get("zarr_format") != version:
-        found = given.get("zarr_format")
-        if isinstance(found, int) and found > version:
-            raise UnsupportedError(f"{name}: is of Zarr {found}, and 2 and 3 are known")
-        _is_corrupt(name, "zarr_format", found)
-    attributes = given.get("attributes") or {}
-    if not isinstance(attributes, dict):
-        _is_corrupt(name, "attributes", attributes)
-    shape = _extents(name, "shape", given.get("shape"))
-    dtype = _dtype(name, given.get("data_type" if version == 3 else "dtype"))
-    try:
-        check_shape(shape, dtype)
-    except OutcropError as error:
-        raise UnsupportedError(f"{name}: {error}") from None
-    attributes, names = _named(attributes, len(shape))
-    if version == 3 and given.get("dimension_names") is not None:
-        names = given["dimension_names"]
-        sound = isinstance(names, list) and len(names) == len(shape)
-        if not sound or not all(one is None or isinstance(one, str) for one in names):
-            _is_corrupt(name, "dimension_names", names)
-        names = tuple(names)
-    chunk, key, behind, order, codecs = _of_v3(name, given) if version == 3 else _of_v2(name, given)
-    if len(chunk) != len(shape) or 0 in chunk:
-        _is_corrupt(name, "the shape of a chunk", list(chunk))
-    if math.prod(chunk) * dtype.itemsize >= 2**63:
-        raise UnsupportedError(f"{name}: its chunks are too large to address")
-    if order is not None and dtype.itemsize > 1:
-        dtype = dtype.newbyteorder(order)
-    fill = _fill_value(name, given.get("fill_value"), dtype, version)
-    if version == 3 and not set(given) <= _KNOWN:
-        # What they mean, another program may know.
-        behind = None
-    if version == 3 and (ours := given.get("outcrop")) is not None:
-        made_by = ours.get("version") if isinstance(ours, dict) else None
-        if not isinstance(made_by, int):
-            _is_corrupt(name, "outcrop", ours)
-        if made_by > _OURS:
-            raise UnsupportedError(
-                f"{name}: made by a newer Outcrop: array format {made_by}, this version knows "
-                f"{_OURS}"
-            )
-    return _Meta(
-        version, shape, chunk, dtype, codecs, attributes, names, fill, key, behind
-    )
-
-
-_Encoding = tuple[
-    tuple[int, ...],
-    Callable[[tuple[int, ...]], str] | None,
-    int | None,
-    Any,
-    tuple[str, ...],
-]
-"""The chunk, its key, bytes behind its elements, the order of bytes, and the codecs."""
-
-
-def _of_v3(name: str, given: Mapping[str, Any]) -> _Encoding:
-    grid, encoding = given.get("chunk_grid"), given.get("chunk_key_encoding")
-    if _name_of(grid) != "regular":
-        raise UnsupportedError(f"{name}: the chunk grid {_name_of(grid)!r} is not supported")
-    chunk = _extents(name, "chunk_shape", _configuration(grid).get("chunk_shape"))
-    kind = _name_of(encoding)
-    separator = _configuration(encoding).get("separator", "/" if kind == "default" else ".")
-    key = None
-    if kind in ("default", "v2") and separator in ("/", "."):
-        key = _Keys(kind == "default", separator)
-    codecs = given.get("codecs")
-    if not isinstance(codecs, list) or not codecs or not all(map(_name_of, codecs)):
-        _is_corrupt(name, "codecs", codecs)
-    names = tuple(str(_name_of(codec)) for codec in codecs)
-    order = _configuration(codecs[0]).get("endian", "little") if names[0] == "bytes" else "little"
-    behind = {("bytes",): 0, ("bytes", "crc32c"): 4}.get(names)
-    if order not in ("little", "big") or given.get("storage_transformers"):
-        behind = None
-    return chunk, key, behind, ">" if order == "big" else "<", names
-
-
-def _of_v2(name: str, given: Mapping[str, Any]) -> _Encoding:
-    chunk = _extents(name, "chunks", given.get("chunks"))
-    separator = given.get("dimension_separator") or "."
-    key = _Keys(False, separator) if separator in ("/", ".") else None
-    filters, compressor = given.get("filters") or [], given.get("compressor")
-    codecs = [*(filters if isinstance(filters, list) else [filters])]
-    codecs += [] if compressor is None else [compressor]
-    if not all(isinstance(codec, dict) and isinstance(codec.get("id"), str) for codec in codecs):
-        _is_corrupt(name, "filters or compressor", codecs)
-    order = given.get("order")
-    if order not in ("C", "F"):
-        _is_corrupt(name, "order", order)
-    is_plain = not codecs and (order == "C" or len(chunk) < 2)
-    names = ("bytes", *(codec["id"] for codec in codecs))
-    return chunk, key, 0 if is_plain else None, None, names
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """Names of chunks."""
-
-    prefixed: bool
-    separator: str
-
-    def __call__(self, at: tuple[int, ...]) -> str:
-        parts = [*(["c"] if self.prefixed else []), *map(str, at)]
-        return self.separator.join(parts) if parts else "0"
-
-
-def _name_of(given: Any) -> str | None:
-    """The name of a codec, a grid or an encoding, which may be all there is of it."""
-    found = given.get("name") if isinstance(given, dict) else given
-    return found if isinstance(found, str) else None
-
-
-def _configuration(given: Any) -> dict[str, Any]:
-    found = given.get("configuration") if isinstance(given, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _extents(name: str, what: str, given: Any) -> tuple[int, ...]:
-    if not isinstance(given, list) or not all(type(n) is int and 0 <= n < 2**63 for n in given):
-        _is_corrupt(name, what, given)
-    return tuple(given)
-
-
-def _dtype(name: str, given: Any) -> np.dtype[Any]:
-    """The elements, by the name of version 3 or the type string of version 2."""
-    text = given if isinstance(given, str) else ""
-    if re.fullmatch(r"[a-z]+[0-9]*|[<>|=][a-zA-Z][0-9]+", text):
-        try:
-            dtype = check_dtype(text, swapped=True)
-            if text[0] in "<>|=" or dtype.name == text:
-                return dtype
-        except OutcropError:
-            pass
-    raise UnsupportedError(f"{name}: elements of type {_short(given)} are not supported")
-
-
-def _named(attributes: dict[str, Any], ndim: int) -> tuple[dict[str, Any], Any]:
-    """Attributes without the names of axes, and these."""
-    names = attributes.get(_NAMES)
-    sound = isinstance(names, list) and len(names) == ndim
-    if not sound or not all(isinstance(one, str) for one in names):
-        return attributes, None
-    return {key: value for key, value in attributes.items() if key != _NAMES}, tuple(names)
-
-
-def _fill_value(name: str, given: Any, dtype: np.dtype[Any], version: int) -> np.generic | None:
-    """The fill value; None where version 2 has none."""
-    if given is None and version == 2:
-        return None
-    native = dtype.newbyteorder("=")
-    if native.kind == "c":
-        parts = [given, 0] if version == 2 and not isinstance(given, list) else given
-        if not isinstance(parts, list) or len(parts) != 2:
-            _is_corrupt(name, "fill_value", given)
-        half = np.dtype(f"f{native.itemsize // 2}")
-        pair = np.array([_number(name, part, half, version) for part in parts], half)
-        return _element(pair.view(native))
-    return _element(np.array([_number(name, given, native, version)], native))
-
-
-def _element(array: NDArray[Any]) -> np.generic:
-    found: np.generic = array[0]
-    return found
-
-
-def _number(name: str, given: Any, dtype: np.dtype[Any], version: int) -> Any:
-    """A number of a type, every bit as it is written."""
-    if dtype.kind == "f" and isinstance(given, str):
-        if given in ("NaN", "Infinity", "-Infinity"):
-            return float(given)
-        if re.fullmatch(f"0x[0-9a-fA-F]{{{2 * dtype.itemsize}}}", given):
-            return np.frombuffer(bytes.fromhex(given[2:])[::-1], dtype)[0]
-    elif dtype.kind == "f" and isinstance(given, int | float) and not isinstance(given, bool):
-        with np.errstate(all="ignore"):
-            return np.array(float(given) if abs(given) < 2**1023 else math.inf).astype(dtype)
-    elif dtype.kind == "b" and (isinstance(given, bool) or (version == 2 and given in (0, 1))):
-        return bool(given)
-    elif dtype.kind in "iu" and isinstance(given, int | float) and not isinstance(given, bool):
-        limits = np.iinfo(dtype)
-        if math.isfinite(given) and given == int(given) and limits.min <= given <= limits.max:
-            return int(given)
-    _is_corrupt(name, "fill_value", given)
-
-
-def _short(given: Any) -> str:
-    text = repr(given)
-    return text if len(text) <= 100 else f"{text[:100]}..."
-
-
-def _is_corrupt(name: str, what: str, given: Any) -> NoReturn:
-    raise CorruptArrayError(f"{name}: its metadata make no sense: {what} is {_short(given)}")
-
-
 # -- opening ---------------------------------------------------------------------------------------
 
 
@@ -597,7 +328,7 @@ def _open_array(path: str, inside: str) -> DataSet:
         at = nodes.one(inside)
         name = _joined(path, at) if at else path
         version, document = nodes.described(at)
-        meta = _meta(name, version, document)
+        meta = array_metadata(name, version, document)
         entries = nodes.entries_of(at)
         front = f"{at}/" if at else ""
         if any(entry.startswith(f"{front}{_UPDATE}/") for entry in entries):
@@ -621,14 +352,14 @@ def _open_array(path: str, inside: str) -> DataSet:
         if store is None:
             given = _by_zarr(archive, at, version, 2 * meta.chunk_bytes + _MORE)
             if tuple(given.shape) != meta.shape:
-                _is_corrupt(name, "shape", list(given.shape))
+                senseless(name, "shape", list(given.shape))
             # Its store has the archive, which is closed with it.
             closing.pop_all()
         attributes = json.dumps(meta.attributes)
         return DataSet(member, attributes, meta.fill_value, store, given, version)
 
 
-def _in_place(archive: Archive, name: str, front: str, meta: _Meta) -> _native.Store | None:
+def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _native.Store | None:
     """What reads chunks that lie in the archive as they are in memory; None where they do not."""
     grid, nbytes = meta.grid, meta.chunk_bytes + (meta.behind or 0)
     count = math.prod(grid)

@@ -1,7 +1,8 @@
 """``xarray.open_dataset(path, engine="outcrop")``: its variables are arrays of ours.
 
-Zarr groups, in directories and in zip archives, HDF5 and NetCDF 4 files and groups in them, and single arrays of any format. What we
-have no element type for, such as text, is read by the package that knows the format.
+Zarr groups, in directories and in zip archives, HDF5 and NetCDF 4 files and groups in them, and
+single arrays of any format. What we have no element type for, such as text, is read by the package
+that knows the format.
 """
 
 import os
@@ -20,9 +21,9 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import open as opened
 from outcrop.checks import has_type
 from outcrop.errors import UnsupportedError
-from outcrop.formats.groups import group_at
 from outcrop.formats.containers import locate
 from outcrop.formats.data_sets import Member
+from outcrop.formats.groups import group_at
 from outcrop.formats.hdf5 import HDF5, children_of, elements_of
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
 from outcrop.formats.zip_zarr import ZIP
