@@ -41,6 +41,7 @@ from outcrop.formats import (
     format_for,
     format_of,
     is_self_described,
+    misnamed,
     other_format,
     recognised,
     same_format,
@@ -196,6 +197,8 @@ def open(
                 raise InvalidArgumentError(f"{name}: is a {store.format} file, and not {format}")
         elif page:
             raise InvalidArgumentError(f"{name}: page= is for TIFF files")
+        elif format is None and (wrong := misnamed(name)):
+            raise CorruptArrayError(f"{name}: {wrong}")
         elif format is None and (found := other_format(name)):
             raise UnsupportedError(f"{name}: {found}")
         else:

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats.base import FileFormat
 from outcrop.formats.containers import locate
-from outcrop.formats.others import other_format, other_suffix
+from outcrop.formats.others import misnamed, other_format, other_suffix
 from outcrop.formats.pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
 from outcrop.formats.tiff import TIFF
@@ -27,6 +27,7 @@ __all__ = [
     "format_for",
     "format_of",
     "is_self_described",
+    "misnamed",
     "other_format",
     "other_suffix",
     "picture_axes",

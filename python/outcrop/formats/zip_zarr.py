@@ -26,6 +26,7 @@ from outcrop.errors import (
     UnsupportedError,
 )
 from outcrop.formats.data_sets import Container, DataSet, Member
+from outcrop.formats.groups import described
 from outcrop.formats.others import is_npz
 from outcrop.formats.zarr_metadata import ArrayMetadata, array_metadata, senseless
 from outcrop.formats.zip_archives import Archive, is_zip
@@ -120,6 +121,8 @@ class _Nodes:
         ------
         CorruptArrayError
             What describes it is damaged.
+        UnsupportedError
+            It is a group of a version that is not known.
         """
         if at not in self._kinds and at in self._files:
             self._kinds[at] = self._kind(at)
@@ -127,15 +130,13 @@ class _Nodes:
 
     def _kind(self, at: str) -> str:
         file = self._files[at]
-        if file != _V3:
-            return "array" if file == _V2 else "group"
-        name = _joined(at, _V3)
-        text = self.archive.read(name, _MOST_OF_GROUP)
-        found = _native.json_members(text, ["node_type"])[0]
-        kind = {b'"array"': "array", b'"group"': "group"}.get(found or b"")
-        if kind is None:
-            raise CorruptArrayError(f"{self.archive.path}: {name} says neither array nor group")
-        return kind
+        if file == _V2:
+            return "array"
+        node = described(file, self.archive.read(_joined(at, file), _MOST_OF_GROUP))
+        if node.unsound is not None:
+            front = f"{self.archive.path}/{at}" if at else self.archive.path
+            raise type(node.unsound)(f"{front}: {node.unsound}")
+        return "array" if node.is_array else "group"
 
     def arrays(self, inside: str) -> list[str]:
         """Arrays below a group, or below a folder that is none, and not in another array."""
