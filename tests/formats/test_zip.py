@@ -656,7 +656,7 @@ def test_metadata_that_make_no_sense(tmp_path: Path, version: int, member: str, 
 def test_metadata_that_are_none(tmp_path: Path, name: str, text: bytes) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         file.writestr(f"x/{name}", text)
-    with pytest.raises(oc.CorruptArrayError, match=f"x/{name}|a.zip/x: its metadata"):
+    with pytest.raises(oc.CorruptArrayError, match=rf"x.*{name}|a\.zip/x: its metadata"):
         oc.open(tmp_path / "a.zip/x")
 
 
