@@ -351,7 +351,8 @@ def _open_array(path: str, inside: str) -> DataSet:
         store = _in_place(archive, name, front, meta)
         given = None
         if store is None:
-            given = _by_zarr(archive, at, version, 2 * meta.chunk_bytes + _MORE)
+            most = max(2 * meta.chunk_bytes + _MORE, _MOST_METADATA)
+            given = _by_zarr(archive, at, version, most)
             if tuple(given.shape) != meta.shape:
                 senseless(name, "shape", list(given.shape))
             # Its store has the archive, which is closed with it.
@@ -371,7 +372,7 @@ def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _
     offsets: NDArray[np.uint64] = np.zeros(count, np.uint64)
     is_plain = meta.behind is not None and count > 0
     missing = 0
-    for place, coordinates in enumerate(np.ndindex(*grid)):
+    for place, coordinates in enumerate(np.ndindex(*grid) if count else ()):
         key = front + meta.key(coordinates)
         number = archive.names.get(key)
         if number is None:
