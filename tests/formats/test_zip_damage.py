@@ -275,11 +275,12 @@ def test_damage_is_an_error_or_is_found(
     """Never a crash; and where elements are other ones, the checksums of zip tell of it."""
     way = data.draw(st.sampled_from(sorted(archives)))
     damaged = bytearray(archives[way])
-    for _ in range(data.draw(st.integers(1, 3))):
+    for _ in range(data.draw(st.integers(1, 2))):
         # Half of it where it hurts: in the directory.
         begin = data.draw(st.sampled_from([0, damaged.find(b"PK\x01\x02"), len(damaged) - 22]))
         at = data.draw(st.integers(min(max(begin, 0), len(damaged) - 1), len(damaged) - 1))
-        kind = data.draw(st.sampled_from(["bit", "byte", "cut", "leave out", "twice"]))
+        # What moves the rest is nearly always refused at once.
+        kind = data.draw(st.sampled_from(["bit"] * 5 + ["byte", "cut", "leave out", "twice"]))
         if kind == "bit":
             damaged[at] ^= 1 << data.draw(st.integers(0, 7))
         elif kind == "byte":
