@@ -126,3 +126,46 @@ def test_what_nobody_knows(tmp_path: Path) -> None:
         oc.open(path)
     with pytest.raises(oc.ArrayNotFoundError):
         oc.open(tmp_path / "none.nc")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "what"),
+    [
+        (".h5", "HDF5"),
+        (".nc", "NetCDF"),
+        (".png", "PNG"),
+        (".jpg", "JPEG"),
+        (".gz", "gzip"),
+        (".zip", "zip"),
+        (".npz", "npz"),
+        (".parquet", "Parquet"),
+        (".sqlite", "SQLite"),
+    ],
+)
+@pytest.mark.parametrize("content", [b"abc", b"1, 2\n", bytes(5000), b"\x89PN", b"\x89HDF\r\n"])
+def test_what_a_suffix_says_and_is_not_so(
+    tmp_path: Path, suffix: str, what: str, content: bytes
+) -> None:
+    """A file of HDF5 that was cut off after three bytes was asked for its shape and dtype."""
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(oc.CorruptArrayError, match=f"is no {what} file, though its suffix says so"):
+        oc.open(path)
+    assert oc.open(path, shape=3, dtype="u1").compute().tolist() == [*content[:3]]
+
+
+def test_what_begins_otherwise_and_is_known(tmp_path: Path) -> None:
+    """What a file is counts, and not what it is called."""
+    oc.asarray(np.eye(3)).save(tmp_path / "a.npy")
+    (tmp_path / "a.npy").rename(tmp_path / "a.h5")
+    assert oc.open(tmp_path / "a.h5").shape == (3, 3)
+    oc.asarray(np.eye(3, dtype="u1")).save(tmp_path / "a.pgm")
+    (tmp_path / "a.pgm").rename(tmp_path / "a.png")
+    assert oc.open(tmp_path / "a.png").format == "pgm"
+    (tmp_path / "b.png").write_bytes(b"\xff\xd8\xff and more of it")
+    with pytest.raises(oc.UnsupportedError, match="is JPEG"):
+        oc.open(tmp_path / "b.png")
+    # Not all of these begin alike.
+    (tmp_path / "a.mat").write_bytes(bytes(100))
+    with pytest.raises(oc.UnsupportedError, match="is MATLAB, which is not read"):
+        oc.open(tmp_path / "a.mat")

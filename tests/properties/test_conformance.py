@@ -8,6 +8,7 @@ there are any, and each is asked for the same. Memory is small, so that everythi
 import math
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -267,6 +268,25 @@ def hdf5(byteorder: str = "<", *, chunked: bool = False, **options: Any) -> Make
     return make
 
 
+def zipped(byteorder: str = "<", *, ours: bool = False, **options: Any) -> Make:
+    def make(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
+        if ours:
+            oc.asarray(values).save(place / "a.zarr", tile=tile)
+            with zipfile.ZipFile(place / "a.zip", "w") as file:
+                for found in sorted((place / "a.zarr").rglob("*")):
+                    file.write(found, found.relative_to(place / "a.zarr"))
+            return Stored(lambda mode: oc.open(place / "a.zip", mode))
+        chunks = tuple(min(t, max(n, 1)) for t, n in zip(tile, values.shape, strict=True))
+        kind = values.dtype.newbyteorder(byteorder)  # type: ignore[arg-type]
+        store = zarr.storage.ZipStore(place / "a.zip", mode="w")
+        about: Any = {"shape": values.shape, "dtype": kind, "chunks": chunks, **options}
+        zarr.create_array(store, name="g/x", **about)[...] = values
+        store.close()
+        return Stored(lambda mode: oc.open(place / "a.zip" / "g" / "x", mode))
+
+    return make
+
+
 def of_zarr_python(place: Path, values: Values, tile: tuple[int, ...]) -> Stored:
     path = of_zarr()(place, values, tile).path
     return Stored(lambda mode: oc.asarray(zarr.open_array(path, mode="r")))
@@ -319,6 +339,10 @@ KINDS = {
     "hdf5": elsewhere(hdf5()),
     "hdf5 chunks": elsewhere(hdf5(">", chunked=True)),
     "hdf5 gzip": elsewhere(hdf5(chunked=True, compression="gzip")),
+    "zip": elsewhere(zipped(compressors=None)),
+    "zip 2 big": elsewhere(zipped(">", zarr_format=2, compressors=None)),
+    "zip of ours": elsewhere(zipped(ours=True)),
+    "zip zstd": elsewhere(zipped()),
     "h5py": elsewhere(of_h5py),
     "zarr-python": elsewhere(of_zarr_python),
     "dask": elsewhere(of_dask),

@@ -285,7 +285,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         """On disk ``"zarr"``, ``"zarr-foreign"`` (made by another program), ``"npy"``, ``"raw"``.
 
         ``"pgm"``, ``"ppm"``, ``"pam"`` or ``"tiff"`` of an image, ``"hdf5"`` of a data set of HDF5
-        or NetCDF 4. None elsewhere.
+        or NetCDF 4, ``"zip"`` of a Zarr array in a zip archive. None elsewhere.
         """
         return self._source.format
 

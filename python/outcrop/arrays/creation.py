@@ -41,13 +41,14 @@ from outcrop.formats import (
     format_for,
     format_of,
     is_self_described,
+    misnamed,
     other_format,
     recognised,
     same_format,
 )
 from outcrop.formats.codecs import Codecs, laid_out
+from outcrop.formats.containers import CONTAINERS, Located, container_of, locate
 from outcrop.formats.groups import only_member
-from outcrop.formats.hdf5 import HDF5, is_hdf5, locate
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file
@@ -75,9 +76,9 @@ def open(
     ----------
     path : str or os.PathLike
         A Zarr array (v3 or v2), a ``.npy`` file, a PGM, PPM or PAM file, a TIFF file without
-        compression (see Notes), a data set of an HDF5 or NetCDF 4 file (``"a.h5/group/name"``), or
-        a raw file: bare elements. Of an HDF5 file, or a group of Zarr arrays, that holds one array
-        only, that one.
+        compression (see Notes), a data set of an HDF5 or NetCDF 4 file (``"a.h5/group/name"``), a
+        Zarr array in a zip archive (``"a.zarr.zip/group/name"``), or a raw file: bare elements. Of
+        an HDF5 file, an archive, or a group of Zarr arrays, that holds one array only, that one.
     mode : {"r", "r+"}
         For reading, or for reading and writing. Changes become visible at `Array.close`.
     shape : int or sequence of int, optional
@@ -88,7 +89,7 @@ def open(
         Raw files only: bytes before the first element.
     order : {"C", "F"}
         Raw files only: row-major or column-major.
-    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff", "hdf5"}, optional
+    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff", "hdf5", "zip"}, optional
         Default: by what is there. With `shape` and `dtype`, a file is raw. ``"pnm"`` is any of
         the three before it.
     page : int
@@ -127,6 +128,12 @@ def open(
     attributes and the fill value go along. Nothing is scaled: ``scale_factor`` and the like are
     attributes. No link to another file is followed.
 
+    Zip archives, such as ``zarr.storage.ZipStore`` writes, are only read as well. Chunks without
+    codecs are read where they lie, with the bytes that plans say, and their checksums are compared
+    by ``outcrop verify`` only. The others need the package ``zarr`` (``outcrop[zarr]``), which
+    decodes them a few at a time, counted as bytes of elements; the checksum of each chunk that is
+    read whole is compared. What zip itself has compressed is read the same way.
+
     Examples
     --------
     >>> np.arange(12, dtype=">f4").tofile("page.raw")
@@ -153,17 +160,17 @@ def open(
             f"{name}: there is no array here; on the command line a description stands in the "
             f"path, and here beside it: {written}"
         )
-    if format not in (None, HDF5):
+    if format is not None and format not in CONTAINERS:
         check_format(format)
     if isinstance(page, bool) or not isinstance(page, int | np.integer) or page < 0:
         raise InvalidArgumentError(f"page must be an integer from 0 on, got {page!r}")
     order = check_order(order)
-    if format in (None, HDF5) and shape is None and dtype is None:
-        where = locate(name)
+    if (format is None or format in CONTAINERS) and shape is None and dtype is None:
+        where = locate(name, format)
         if where is not None:
-            return _opened_hdf5(name, *where, mode, {"page": page, "offset": offset})
-    if format == HDF5:
-        raise _no_hdf5(name, described=shape is not None or dtype is not None)
+            return _opened_inside(name, where, mode, {"page": page, "offset": offset})
+    if format in CONTAINERS:
+        raise _no_container(name, format, described=shape is not None or dtype is not None)
     if format is None and looks_raw(name, described=shape is not None or dtype is not None):
         format = "raw"
     if format in (None, "zarr") and (member := only_member(name)) is not None:
@@ -190,6 +197,8 @@ def open(
                 raise InvalidArgumentError(f"{name}: is a {store.format} file, and not {format}")
         elif page:
             raise InvalidArgumentError(f"{name}: page= is for TIFF files")
+        elif format is None and (wrong := misnamed(name)):
+            raise CorruptArrayError(f"{name}: {wrong}")
         elif format is None and (found := other_format(name)):
             raise UnsupportedError(f"{name}: {found}")
         else:
@@ -217,28 +226,31 @@ def open(
     return Array(source)
 
 
-def _opened_hdf5(name: str, file: str, inside: str, mode: str, options: Mapping[str, int]) -> Array:
+def _opened_inside(name: str, where: Located, mode: str, options: Mapping[str, int]) -> Array:
+    title = where.kind.title
     for option, value in options.items():
         if value:
-            raise InvalidArgumentError(f"{name}: {option}= is not for data sets of HDF5")
+            raise InvalidArgumentError(f"{name}: {option}= is not for {title}")
     if mode != "r":
         raise UnsupportedError(
-            f"{name}: HDF5 files are only read; A.save('NAME.zarr') (or outcrop convert) makes an "
-            "array of it that can be written to, and h5py writes to the file itself"
+            f"{name}: {title} are only read; A.save('NAME.zarr') (or outcrop convert) makes an "
+            f"array of it that can be written to, and {where.kind.writing}"
         )
     ensure_configured()
-    return Array(DataSetSource(file, inside, stamp_at(file)))
+    return Array(DataSetSource(where, stamp_at(where.file)))
 
 
-def _no_hdf5(name: str, *, described: bool) -> OutcropError:
-    """What is wrong with what is to be opened as HDF5."""
+def _no_container(name: str, format: str, *, described: bool) -> OutcropError:
+    """What is wrong with what is to be opened as a file that holds several arrays."""
+    what = CONTAINERS[format].file
     if described:
-        what = f"{name}: shape= and dtype= describe raw files, and HDF5 files say themselves"
-        return InvalidArgumentError(what)
+        return InvalidArgumentError(
+            f"{name}: shape= and dtype= describe raw files, and {what}s say themselves"
+        )
     if not os.path.lexists(name):
         return ArrayNotFoundError(f"{name}: there is no array here")
     check_file(name)
-    return CorruptArrayError(f"{name}: is no HDF5 file: it does not begin like one")
+    return CorruptArrayError(f"{name}: is no {what}: it does not begin like one")
 
 
 def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:
@@ -249,7 +261,7 @@ def _opening(name: str, *given: Any) -> Callable[[], _native.Store]:
 def looks_raw(name: str, *, described: bool) -> bool:
     """Whether what stands at a path is taken for a raw file, if no format is given."""
     if format_of(name) == "raw":
-        return not os.path.isdir(name) and (described or not is_hdf5(name))
+        return not os.path.isdir(name) and (described or container_of(name) is None)
     return described and not is_self_described(name) and os.path.isfile(name)
 
 

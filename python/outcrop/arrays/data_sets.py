@@ -1,4 +1,4 @@
-"""Data sets of HDF5 files, as sources."""
+"""Data sets of HDF5 files, and arrays of zip archives, as sources."""
 
 import math
 import os
@@ -17,8 +17,9 @@ from outcrop.arrays.source import Source
 from outcrop.arrays.stamps import Stamp
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
-from outcrop.errors import ChangedArrayError, StorageError
-from outcrop.formats.hdf5 import HDF5, DataSet, open_data_set
+from outcrop.errors import ChangedArrayError, CorruptArrayError, StorageError
+from outcrop.formats.containers import Located
+from outcrop.formats.data_sets import Container, DataSet
 
 __all__ = ["DataSetSource"]
 
@@ -28,17 +29,18 @@ class _Opening:
 
     found: DataSet
     external: StoreSource | None
-    """What h5py reads, where the compiled core cannot."""
+    """What another library reads, where the compiled core cannot."""
 
-    def __init__(self, file: str, inside: str) -> None:
-        self._file, self._inside = os.path.abspath(file), inside
+    def __init__(self, where: Located) -> None:
+        self.kind: Container = where.kind
+        self._file, self._inside = os.path.abspath(where.file), where.inside
 
     def __call__(self) -> _native.Store:
         return self.open(self._file)
 
     def open(self, file: str) -> _native.Store:
         """Open the file by a name that a person knows."""
-        found = open_data_set(file, self._inside)
+        found = self.kind.open(file, self._inside)
         source = None if found.store is not None else hooks.external_source(found.given)
         assert source is None or isinstance(source, StoreSource)
         self.found, self.external = found, source
@@ -46,27 +48,30 @@ class _Opening:
         assert store is not None
         return store
 
+    def damage(self) -> Iterator[tuple[int, str | None]]:
+        """How many parts with a checksum there are, and what is wrong with each, if anything is."""
+        return self.kind.damage(self._file, self._inside)
+
 
 class DataSetSource(StoreSource):
-    """A data set of an HDF5 file, for reading.
+    """An array in a file that holds several, for reading.
 
     Parameters
     ----------
-    file : str
-        The file.
-    inside : str
-        The name of the data set in it, or of a group that holds no other.
+    where : Located
+        The file, and the name of the array in it, or of a group that holds no other.
     seen : Stamp
         What the file was before it was looked at.
     """
 
-    def __init__(self, file: str, inside: str, seen: Stamp) -> None:
-        self._opening = _Opening(file, inside)
-        store = self._opening.open(file)
-        super().__init__(store, "r", path=file, again=self._opening, seen=seen)
-        self.path = Path(file) / self._opening.found.member.name
-        self.format = HDF5
-        self.read_only_reason = "HDF5 files are only read"
+    def __init__(self, where: Located, seen: Stamp) -> None:
+        self._opening = _Opening(where)
+        store = self._opening.open(where.file)
+        super().__init__(store, "r", path=where.file, again=self._opening, seen=seen)
+        self.path = Path(where.file) / self._opening.found.member.name
+        self.format = where.kind.name
+        self.zarr_format = self._opening.found.zarr_format
+        self.read_only_reason = f"{where.kind.title} are only read"
         self.writable_instead = Source.writable_instead
 
     def _take_labels(self, store: _native.Store) -> None:
@@ -75,7 +80,7 @@ class DataSetSource(StoreSource):
         self.dimension_names = found.member.dimension_names
         self.fill_value: np.generic | None = found.fill_value
 
-    # What h5py raises is not to pass through the compiled core, where nobody waits for it.
+    # What other libraries raise is not to pass through the compiled core, where nobody awaits it.
 
     def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
         external = self._opening.external
@@ -100,22 +105,32 @@ class DataSetSource(StoreSource):
             raise ChangedArrayError(f"{self.path}: was changed while it was read; read it again")
 
     def verify(self, accept: bool, progress: Callable[[int, int], None] | None) -> list[str]:
-        external = self._opening.external
-        if external is None:
-            return super().verify(accept, progress)
+        nbytes = math.prod(self.shape) * self.dtype.itemsize
+
+        def tell(done: int, count: int) -> None:
+            if progress is not None:
+                progress(nbytes * done // count, nbytes)
+
+        is_decoded = self._opening.external is not None
         damaged: list[str] = []
+        checked = 0
+        for checked, (count, found) in enumerate(self._opening.damage(), 1):
+            damaged += [] if found is None else [found]
+            if not is_decoded:
+                tell(checked, count)
+        if damaged or (checked and not is_decoded):
+            return damaged
+        if not is_decoded:
+            return super().verify(accept, progress)
         grid = [-(-n // t) for n, t in zip(self.shape, self.tile, strict=True)]
-        count = math.prod(grid)
-        for done, at in enumerate(np.ndindex(*grid)):
+        for done, at in enumerate(np.ndindex(*grid), 1):
             start = [i * t for i, t in zip(at, self.tile, strict=True)]
             ends = zip(start, self.tile, self.shape, strict=True)
             try:
                 self.read_box(start, [min(s + t, n) - s for s, t, n in ends])
-            except StorageError as error:
+            except (CorruptArrayError, StorageError) as error:
                 damaged.append(str(error))
-            if progress is not None:
-                nbytes = math.prod(self.shape) * self.dtype.itemsize
-                progress(nbytes * (done + 1) // count, nbytes)
+            tell(done, math.prod(grid))
         return damaged
 
     @property

@@ -21,8 +21,8 @@ from outcrop.cli.targets import (
 )
 from outcrop.cli.values import BOX, CODECS, TILE
 from outcrop.formats import FORMATS, family_of, same_format
+from outcrop.formats.containers import CONTAINERS
 from outcrop.formats.groups import group_around
-from outcrop.formats.hdf5 import HDF5
 
 __all__ = ["convert", "copy"]
 
@@ -59,10 +59,10 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
     target = undescribed(target, "DST", "SRC")
     array = source.open(page)
     format = _plain_format(array)
-    if format == HDF5:
+    if (kind := CONTAINERS.get(format)) is not None:
         raise click.BadParameter(
-            f"{source.path!r} is a data set of an HDF5 file, and such files are only read; "
-            "'outcrop convert' makes an array of another format of it",
+            f"{source.path!r} is in a file that holds several arrays, and {kind.title} are only "
+            "read; 'outcrop convert' makes an array of another format of it",
             param_hint="SRC",
         )
     into = Path(target.path)

@@ -17,8 +17,12 @@ from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.results import aligned, count, extents
 from outcrop.errors import OutcropError
 from outcrop.formats.codecs import LAYOUTS
+from outcrop.formats.containers import locate
+from outcrop.formats.data_sets import Member
 from outcrop.formats.groups import group_at
-from outcrop.formats.hdf5 import HDF5, Member, locate, members_of
+from outcrop.formats.hdf5 import HDF5, members_of
+from outcrop.formats.zip_zarr import ZIP
+from outcrop.formats.zip_zarr import members_of as members_of_zip
 from outcrop.process.sizes import format_bytes
 
 __all__ = ["info"]
@@ -31,8 +35,8 @@ __all__ = ["info"]
 def info(places: tuple[Place, ...], page: int | None, as_json: bool) -> int:
     """Say what arrays are: shape, dtype, layout, size, attributes.
 
-    Of an HDF5 file or a Zarr group, or a group in it, which arrays it holds. Nothing but metadata
-    is read. A raw file needs a description:
+    Of an HDF5 file, a zip archive or a Zarr group, or a group in it, which arrays it holds.
+    Nothing but metadata is read. A raw file needs a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
     failed = False
@@ -58,7 +62,7 @@ def _facts(array: Array) -> dict[str, Any]:
     encoding = encoding_of(array)
     return {
         "format": array.format,
-        "zarr_format": encoding.zarr_format if encoding else None,
+        "zarr_format": encoding.zarr_format if encoding else source.zarr_format,
         "shape": list(array.shape),
         "dtype": str(array.dtype),
         "layout": array.layout,
@@ -73,11 +77,19 @@ def _facts(array: Array) -> dict[str, Any]:
 
 
 def _tree(path: str) -> dict[str, Any] | None:
-    """What an HDF5 file or a group of either format holds; None where a path is anything else."""
+    """What a file of several or a group of any format holds; None where a path is anything else."""
     where = locate(path)
-    members = None if where is None else members_of(*where)
-    if members is not None:
-        return {"format": HDF5, "datasets": [_of_member(one) for one in members]}
+    if where is not None and where.kind.name == HDF5:
+        members = members_of(where.file, where.inside)
+        if members is not None:
+            return {"format": HDF5, "datasets": [_of_member(one) for one in members]}
+    if where is not None and where.kind.name == ZIP:
+        names = members_of_zip(where.file, where.inside)
+        if names is not None:
+            return {
+                "format": "Zarr, zip archive",
+                "datasets": [_of_array(Path(where.file) / name, name, ZIP) for name in names],
+            }
     group = group_at(Path(path)) if os.path.isdir(path) else None
     if group is None:
         return None
@@ -100,9 +112,9 @@ def _of_member(one: Member) -> dict[str, Any]:
     }
 
 
-def _of_array(path: Path, name: str) -> dict[str, Any]:
+def _of_array(path: Path, name: str, format: str | None = "zarr") -> dict[str, Any]:
     try:
-        array = opened(path, format="zarr")
+        array = opened(path, format=format)
     except OutcropError as error:
         return {"name": name, "shape": None, "error": str(error).partition(f"{name}: ")[2]}
     return {
@@ -156,7 +168,7 @@ def _title(place: Place) -> str:
 def _text(place: Place, facts: dict[str, Any]) -> str:
     shape, tile = facts["shape"], facts["tile"]
     lines = {
-        "format": f"Zarr {facts['zarr_format']}" if facts["zarr_format"] else facts["format"],
+        "format": _format(facts),
         "shape": extents(shape),
         "dtype": facts["dtype"],
         "layout": facts["layout"],
@@ -176,6 +188,12 @@ def _text(place: Place, facts: dict[str, Any]) -> str:
     if facts["attributes"]:
         lines["attributes"] = json.dumps(facts["attributes"], ensure_ascii=False)
     return f"{_title(place)}\n{aligned(lines, '  ')}"
+
+
+def _format(facts: dict[str, Any]) -> str:
+    if facts["zarr_format"] is None:
+        return str(facts["format"])
+    return f"Zarr {facts['zarr_format']}" + (", zip archive" if facts["format"] == ZIP else "")
 
 
 def _plain(element: Any) -> Any:

@@ -16,6 +16,7 @@ from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
 from outcrop.errors import OutcropError
 from outcrop.formats import FORMATS, format_of, other_suffix
+from outcrop.formats.groups import check_around
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
@@ -89,9 +90,14 @@ def obstacles(array: Array, target: Place, overwrite: bool) -> Iterator[str]:
     if not os.path.isdir(parent):
         yield f"{path}: the directory {os.path.dirname(path)} does not exist"
         return
-    above = Path(parent)
-    if outer := next((d for d in (above, *above.parents) if is_array(d)), None):
-        yield f"{path}: lies inside the array {outer}, which owns its directory"
+    try:
+        check_around(path)
+    except OutcropError as error:
+        yield str(error)
+    else:
+        above = Path(parent)
+        if outer := next((d for d in (above, *above.parents) if is_array(d)), None):
+            yield f"{path}: lies inside the array {outer}, which owns its directory"
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"{path}: no permission to write in the directory {parent}"
     if os.path.lexists(path):

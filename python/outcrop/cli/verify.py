@@ -15,7 +15,7 @@ from outcrop.process.sizes import format_bytes
 
 __all__ = ["verify"]
 
-_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib", "deflate", FRONTIER)
+_CHECKSUMS = ("crc32c", "adler32", "fletcher32", "gzip", "zlib", "deflate", FRONTIER, "zip")
 """Codecs that find altered bytes."""
 
 
@@ -32,6 +32,7 @@ def verify(session: Session, places: tuple[Place, ...], accept: bool) -> int:
 
     Names every damaged tile on stderr. The exit status is 1 if there is one. The formats npy and
     raw, images, and some codecs, have no checksums: of those, only what cannot be read is found.
+    Of an array in a zip archive, each entry is compared with the checksum that zip has of it.
     """
     failed = False
     for place in places:

@@ -2,7 +2,8 @@
 
 - `zarr`, `npy` and `raw` belong to the compiled core.
 - `pnm`: PGM, PPM and PAM. `tiff`: TIFF and BigTIFF. Each is a `FileFormat`.
-- `hdf5`: data sets of HDF5 and NetCDF 4, which are only read, and are several in a file.
+- `hdf5`: data sets of HDF5 and NetCDF 4; `zip_zarr`: Zarr arrays in zip archives (`zip_archives`).
+  They are only read, and are several in a file: each is a `Container` (`containers`).
 - A TIFF file is read by `tiff_pages`, within the bounds of `tiff_directories`.
 """
 
@@ -11,8 +12,8 @@ from pathlib import PurePath
 
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats.base import FileFormat
-from outcrop.formats.hdf5 import locate
-from outcrop.formats.others import other_format, other_suffix
+from outcrop.formats.containers import locate
+from outcrop.formats.others import misnamed, other_format, other_suffix
 from outcrop.formats.pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
 from outcrop.formats.tiff import TIFF
@@ -26,6 +27,7 @@ __all__ = [
     "format_for",
     "format_of",
     "is_self_described",
+    "misnamed",
     "other_format",
     "other_suffix",
     "picture_axes",
@@ -69,10 +71,10 @@ def format_for(path: str, wanted: str | None) -> str:
         file that is only read.
     """
     where = locate(path)
-    if where is not None and where[1]:
+    if where is not None and where.inside:
         raise UnsupportedError(
-            f"{path}: leads into the HDF5 file {where[0]}, and HDF5 files are only read; save it "
-            "under a name that ends in .zarr, .npy, .raw, .ppm or .tif"
+            f"{path}: leads into the file {where.file}, and {where.kind.title} are only read; save "
+            "it under a name that ends in .zarr, .npy, .raw, .ppm or .tif"
         )
     if wanted is not None:
         return check_format(wanted)

@@ -8,19 +8,40 @@ from pathlib import Path
 from typing import Any
 
 from outcrop import _native
-from outcrop.errors import InvalidArgumentError, StorageError, UnsupportedError
+from outcrop.errors import (
+    CorruptArrayError,
+    InvalidArgumentError,
+    OutcropError,
+    StorageError,
+    UnsupportedError,
+)
 from outcrop.process.files import open_file, read_at_most
 
-__all__ = ["Group", "group_around", "group_at", "only_member", "version_in"]
+__all__ = [
+    "Group",
+    "Node",
+    "check_around",
+    "described",
+    "group_around",
+    "group_at",
+    "only_member",
+    "version_in",
+]
 
 _MOST = 64 << 20
 """The most bytes of metadata that are read; consolidated metadata may have many."""
+
+_MOST_OF_ARRAY = 4 << 20
+"""The most bytes of metadata of an array, which the compiled core reads."""
 
 _MOST_NAMED = 12
 """Arrays that a message names."""
 
 _MOST_OF_MEMBER = 64 << 10
 """The most bytes of a member that is looked into. Python takes many times as many."""
+
+_VERSIONS = {"zarr.json": 3, ".zgroup": 2}
+"""The version of Zarr of which a group is, by the file that says so."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +60,18 @@ class Group:
     zarr_format: int
 
     def arrays(self) -> list[str]:
-        """The names of the arrays in the group."""
+        """The names of the arrays in the group, and of what may be one and is damaged."""
         return sorted(
             entry.name
             for entry in os.scandir(self.path)
-            if entry.is_dir() and _is_array(Path(entry.path))
+            if entry.is_dir() and _look(Path(entry.path)).may_be_array
         )
 
     def members(self) -> list[str]:
-        """The names of all arrays below the group, those of groups in it with slashes."""
+        """The names of all arrays below the group, those of groups in it with slashes.
+
+        What is damaged, so that it may be an array, is among them: who opens it is told.
+        """
         found: list[str] = []
         rest = [""]
         while rest:
@@ -57,10 +81,10 @@ class Group:
                 if not entry.is_dir(follow_symlinks=False):
                     continue
                 name = f"{inside}/{entry.name}" if inside else entry.name
-                path = self.path / name
-                if _is_array(path):
+                node = _look(self.path / name)
+                if node.may_be_array:
                     found.append(name)
-                elif group_at(path) is not None:
+                elif node.zarr_format is not None:
                     rest.append(name)
         return sorted(found)
 
@@ -92,14 +116,21 @@ def only_member(path: str) -> str | None:
     Raises
     ------
     UnsupportedError
-        The group holds several, which it names, or none.
+        The group holds several, which it names, or none; or it is of no version that is known.
+    CorruptArrayError
+        It is a group whose metadata is damaged.
     """
-    group = group_at(Path(path)) if os.path.isdir(path) else None
-    if group is None:
+    node = _look(Path(path)) if os.path.isdir(path) else Node()
+    if node.unsound is not None and not node.is_told_by_core:
+        raise type(node.unsound)(f"{path}: {node.unsound}")
+    if node.zarr_format is None:
         return None
+    group = Group(Path(path), node.zarr_format)
     names = group.members()
     if len(names) == 1:
-        return os.path.join(path, names[0])
+        only = os.path.join(path, names[0])
+        # It may be damaged: then that is said here, too.
+        return only_member(only) or only
     if not names:
         raise UnsupportedError(f"{path}: is a Zarr group, and holds no arrays")
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -111,10 +142,28 @@ def only_member(path: str) -> str | None:
 
 
 def group_at(path: Path) -> Group | None:
-    """The group that is at a path; None where there is none."""
-    if _read(path / "zarr.json", "node_type").get("node_type") == "group":
-        return Group(path, 3)
-    return Group(path, 2) if (path / ".zgroup").is_file() else None
+    """The group that is at a path; None where there is none, or one that is damaged."""
+    version = _look(path).zarr_format
+    return None if version is None else Group(path, version)
+
+
+def check_around(path: str) -> None:
+    """Refuse a place for something new in what is neither an array nor a group, and was one.
+
+    Raises
+    ------
+    CorruptArrayError
+        The metadata of what it would stand in is damaged.
+    UnsupportedError
+        It is large, or of no version that is known.
+    """
+    for above in Path(os.path.realpath(path)).parents:
+        unsound = _look(above).unsound
+        if unsound is not None:
+            raise type(unsound)(
+                f"{path}: would stand in {above}, and there {unsound}; save it somewhere else, or "
+                "mend that first"
+            )
 
 
 def version_in(group: Group | None, path: str, wanted: int | None) -> int:
@@ -137,9 +186,72 @@ def version_in(group: Group | None, path: str, wanted: int | None) -> int:
     return group.zarr_format
 
 
-def _is_array(path: Path) -> bool:
-    is_new = _read(path / "zarr.json", "node_type").get("node_type") == "array"
-    return is_new or (path / ".zarray").is_file()
+@dataclass(frozen=True)
+class Node:
+    """What stands in a directory, by its metadata: nothing of Zarr's, if all are as they are here.
+
+    Attributes
+    ----------
+    is_array : bool
+        Whether it is an array, as far as that is looked at here.
+    zarr_format : int, optional
+        The version of a group.
+    unsound : OutcropError, optional
+        What is wrong with metadata that is of neither.
+    is_told_by_core : bool
+        Whether the compiled core says more exactly what is wrong.
+    """
+
+    is_array: bool = False
+    zarr_format: int | None = None
+    unsound: OutcropError | None = None
+    is_told_by_core: bool = False
+
+    @property
+    def may_be_array(self) -> bool:
+        """Whether it is an array, or was perhaps one."""
+        return self.is_array or self.unsound is not None
+
+
+def _look(path: Path) -> Node:
+    """What stands in a directory."""
+    for file in ("zarr.json", ".zarray", ".zgroup"):
+        if not (path / file).is_file():
+            continue
+        if file == ".zarray":
+            return Node(is_array=True)
+        try:
+            with open_file(str(path / file)) as opened:
+                text = read_at_most(opened, _MOST)
+                size = os.fstat(opened.fileno()).st_size
+        except (OSError, StorageError):
+            # Whoever needs it will say why it cannot be read.
+            continue
+        if text is None:
+            what = (
+                f"{file} has {size} bytes, and of groups no more than {_MOST >> 20} MiB are read, "
+                "which is for attributes, and consolidated metadata where there is any"
+            )
+            return Node(unsound=UnsupportedError(what))
+        return described(file, text)
+    return Node()
+
+
+def described(file: str, text: bytes) -> Node:
+    """What `zarr.json` or `.zgroup` says."""
+    kind, version = _native.json_members(text, ["node_type", "zarr_format"])
+    if file == "zarr.json" and kind == b'"array"':
+        return Node(is_array=True)
+    if file == "zarr.json" and kind != b'"group"':
+        what = f"{file} is damaged: it says of neither an array nor a group"
+        return Node(unsound=CorruptArrayError(what), is_told_by_core=len(text) <= _MOST_OF_ARRAY)
+    known = _VERSIONS[file]
+    if version == str(known).encode():
+        return Node(zarr_format=known)
+    if version is None or not version.isdigit():
+        return Node(unsound=CorruptArrayError(f"{file} is damaged: it says of no version of Zarr"))
+    what = f"{file} is of a group of version {version[:20].decode()} of Zarr; {known} is known"
+    return Node(unsound=UnsupportedError(what))
 
 
 def _dimensions(array: Path) -> Iterator[tuple[str, int]]:

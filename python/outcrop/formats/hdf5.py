@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
+from outcrop.formats.data_sets import Container, DataSet, Member
 from outcrop.formats.other_labels import attributes_of, dimension_names_of, raw_attributes_of
 from outcrop.process.files import open_file
 
@@ -40,14 +41,11 @@ __all__ = [
     "HDF5",
     "SIGNATURE",
     "Children",
-    "DataSet",
-    "Member",
+    "HDF5Files",
     "children_of",
     "elements_of",
     "is_hdf5",
-    "locate",
     "members_of",
-    "open_data_set",
 ]
 
 HDF5 = "hdf5"
@@ -81,63 +79,21 @@ _FILTERS = {
 }
 
 
-@dataclass(frozen=True)
-class Member:
-    """What a file says of a data set.
+class HDF5Files(Container):
+    """HDF5 and NetCDF 4."""
 
-    Attributes
-    ----------
-    name : str
-        From the root of the file, without the first slash.
-    shape : tuple of int, optional
-        None of a data set that has a type, but no elements.
-    dtype : numpy.dtype
-        In the file's byte order.
-    layout : str
-        ``"compact"``, ``"contiguous"``, ``"chunked"`` or ``"virtual"``.
-    chunks : tuple of int, optional
-        The extents of a chunk.
-    filters : tuple of str
-        What chunks are encoded with, in the order of encoding.
-    dimension_names : tuple, optional
-        A name or none for every axis.
-    stored_bytes : int
-        Bytes of its elements in the file.
-    """
+    name: ClassVar[str] = HDF5
+    file: ClassVar[str] = "HDF5 file"
+    title: ClassVar[str] = "HDF5 files"
+    writing: ClassVar[str] = "h5py writes to the file itself"
 
-    name: str
-    shape: tuple[int, ...] | None
-    dtype: np.dtype[Any]
-    layout: str
-    chunks: tuple[int, ...] | None
-    filters: tuple[str, ...]
-    dimension_names: tuple[str | None, ...] | None
-    stored_bytes: int
+    def recognises(self, path: str) -> bool:
+        """Whether a file is HDF5."""
+        return is_hdf5(path)
 
-
-@dataclass(frozen=True)
-class DataSet:
-    """A data set that has been opened.
-
-    Attributes
-    ----------
-    member : Member
-        What it is.
-    attributes : str
-        A JSON object.
-    fill_value : numpy.generic, optional
-        What elements are that were never written, where the file says so.
-    store : outcrop._native.Store, optional
-        What reads the elements where they lie; None where `given` does.
-    given : h5py.Dataset, optional
-        The data set, whose file stays open as long as there is this.
-    """
-
-    member: Member
-    attributes: str
-    fill_value: np.generic | None
-    store: _native.Store | None
-    given: Any
+    def open(self, path: str, inside: str) -> DataSet:
+        """Open a data set by its name in a file, or the only one in a group."""
+        return _open_data_set(path, inside)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -159,20 +115,6 @@ def is_hdf5(path: str) -> bool:
         # Opening it will say why.
         pass
     return False
-
-
-def locate(path: str) -> tuple[str, str] | None:
-    """The file that a path leads into, and the name of what is wanted of it.
-
-    None where the path leads into no HDF5 file.
-    """
-    file, inside = path, ""
-    while not os.path.lexists(file):
-        above, last = os.path.split(file)
-        if not above or above == file:
-            return None
-        file, inside = above, f"{last}/{inside}" if inside else last
-    return (file, inside) if os.path.isfile(file) and is_hdf5(file) else None
 
 
 def _h5py_for(path: str) -> Any:
@@ -448,7 +390,7 @@ def _filter_name(one: tuple[Any, ...]) -> str:
 # -- opening ---------------------------------------------------------------------------------------
 
 
-def open_data_set(path: str, inside: str) -> DataSet:
+def _open_data_set(path: str, inside: str) -> DataSet:
     """Open a data set of a file for reading.
 
     Raises

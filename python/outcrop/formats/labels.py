@@ -11,7 +11,7 @@ import numpy as np
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.formats import family_of
-from outcrop.formats.groups import Group, group_around, version_in
+from outcrop.formats.groups import Group, check_around, group_around, version_in
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
 
 __all__ = ["Labels", "Names", "as_json", "checked_labels", "labels_of_new"]
@@ -168,7 +168,16 @@ def labels_of_new(
     wishes: Labels,
     carried: Labels,
 ) -> tuple[int, Labels]:
-    """The version of Zarr of an array that will be made at a path, and its labels."""
+    """The version of Zarr of an array that will be made at a path, and its labels.
+
+    Raises
+    ------
+    CorruptArrayError, UnsupportedError
+        As for `check_around`.
+    InvalidArgumentError
+        As for `version_in`.
+    """
+    check_around(path)
     if format != "zarr":
         return 3, wishes.over(carried)
     group = group_around(path)

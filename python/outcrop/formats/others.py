@@ -1,6 +1,7 @@
 """Formats of other programs: known by their suffixes and first bytes, and not written, nor read.
 
-HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written.
+HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written; so are Zarr arrays in
+zip archives (`outcrop.formats.zip_zarr`).
 
 Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
 one wants to know how to get at what is in it.
@@ -12,7 +13,7 @@ from pathlib import PurePath
 from outcrop.formats.hdf5 import SIGNATURE
 from outcrop.process.files import open_file
 
-__all__ = ["other_format", "other_suffix"]
+__all__ = ["is_npz", "misnamed", "other_format", "other_suffix"]
 
 _START = 512
 """Bytes of a file that are looked at."""
@@ -30,6 +31,8 @@ class _Other:
         Which file names stand for it.
     begins : tuple of bytes
         What its files begin with; there may be nothing that only they begin with.
+    always : bool
+        Whether all of its files begin like that.
     reading : str
         How to get at what is in a file; ``{path}`` is its name.
     writing : str
@@ -41,6 +44,7 @@ class _Other:
     begins: tuple[bytes, ...]
     reading: str
     writing: str = ""
+    always: bool = True
 
 
 _DATASET = "oc.asarray(h5py.File({path!r})['NAME'])"
@@ -74,7 +78,14 @@ _OTHERS = (
         "is a .npy file that is opened here",
         "save each array to a .npy file, or use numpy.savez for what fits in memory",
     ),
-    _Other("MATLAB", (".mat",), (b"MATLAB ",), "scipy.io.loadmat({path!r}) reads it"),
+    _Other(
+        "MATLAB",
+        (".mat",),
+        (b"MATLAB ",),
+        "scipy.io.loadmat({path!r}) reads it",
+        # Version 4 does not.
+        always=False,
+    ),
     _Other("NIfTI", (".nii", ".nii.gz"), (), "nibabel.load({path!r}).dataobj reads it"),
     _Other("PyTorch", (".pt", ".pth"), (), "torch.load reads it, if you trust it"),
     _Other("safetensors", (".safetensors",), (), "safetensors.safe_open reads it"),
@@ -87,15 +98,23 @@ _OTHERS = (
     _Other("WebP", (".webp",), (), _IMAGE, "save it as .ppm or .tif"),
     _Other("OpenEXR", (".exr",), (b"\x76\x2f\x31\x01",), "the package OpenEXR reads it"),
     _Other("Parquet", (".parquet", ".pq"), (b"PAR1",), _TABLE),
-    _Other("Arrow", (".arrow", ".feather", ".ipc"), (b"ARROW1", b"FEA1"), _TABLE),
+    # Streams begin otherwise.
+    _Other("Arrow", (".arrow", ".feather", ".ipc"), (b"ARROW1", b"FEA1"), _TABLE, always=False),
     _Other("SQLite", (".sqlite", ".sqlite3", ".db"), (b"SQLite format 3\0",), _TABLE),
-    _Other("Excel", (".xls", ".xlsx"), (b"\xd0\xcf\x11\xe0",), _TABLE),
+    _Other("Excel", (".xls", ".xlsx"), (b"\xd0\xcf\x11\xe0",), _TABLE, always=False),
     _Other("R", (".rds", ".rda", ".rdata"), (), "pyreadr.read_r reads it"),
     _Other("Blosc2", (".b2nd", ".b2frame"), (), "oc.asarray(blosc2.open({path!r})[:]) takes it"),
     _Other("N5", (".n5",), (), "zarr-python 2's N5Store reads it"),
     _Other("DICOM", (".dcm",), (), "pydicom.dcmread({path!r}).pixel_array reads it"),
-    _Other("PDF", (".pdf",), (b"%PDF-",), "it holds no array"),
-    _Other("GRIB", (".grib", ".grb", ".grib2", ".grb2"), (b"GRIB",), "cfgrib reads it, by xarray"),
+    _Other("PDF", (".pdf",), (b"%PDF-",), "it holds no array", always=False),
+    _Other(
+        "GRIB",
+        (".grib", ".grb", ".grib2", ".grb2"),
+        (b"GRIB",),
+        "cfgrib reads it, by xarray",
+        # Between messages there may be anything.
+        always=False,
+    ),
     _Other("pickle", (".pkl", ".pickle"), (), "pickle.load reads it, if you trust it"),
     _Other("gzip", (".gz", ".tgz"), (b"\x1f\x8b",), _PACKED, _COMPRESSED),
     _Other("bzip2", (".bz2",), (b"BZh",), _PACKED, _COMPRESSED),
@@ -107,7 +126,14 @@ _OTHERS = (
         _PACKED,
         _COMPRESSED,
     ),
-    _Other("zip", (".zip",), (b"PK\x03\x04", b"PK\x05\x06"), _PACKED, "save it, and pack that"),
+    _Other(
+        "zip",
+        (".zip",),
+        (b"PK\x03\x04", b"PK\x05\x06"),
+        _PACKED,
+        "save it to a directory (a name that ends in .zarr), and pack that with zip -0 -r, whose "
+        "archives are read here",
+    ),
     _Other("tar", (".tar",), (), _PACKED, "save it, and pack that"),
     _Other("JSON", (".json",), (), "json.load reads it"),
     _Other(
@@ -164,19 +190,64 @@ def _recognised(start: bytes, path: str) -> tuple[_Other | None, str]:
     by_suffix = _BY_SUFFIX.get(PurePath(path).suffix.lower())
     for other in _OTHERS:
         if any(start.startswith(begin) for begin in other.begins):
-            if other.name == "zip" and (b".npy" in start[30:] or by_suffix is _BY_NAME[_NPZ]):
+            if other.name == "zip" and _begins_as_npz(start, path):
                 return _BY_NAME[_NPZ], _NPZ
             return other, other.name
     if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return _BY_NAME["WebP"], "WebP"
     if start[257:262] == b"ustar":
         return _BY_NAME["tar"], "tar"
-    if by_suffix is not None and not by_suffix.begins and by_suffix.name != _NPZ:
+    if by_suffix is not None and not _tells(by_suffix):
         return by_suffix, by_suffix.name
     return (_BY_NAME["text"], "text") if _is_text(start) else (None, "")
 
 
+def misnamed(path: str) -> str | None:
+    """What is wrong with a file whose suffix stands for a format that begins otherwise.
+
+    None where the suffix does not tell that, or the file begins like another format.
+    """
+    by_suffix = _BY_SUFFIX.get(PurePath(path).suffix.lower())
+    if by_suffix is None or not _tells(by_suffix):
+        return None
+    try:
+        with open_file(path) as file:
+            start = file.read(_START)
+    except OSError:
+        # Opening it will say why.
+        return None
+    if start.startswith(_NPY) or _recognised(start, path)[0] not in (None, _BY_NAME["text"]):
+        return None
+    name = "npz" if by_suffix.name == _NPZ else by_suffix.name
+    looks = ", and looks like text" if _is_text(start) else ""
+    return (
+        f"is no {name} file, though its suffix says so: it does not begin like one{looks}"
+        "; where it is a raw file, shape= and dtype= describe it"
+    )
+
+
+def _tells(other: _Other) -> bool:
+    """Whether a file of a format is known by what it begins with."""
+    return other.name == _NPZ or (bool(other.begins) and other.always)
+
+
+_NPY = b"\x93NUMPY"
+"""What a .npy file begins with, whatever it is called."""
+
 _NPZ = "NumPy's archive of several arrays (npz)"
+
+
+def is_npz(path: str) -> bool:
+    """Whether a zip archive is one of NumPy's, by its suffix or the first of its arrays."""
+    try:
+        with open_file(path) as file:
+            return _begins_as_npz(file.read(_START), path)
+    except OSError:
+        return False
+
+
+def _begins_as_npz(start: bytes, path: str) -> bool:
+    return PurePath(path).suffix.lower() == ".npz" or b".npy" in start[30:]
 
 
 def _is_text(start: bytes) -> bool:

@@ -1,7 +1,8 @@
 """``xarray.open_dataset(path, engine="outcrop")``: its variables are arrays of ours.
 
-Zarr groups, HDF5 and NetCDF 4 files and groups in them, and single arrays of any format. What we
-have no element type for, such as text, is read by the package that knows the format.
+Zarr groups, in directories and in zip archives, HDF5 and NetCDF 4 files and groups in them, and
+single arrays of any format. What we have no element type for, such as text, is read by the package
+that knows the format.
 """
 
 import os
@@ -20,9 +21,14 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import open as opened
 from outcrop.checks import has_type
 from outcrop.errors import UnsupportedError
+from outcrop.formats.containers import locate
+from outcrop.formats.data_sets import Member
 from outcrop.formats.groups import group_at
-from outcrop.formats.hdf5 import Member, children_of, elements_of, locate
+from outcrop.formats.hdf5 import HDF5, children_of, elements_of
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
+from outcrop.formats.zip_zarr import ZIP
+from outcrop.formats.zip_zarr import children_of as children_of_zip
+from outcrop.formats.zip_zarr import elements_of as elements_of_zip
 
 __all__ = ["OutcropBackend"]
 
@@ -62,8 +68,8 @@ class OutcropBackend(BackendEntrypoint):
         Parameters
         ----------
         filename_or_obj : str or os.PathLike
-            A Zarr group, an HDF5 or NetCDF 4 file, or a single array, whose variable is called as
-            the file is, without its suffix.
+            A Zarr group, a zip archive of one, an HDF5 or NetCDF 4 file, or a single array, whose
+            variable is called as the file is, without its suffix.
         group : str, optional
             Which group in it.
         drop_variables, mask_and_scale, decode_times, concat_characters, decode_coords, \
@@ -134,8 +140,16 @@ class _Store(AbstractDataStore):
         """The arrays of the group, by their names."""
         self._attributes: dict[str, Any] = {}
         where = Path(self._path, self._group)
-        inside = locate(str(where))
-        children = None if inside is None else children_of(*inside)
+        place = locate(str(where))
+        if place is not None and place.kind.name == ZIP:
+            zipped = children_of_zip(place.file, place.inside)
+            if zipped is not None:
+                self._attributes = zipped.attributes
+                names = [name for name in zipped.arrays if name not in self._dropped]
+                return {name: _of_zarr(where / name) for name in names}
+        children = None
+        if place is not None and place.kind.name == HDF5:
+            children = children_of(place.file, place.inside)
         group = group_at(where)
         if children is not None:
             self._attributes = {k: _one_of(v) for k, v in children.attributes.items()}
@@ -168,7 +182,7 @@ def _of_hdf5(path: Path, member: Member, attributes: dict[str, Any]) -> Variable
 def _inside(path: Path) -> tuple[str, str]:
     found = locate(str(path))
     assert found is not None
-    return found
+    return found.file, found.inside
 
 
 def _one_of(value: Any) -> Any:
@@ -208,7 +222,11 @@ def _by_zarr(path: Path) -> Variable:
         raise UnsupportedError(
             f"{path}: has elements that are read by Zarr-Python: pip install zarr"
         ) from None
-    given = zarr.open_array(path, mode="r")
+    place = locate(str(path), ZIP)
+    if place is None:
+        given = zarr.open_array(path, mode="r")
+    else:
+        given = elements_of_zip(place.file, place.inside)
     attributes: dict[str, Any] = dict(given.attrs)
     names: Any = attributes.pop("_ARRAY_DIMENSIONS", None)
     names = names or getattr(given.metadata, "dimension_names", None) or [None] * given.ndim
