@@ -1,4 +1,4 @@
-"""Data sets of HDF5 files, NetCDF 4 among them, which are only read.
+"""Data sets of HDF5 files, NetCDF 4 among them, as they are read.
 
 The package ``h5py`` reads metadata, and says where elements are. Those that lie in the file as they
 are, in one block or in chunks, are read by the compiled core. What is compressed, or in pieces that
@@ -9,6 +9,7 @@ other files are refused.
 """
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -37,17 +38,25 @@ from outcrop.formats.other_labels import attributes_of, dimension_names_of, raw_
 from outcrop.process.files import open_file
 
 __all__ = [
+    "DESCRIBED",
     "HDF5",
+    "NO_VARIABLE",
     "SIGNATURE",
     "Children",
     "DataSet",
     "Member",
     "children_of",
     "elements_of",
+    "found_in",
+    "h5py_for",
+    "is_data_set",
     "is_hdf5",
     "locate",
     "members_of",
+    "names_an_axis_only",
     "open_data_set",
+    "reading",
+    "without_our_locks",
 ]
 
 HDF5 = "hdf5"
@@ -59,7 +68,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_USER_BLOCK = 1 << 20
 """How far into a file the signature is looked for; before it there may be anything."""
 
-_DESCRIBED = "tiff"
+DESCRIBED = "tiff"
 """What the compiled core calls files whose metadata others have read."""
 
 _MOST_CHUNKS = 1 << 20
@@ -68,7 +77,7 @@ _MOST_CHUNKS = 1 << 20
 _MOST_LINKS = 16
 """Soft links from one to the other."""
 
-_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 """What the attribute NAME of a scale begins with that only names an axis."""
 
 _MOST_NAMED = 12
@@ -175,7 +184,7 @@ def locate(path: str) -> tuple[str, str] | None:
     return (file, inside) if os.path.isfile(file) and is_hdf5(file) else None
 
 
-def _h5py_for(path: str) -> Any:
+def h5py_for(path: str) -> Any:
     """The package, which a file needs."""
     try:
         import h5py  # type: ignore[import-untyped]
@@ -188,7 +197,7 @@ def _h5py_for(path: str) -> Any:
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
     """Say of whatever h5py raises what it means for who opens a file."""
     try:
         yield
@@ -204,6 +213,11 @@ def _reading(path: str) -> Iterator[None]:
         what = f"{path}: is being written by another program, which has locked it"
         raise ArrayBusyError(what, errno=error.errno) from None
     except Exception as error:
+        if "already open for" in str(error):
+            raise ArrayBusyError(
+                f"{path}: says that a program is writing to it; where none is, 'h5clear -s' takes "
+                "that back"
+            ) from None
         # Metadata that makes no sense make the package raise almost anything.
         text = " ".join(str(error).split()) or type(error).__name__
         number = error.errno if isinstance(error, OSError) else None
@@ -214,7 +228,7 @@ def _reading(path: str) -> Iterator[None]:
 
 def _opened(path: str) -> Any:
     """The file, by h5py."""
-    package = _h5py_for(path)
+    package = h5py_for(path)
     # Nothing but files, which the operating system lets us read.
     with open_file(path) as file:
         at = os.fstat(file.fileno())
@@ -253,14 +267,31 @@ def _let_go_of_what_was(file: _File, state: _File) -> None:
             given.file.close()
 
 
+@contextmanager
+def without_our_locks(descriptor: int) -> Iterator[None]:
+    """Let others lock a file meanwhile of which data sets are open here, for reading."""
+    at = os.fstat(descriptor)
+    known = [one() for _, one in _open.get((at.st_dev, at.st_ino), [])]
+    files = [one.file.id.get_vfd_handle() for one in known if one is not None and one.id.valid]
+    with suppress(OSError):
+        for file in files:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for file in files:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
 # -- what is in a file -----------------------------------------------------------------------------
 
 
 def members_of(path: str, inside: str = "") -> list[Member] | None:
     """The data sets of a file, or of a group in it, by name; None where a name is a data set's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         node = _found(file, path, inside)
-        return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
+        return None if is_data_set(node) else [_member(one) for one in _data_sets(node)]
 
 
 @dataclass(frozen=True)
@@ -282,25 +313,25 @@ class Children:
 
 def children_of(path: str, inside: str) -> Children | None:
     """What stands in a group of a file; None where a name is a data set's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         node = _found(file, path, inside)
-        if _is_data_set(node):
+        if is_data_set(node):
             return None
         found = {}
         for name in node:
             if node.id.links.get_info(_encoded(name)).type != _hard():
                 continue
             child = node[name]
-            if _is_data_set(child) and child.shape is not None and not _names_an_axis_only(child):
+            if is_data_set(child) and child.shape is not None and not names_an_axis_only(child):
                 found[name] = _member(child), raw_attributes_of(child)
         return Children(raw_attributes_of(node), found)
 
 
 def elements_of(path: str, inside: str) -> NDArray[Any]:
     """The elements of a data set of any type that h5py can read, text as Python's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         given = _one(file, path, inside)
-        is_text = _h5py_for(path).check_string_dtype(given.dtype)
+        is_text = h5py_for(path).check_string_dtype(given.dtype)
         _check_readable(path, f"{path}/{inside}", given)
         made: NDArray[Any] = np.asarray(
             given.asstr()[...] if is_text is not None and is_text.length is None else given[...]
@@ -308,9 +339,9 @@ def elements_of(path: str, inside: str) -> NDArray[Any]:
         return made
 
 
-def _names_an_axis_only(given: Any) -> bool:
+def names_an_axis_only(given: Any) -> bool:
     """Whether a data set is there to name an axis, and is no variable: NetCDF says so."""
-    return str(raw_attributes_of(given, hidden=False).get("NAME", "")).startswith(_NO_VARIABLE)
+    return str(raw_attributes_of(given, hidden=False).get("NAME", "")).startswith(NO_VARIABLE)
 
 
 def _hard() -> Any:
@@ -319,7 +350,8 @@ def _hard() -> Any:
     return h5py.h5l.TYPE_HARD
 
 
-def _is_data_set(node: Any) -> bool:
+def is_data_set(node: Any) -> bool:
+    """Whether what is in a file has elements."""
     import h5py
 
     return isinstance(node, h5py.Dataset)
@@ -355,6 +387,11 @@ def _encoded(name: str) -> bytes:
 def _found(file: Any, path: str, inside: str) -> Any:
     """The group or data set of a name."""
     return _followed(file, file, path, inside, inside, 0)
+
+
+def found_in(group: Any, path: str, name: str) -> Any:
+    """What a name in a group stands for, links inside the file followed."""
+    return _followed(group.file, group, path, name, name, 0)
 
 
 def _followed(file: Any, start: Any, path: str, name: str, inside: str, links: int) -> Any:
@@ -399,11 +436,13 @@ def _holds(path: str, node: Any) -> str:
 def _one(file: Any, path: str, inside: str) -> Any:
     """The data set of a name, or the only one in a group."""
     node = _found(file, path, inside)
-    if _is_data_set(node):
+    if is_data_set(node):
         return node
     if not hasattr(node, "keys"):
         raise UnsupportedError(f"{path}: {inside!r} is a named type, which has no elements")
     found = list(_data_sets(node))
+    # Beside arrays there may be what only names their axes.
+    found = [one for one in found if not names_an_axis_only(one)] or found
     if len(found) != 1:
         what = f"{path}: the group {inside!r}" if inside else f"{path}: the file"
         advice = f"; name one, such as {path}/{found[0].name.strip('/')}" if found else ""
@@ -465,7 +504,7 @@ def open_data_set(path: str, inside: str) -> DataSet:
     ArrayBusyError, StorageError, StoragePermissionError
         It cannot be read.
     """
-    with _reading(path):
+    with reading(path):
         file = _opened(path)
         keep = False
         try:
@@ -542,7 +581,7 @@ def _in_place(
         return None
     padded = True
     return _native.open_chunks(
-        path, "r", _DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
+        path, "r", DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
     )
 
 
@@ -561,7 +600,7 @@ def _in_a_block(
     nbytes, stored = math.prod(shape) * dtype.itemsize, given.id.get_storage_size()
     if stored != nbytes:
         raise CorruptArrayError(f"{name}: has {stored} bytes, and its elements are {nbytes}")
-    return _native.open_file(path, "r", _DESCRIBED, shape, dtype.str, offset, "C", attributes)
+    return _native.open_file(path, "r", DESCRIBED, shape, dtype.str, offset, "C", attributes)
 
 
 def _offsets(
@@ -628,7 +667,7 @@ def _is_plain(file: Any, path: str, name: str) -> bool:
     except OutcropError:
         return False
     return (
-        _is_data_set(found)
+        is_data_set(found)
         and not found.is_virtual
         and found.id.get_create_plist().get_external_count() == 0
     )
