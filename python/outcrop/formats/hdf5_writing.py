@@ -24,6 +24,7 @@ from outcrop.errors import (
     ChangedArrayError,
     CorruptArrayError,
     InvalidArgumentError,
+    StorageError,
     StorageFullError,
     StoragePermissionError,
     UnsupportedError,
@@ -189,7 +190,7 @@ def _written(
         if file.userblock_size:
             raise UnsupportedError(
                 f"{path}: the file begins with a user block, and is only read; save to a file of "
-                "its own, or 'h5jam' takes the block out"
+                "its own, or 'h5unjam' takes the block out"
             )
         group = _group(file, path, above)
         old = _replaced(group, path, own, overwrite)
@@ -432,7 +433,7 @@ def _add_the_rest(design: _Design, staged: str) -> int:
                 f"{design.file}: no room for its copy of {design.metadata.length} bytes: {what}",
                 errno=error.errno,
             ) from None
-        raise
+        raise StorageError(f"{design.file}: cannot copy it: {what}", errno=error.errno) from None
     finally:
         os.close(file)
 
