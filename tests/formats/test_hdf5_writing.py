@@ -216,21 +216,23 @@ print(run.bytes_read, run.bytes_written)
 
 
 def test_the_system_counts_the_same(tmp_path: Path) -> None:
-    """No more is moved than is told: elements once, and what was in the file once more."""
+    """Elements are moved once, and what was in the file once more: neither more nor less."""
     np.save(tmp_path / "s.npy", elements("float64", (1024, 1024)))
-    with oc.config():
-        engine = {**os.environ, "OUTCROP_IO": "threads"}
+    # What io_uring moves is not counted there by every kernel.
     made = subprocess.run(
-        [sys.executable, "-c", IO], cwd=tmp_path, env=engine, text=True, capture_output=True
+        [sys.executable, "-c", IO],
+        cwd=tmp_path,
+        env={**os.environ, "OUTCROP_IO_ENGINE": "threads"},
+        text=True,
+        capture_output=True,
     )
     assert made.returncode == 0, made.stderr
     new, read, written, told_read, told_written = map(int, made.stdout.split())
     nbytes = 8 << 20
     assert told_read >= 2 * nbytes and told_written >= 2 * nbytes
-    slack = nbytes // 50
     for counted, told in ((new, nbytes), (read, told_read), (written, told_written)):
-        # Requests of io_uring and copies by the file system are not counted there by every kernel.
-        assert counted <= told + slack
+        # Metadata besides.
+        assert abs(counted - told) <= 128 << 10
 
 
 def test_room_that_is_free_is_used(held: Path) -> None:
