@@ -8,7 +8,7 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.route import Route
-from outcrop.arrays.saving import planned_move, planned_save
+from outcrop.arrays.saving import chunks_in, planned_move, planned_save
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import ShapeLike, StrPath, check_order, check_path
@@ -139,6 +139,12 @@ def _planned(
     """The plan for one array."""
     source = x._source
     source.check_open()
+    if target is not None and via is None:
+        path = check_path(target)
+        format = format_for(path, options["format"])
+        if chunks_in(format, x.shape, options["tile"]) is not None:
+            found = planned_save(source, path, view=x._view, **options)
+            return ExpressionPlan(found.plan.planned, found.facts)
     if isinstance(source, StoreSource):
         return _movement(source, x, target, options, via)
     if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:

@@ -52,7 +52,7 @@ USAGE = [
     (["info", "a.raw:shape=3,4,dtype=f8"], "'4' is not of the form key=value"),
     (["info", "a.raw:shape=9999999999x9999999999,dtype=f8"], "too large"),
     (["copy", "a.zarr", "b.npy"], "'outcrop convert' changes it"),
-    (["convert", "a.zarr", "b.h5"], "stands for HDF5, which is not written"),
+    (["convert", "a.zarr", "b.h5"], "is the name of an HDF5 file"),
     (["convert", "a.zarr", "b.what"], "does not say which format"),
     (["convert", "a.zarr", "b.npy", "--tile", "3x3"], "--tile is for Zarr arrays"),
     (["convert", "a.zarr", "b", "--order", "F"], "--order is for npy and raw"),

@@ -277,7 +277,7 @@ def test_quiet(start: Run, matrices: Matrices) -> None:
 
 USAGE = [
     (["matmul", "a.zarr", "b.npy"], "missing argument 'C'"),
-    (["matmul", "a.zarr", "b.npy", "c.h5"], "stands for HDF5, which is not written"),
+    (["matmul", "a.zarr", "b.npy", "c.h5"], "is the name of an HDF5 file"),
     (["matmul", "a.zarr", "b.npy", "c.npy", "--tile", "3x3"], "--tile is for Zarr arrays"),
     (["matmul", "a.zarr", "b.npy", "c.raw:shape=3,dtype=f8"], "only what is read is described"),
     (["plan", "matmul", "a.zarr", "b.npy", "--quiet"], "outcrop --quiet plan matmul ..."),

@@ -21,6 +21,10 @@ NAMES: dict[str, Any] = {
     "dimension_names": ("y", "x"),
     "attributes": {"units": "m", "steps": [1, None, "µ"]},
 }
+OF_HDF5: dict[str, Any] = {
+    "dimension_names": ("y", "x"),
+    "attributes": {"units": "m", "steps": [1, 2, 3]},
+}
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 ZSTD = {"name": "zstd", "configuration": {"level": 3, "checksum": True}}
 SHARDS = {
@@ -78,6 +82,7 @@ def make(folder: Path) -> None:
     oc.asarray(ramp((4, 6), "uint16")).save(folder / "grey.pgm")
     oc.asarray(ramp((4, 6, 3), "uint8")).save(folder / "colour.ppm")
     oc.asarray(ramp((4, 6), "uint16")).save(folder / "grey.tif")
+    oc.asarray(ramp((5, 6), "float32")).save(folder / "chunks.h5/g/heat", tile=(2, 4), **OF_HDF5)
     for name, renaming in (("decided.zarr", 4), ("half-done.zarr", 7), ("undecided.zarr", 3)):
         oc.asarray(ramp((6, 7), "f8")).save(folder / name, tile=(2, 3))
         subprocess.run([sys.executable, "-c", CHANGE, folder / name, str(renaming)], check=False)

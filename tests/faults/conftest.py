@@ -99,6 +99,9 @@ def verify() -> Callable[[Path], list[str]]:
     """Check every checksum of an array on disk."""
 
     def check(path: Path) -> list[str]:
+        if path.parent.is_file() or path.parent.parent.is_file():
+            # It is inside of an HDF5 file, which others read the metadata of.
+            return oc.open(path)._source.verify(False, None)
         store = _native.open(str(path), "r", None, None, None, 0, "C")
         return store.verify(False, None)
 

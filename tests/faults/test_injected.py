@@ -66,6 +66,14 @@ def strided(d: Path) -> None:
     oc.open(d / "old.zarr")[::-3, 1::2].save(d / "out.npy")
 
 
+def to_hdf5(d: Path) -> None:
+    oc.open(d / "old.zarr").save(d / "out.h5/g/x")
+
+
+def into_hdf5(d: Path) -> None:
+    oc.open(d / "old.npy").save(d / "held.h5/x")
+
+
 def update(d: Path) -> None:
     with oc.open(d / "changed.zarr", "r+") as array:
         array[10:60, 3:50] = NEW[10:60, 3:50]
@@ -87,6 +95,8 @@ WORK: dict[Callable[[Path], None], tuple[str, np.ndarray]] = {
     from_npy: ("out.zarr", OLD),
     replace: ("changed.zarr", OLD),
     strided: ("out.npy", OLD[::-3, 1::2]),
+    to_hdf5: ("out.h5/g/x", OLD),
+    into_hdf5: ("held.h5/x", OLD),
     update: ("changed.zarr", UPDATED),
     read: ("old.zarr", OLD),
 }
@@ -109,8 +119,9 @@ class Bench:
 
     def renew(self) -> None:
         """The state before the work."""
-        for name in ("out.zarr", "out.npy"):
+        for name in ("out.zarr", "out.npy", "out.h5", "held.h5"):
             self._remove(name)
+        oc.asarray(NEW).save(self.d / "held.h5/kept")
         oc.asarray(NEW if self.replacing else OLD).save(
             self.d / "changed.zarr", tile=(33, 25), overwrite=True
         )
@@ -178,9 +189,10 @@ class Bench:
         target = self.d / name
         assert _native.status()["used"] == 0
         # A failed removal leaves something behind, which is not what is looked for here.
-        ignored = {f".{name}.outcrop-new", ".outcrop-update"}
+        ignored = {f".{name.partition('/')[0]}.outcrop-new", ".outcrop-update"}
         found = [f for f in self.leftovers(self.d) if Path(f).name not in ignored]
         assert found == []
+        np.testing.assert_array_equal(oc.open(self.d / "held.h5/kept").compute(), NEW)
         for old in ("old.zarr", "old.npy"):
             assert self.verify(self.d / old) == []
             np.testing.assert_array_equal(oc.open(self.d / old).compute(), OLD)

@@ -54,6 +54,8 @@ def cholesky():
 def pair():
     A = oc.open("source.zarr")
     oc.save({"target.zarr": A + 1, "second.npy": A.sum(axis=0)}, overwrite=True)
+def hdf5():
+    (oc.open("source.zarr") + 1).save("target.h5/x", overwrite=True)
 for line in sys.stdin:
     work, rule = line.split()
     pid = os.fork()
@@ -201,6 +203,7 @@ COMPUTING = {
     "product": ["target.zarr"],
     "cholesky": ["target.npy"],
     "pair": ["target.zarr", "second.npy"],
+    "hdf5": ["target.h5/x", "target.h5/g/kept"],
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import outcrop as oc
 
-SUFFIXES = [".h5", ".hdf5", ".nc", ".NC", ".npz", ".png", ".jpg", ".csv", ".parquet", ".mat",
+SUFFIXES = [".nc", ".NC", ".npz", ".png", ".jpg", ".csv", ".parquet", ".mat",
             ".fits", ".gz", ".zip", ".json", ".txt", ".pkl", ".nii", ".nii.gz", ".NII.GZ", ".pt",
             ".pth", ".safetensors", ".mat", ".csv.gz", ".tsv", ".tar", ".bz2", ".zst", ".xlsx",
             ".db", ".arrow", ".grib2", ".exr", ".webp", ".bmp", ".jp2"]  # fmt: skip

@@ -174,7 +174,7 @@ def test_refused_before_anything_moves(
         ("out.zarr", {"tile": (3, 3, 3)}, oc.InvalidArgumentError, "different numbers"),
         ("out.zarr", {"target_order": "F"}, oc.InvalidArgumentError, "order='F'"),
         ("out.npy", {"tile": 3}, oc.InvalidArgumentError, "tile= is for Zarr"),
-        ("out.npy", {"format": "hdf5"}, oc.InvalidArgumentError, "format must be"),
+        ("out.npy", {"format": "png"}, oc.InvalidArgumentError, "format must be"),
         ("out.npy", {"target_order": "R"}, oc.InvalidArgumentError, "'C' or 'F'"),
     ):
         with pytest.raises(error, match=match):

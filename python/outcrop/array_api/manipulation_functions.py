@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
 from outcrop.checks import check_device
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
-from outcrop.expressions.build.arrays import argument, array_of, node_of, now
+from outcrop.expressions.build.arrays import ExpressionSource, argument, array_of, node_of, now
 from outcrop.expressions.build.reductions import axes_of, cast, expanded, filled, one_axis
 from outcrop.expressions.graph.functions import Call, Choose, Copy
 from outcrop.expressions.graph.gathers import Join
@@ -562,6 +563,19 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
 
 
 _INDEXED = ("edge", "reflect", "symmetric", "wrap")
+
+
+@hooks.in_chunks.fill
+def _in_chunks(array: Array, chunk: tuple[int, ...]) -> Array:
+    """Axes for the place of a chunk among the others, then those for places inside of one."""
+    counts = [-(-n // c) for n, c in zip(array.shape, chunk, strict=True)]
+    ends = [(0, k * c - n) for k, c, n in zip(counts, chunk, array.shape, strict=True)]
+    padded = pad(array, ends) if any(end for _, end in ends) else array
+    apart = reshape(padded, tuple(n for pair in zip(counts, chunk, strict=True) for n in pair))
+    ndim = array.ndim
+    turned = apart.transpose(*range(0, 2 * ndim, 2), *range(1, 2 * ndim, 2))
+    # A computation also where nothing is left to compute, as for a single chunk.
+    return Array(ExpressionSource(node_of(turned)))
 
 
 def pad(

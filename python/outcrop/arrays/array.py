@@ -535,16 +535,18 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         Parameters
         ----------
         path : str or os.PathLike
-            Where to.
+            Where to. ``"a.h5/group/name"`` is a data set of an HDF5 file (see Notes).
         tile : int or sequence of int, optional
-            Zarr only: shape of a tile, one integer for the same extent along every axis.
-            Default: from 1 MiB for small arrays to 16 MiB for terabytes, or an eighth of a small
-            memory budget; whole rows of tables, square in the two largest dimensions of others,
-            in three of cubes.
-        format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+            Zarr: shape of a tile, one integer for the same extent along every axis; HDF5: that of
+            a chunk, and one block by default. Default for Zarr: from 1 MiB for small arrays to 16
+            MiB for terabytes, or an eighth of a small memory budget; whole rows of tables, square
+            in the two largest dimensions of others, in three of cubes.
+        format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff", "hdf5"}, optional
             Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
             ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
-            ``.tiff`` are TIFF, everything else is Zarr.
+            ``.tiff`` are TIFF; what leads into a file with one of the suffixes of HDF5 (``.h5``,
+            ``.hdf5``, ``.hdf``, ``.he5``), or into one that is HDF5, is a data set of that;
+            everything else is Zarr.
         order : {"C", "F"}
             npy and raw only: row-major or column-major.
         overwrite : bool
@@ -589,13 +591,33 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
             Something stands there, and `overwrite` is False.
         StorageFullError, StorageError
             It cannot be written. Nothing is left behind.
+        ArrayBusyError
+            Another writer is at work there; or an HDF5 file is open elsewhere.
+        UnsupportedError
+            The format cannot hold it, or the HDF5 file is one to which nothing can be added.
         BudgetError
             The memory budget is too small for the tiles.
+
+        Notes
+        -----
+        HDF5 needs the package ``h5py`` (``outcrop[hdf5]``). Groups are made where there are none. A
+        file that is there already is copied, on the same file system, and the copy takes its place
+        with the new data set in it: so whoever reads has the old file or the new one, and a plan
+        counts what is copied. Names of axes become dimension scales, as xarray and netCDF4 have
+        them. There are no filters.
 
         Examples
         --------
         >>> oc.fromfunction(lambda i, j: 1 / (1 + i + j), (300, 200)).save("hilbert.npy")
         <outcrop.Array float64 (300, 200) 468.8 KiB, row-major, npy 'hilbert.npy'>
+
+        >>> import h5py
+        >>> sea = oc.asarray(np.arange(12.0).reshape(3, 4))
+        >>> _ = sea.save("sea.h5/day/heat", dimension_names=("y", "x"))
+        >>> _ = sea.T.save("sea.h5/day/turned", tile=2)
+        >>> with h5py.File("sea.h5") as file:
+        ...     file["day/turned"].chunks, file["day/heat"].dims[1][0].name
+        ((2, 2), '/day/x')
         """
         if resume:
             labels = (attributes, dimension_names, fill_value)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import lazy_source, unmasked
-from outcrop.arrays.data_sets import DataSetSource
+from outcrop.arrays.data_sets import DataSetSource, NewDataSetSource
 from outcrop.arrays.saving import create_store
 from outcrop.arrays.source import FunctionSource, MemorySource
 from outcrop.arrays.stamps import stamp_at
@@ -49,6 +49,8 @@ from outcrop.formats import (
 from outcrop.formats.codecs import Codecs, laid_out
 from outcrop.formats.containers import CONTAINERS, Located, container_of, locate
 from outcrop.formats.groups import only_member
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_names import checked_place
 from outcrop.formats.labels import Labels, checked_labels, labels_of_new
 from outcrop.process.config import ensure_configured
 from outcrop.process.files import check_file
@@ -122,11 +124,12 @@ def open(
     width)``. TIFF needs the package ``tifffile`` (``outcrop[tiff]``). Images whose strips follow
     one another in the file can be opened with ``"r+"``, tiled ones only for reading.
 
-    HDF5 and NetCDF 4 need the package ``h5py`` (``outcrop[hdf5]``), and are only read. Data sets
-    without compression are read where they lie, with the bytes that plans say; ``h5py`` decodes
-    the others a few chunks at a time, which are counted as bytes of elements. Names of dimensions,
-    attributes and the fill value go along. Nothing is scaled: ``scale_factor`` and the like are
-    attributes. No link to another file is followed.
+    HDF5 and NetCDF 4 need the package ``h5py`` (``outcrop[hdf5]``), and are opened for reading
+    only; `create` and `Array.save` make new data sets. Data sets without compression are read where
+    they lie, with the bytes that plans say; ``h5py`` decodes the others a few chunks at a time,
+    which are counted as bytes of elements. Names of dimensions, attributes and the fill value go
+    along. Nothing is scaled: ``scale_factor`` and the like are attributes. No link to another file
+    is followed.
 
     Zip archives, such as ``zarr.storage.ZipStore`` writes, are only read as well. Chunks without
     codecs are read where they lie, with the bytes that plans say, and their checksums are compared
@@ -233,7 +236,7 @@ def _opened_inside(name: str, where: Located, mode: str, options: Mapping[str, i
             raise InvalidArgumentError(f"{name}: {option}= is not for {title}")
     if mode != "r":
         raise UnsupportedError(
-            f"{name}: {title} are only read; A.save('NAME.zarr') (or outcrop convert) makes an "
+            f"{name}: {where.kind.unchanged}; A.save('NAME.zarr') (or outcrop convert) makes an "
             f"array of it that can be written to, and {where.kind.writing}"
         )
     ensure_configured()
@@ -323,7 +326,8 @@ def create(
     Parameters
     ----------
     path : str or os.PathLike
-        Where.
+        Where. ``"a.h5/group/name"`` is a data set of an HDF5 file, which is made, or takes the
+        place of one that is there, with all else that is in that (see `Array.save`).
     shape : int or sequence of int
         Extents along each axis.
     dtype : dtype_like
@@ -333,10 +337,12 @@ def create(
         Zarr only: shape of a tile, one integer for the same extent along every axis. Default:
         from 1 MiB for small arrays to 16 MiB for terabytes, or an eighth of a small memory budget;
         whole rows of tables, square in the two largest dimensions of others, in three of cubes.
-    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff"}, optional
+    format : {"zarr", "npy", "raw", "pgm", "ppm", "pam", "pnm", "tiff", "hdf5"}, optional
         Default: by suffix; ``.npy`` is npy, ``.raw``, ``.bin`` and ``.dat`` are raw, ``.pgm``,
         ``.ppm``, ``.pam`` and ``.pnm`` (whichever of them fits) are Netpbm's, ``.tif`` and
-        ``.tiff`` are TIFF, everything else is Zarr.
+        ``.tiff`` are TIFF; what leads into a file with one of the suffixes of HDF5 (``.h5``,
+        ``.hdf5``, ``.hdf``, ``.he5``), or into one that is HDF5, is a data set of that; everything
+        else is Zarr.
     order : {"C", "F"}
         npy and raw only: row-major or column-major.
     codecs : str or sequence of mapping, optional
@@ -354,14 +360,14 @@ def create(
     thickness : int, optional
         Of frontiers: at most half of each extent of a tile. Default: 1.
     attributes : mapping, optional
-        Zarr: what to keep beside the array, as JSON. PGM, PPM, PAM: ``maxval``, and for PAM
-        ``tupltype``. TIFF: ``photometric``, ``planarconfig`` (``"separate"`` for an array of
-        shape ``(samples, height, width)``), ``extrasamples``, ``resolution`` (two numbers),
-        ``resolutionunit`` and ``orientation``, with the names of the package ``tifffile``; and
-        the texts ``description``, ``documentname``, ``pagename``, ``make``, ``model``,
-        ``datetime``, ``artist``, ``hostcomputer`` and ``copyright``.
+        Zarr: what to keep beside the array, as JSON. HDF5: texts, numbers, and lists of them. PGM,
+        PPM, PAM: ``maxval``, and for PAM ``tupltype``. TIFF: ``photometric``, ``planarconfig``
+        (``"separate"`` for an array of shape ``(samples, height, width)``), ``extrasamples``,
+        ``resolution`` (two numbers), ``resolutionunit`` and ``orientation``, with the names of the
+        package ``tifffile``; and the texts ``description``, ``documentname``, ``pagename``,
+        ``make``, ``model``, ``datetime``, ``artist``, ``hostcomputer`` and ``copyright``.
     dimension_names : sequence of str or None, optional
-        Zarr only: a name or None for every axis. Default: in a group, where xarray needs them,
+        Zarr and HDF5: a name or None for every axis. Default: in a group, where xarray needs them,
         names with the array's own in front (``"NAME_dim_0"``); elsewhere none.
     fill_value : scalar, optional
         Zarr only: what elements are that were never assigned. Default: zero, which programs that
@@ -417,6 +423,16 @@ def create(
         fill_value=fill_value,
     )
     version, labels = labels_of_new(name, format, extents, zarr_format, wishes, Labels())
+    if format == HDF5 and tile is not None:
+        raise UnsupportedError(
+            f"{name}: a data set of HDF5 whose elements are assigned is made in one block, and not "
+            "in chunks; save takes tile="
+        )
+    if format == HDF5 and not labels.fills_with_zeros:
+        raise UnsupportedError(
+            f"{name}: elements of a new data set of HDF5 are zero before they are assigned; save "
+            "takes any fill_value="
+        )
     store = create_store(
         path,
         extents,
@@ -429,6 +445,8 @@ def create(
         labels=labels,
         overwrite=overwrite,
     )
+    if format == HDF5:
+        return Array(NewDataSetSource(store, *checked_place(name), labels))
     return Array(StoreSource(store, "r+"))
 
 

@@ -20,8 +20,11 @@ from outcrop.arrays.views import View
 from outcrop.errors import ChangedArrayError, CorruptArrayError, StorageError
 from outcrop.formats.containers import Located
 from outcrop.formats.data_sets import Container, DataSet
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_writing import let_go_of_finished
+from outcrop.formats.labels import Labels, as_json
 
-__all__ = ["DataSetSource"]
+__all__ = ["DataSetSource", "NewDataSetSource"]
 
 
 class _Opening:
@@ -71,7 +74,7 @@ class DataSetSource(StoreSource):
         self.path = Path(where.file) / self._opening.found.member.name
         self.format = where.kind.name
         self.zarr_format = self._opening.found.zarr_format
-        self.read_only_reason = f"{where.kind.title} are only read"
+        self.read_only_reason = where.kind.unchanged
         self.writable_instead = Source.writable_instead
 
     def _take_labels(self, store: _native.Store) -> None:
@@ -140,3 +143,38 @@ class DataSetSource(StoreSource):
     @property
     def stored_bytes(self) -> int:
         return self._opening.found.member.stored_bytes
+
+
+class NewDataSetSource(StoreSource):
+    """A data set that is being made, to which elements are assigned.
+
+    Parameters
+    ----------
+    store : outcrop._native.Store
+        The file that is being built.
+    file, inside : str
+        Where it will be, and the name of the data set in it.
+    labels : Labels
+        What it is labelled with.
+    """
+
+    def __init__(self, store: _native.Store, file: str, inside: str, labels: Labels) -> None:
+        self._labels = labels
+        super().__init__(store, "r+", path=file)
+        self.path = Path(file) / inside
+        self.format = HDF5
+
+    def _take_labels(self, store: _native.Store) -> None:
+        labels = self._labels
+        self._attributes = as_json(dict(labels.attributes or {}), "attributes")
+        self.dimension_names, self.fill_value = labels.dimension_names, labels.fill_value
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            let_go_of_finished()
+
+    def abort(self) -> None:
+        super().abort()
+        let_go_of_finished()

@@ -23,6 +23,7 @@ __all__ = [
     "copied",
     "external_source",
     "function",
+    "in_chunks",
     "mask_and_scale",
     "materialized",
     "now",
@@ -118,6 +119,11 @@ def materialized(array: "Array") -> "Array":
 @_Hook
 def packed(array: "Array") -> "Array":
     """A copy of some elements of a stored array, which goes with the operation that needs it."""
+
+
+@_Hook
+def in_chunks(array: "Array", chunk: tuple[int, ...]) -> "Array":
+    """The same elements chunk after chunk, with zeros where these go beyond the end."""
 
 
 @_Hook

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from outcrop import _native
+from outcrop.arrays import hooks
 from outcrop.arrays.beside import check_replaced
 from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
+from outcrop.arrays.data_sets import DataSetSource
 from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
 from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
+from outcrop.arrays.stamps import stamp_at
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import (
@@ -32,17 +35,32 @@ from outcrop.errors import (
     BudgetError,
     InvalidArgumentError,
     StorageError,
+    UnsupportedError,
 )
 from outcrop.formats import family_of, format_for, turned_orientation
 from outcrop.formats.codecs import Codecs, expand_codecs, roomy
+from outcrop.formats.containers import CONTAINERS, Located
+from outcrop.formats.hdf5 import DESCRIBED, HDF5
+from outcrop.formats.hdf5_labels import carried_attributes
+from outcrop.formats.hdf5_names import checked_place
+from outcrop.formats.hdf5_writing import (
+    bytes_beside,
+    check_unchanged,
+    create_data_set,
+    let_go_of_finished,
+    planned_offset,
+    stored_shape,
+)
 from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
-from outcrop.formats.missing import Missing
+from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
 from outcrop.process.config import ensure_configured
-from outcrop.process.operation import operation
+from outcrop.process.operation import note_copied, operation
 from outcrop.program.progress import watching
 
 __all__ = [
     "carried",
+    "chunks_in",
+    "copied_with",
     "create_store",
     "move",
     "naming_tiles",
@@ -92,6 +110,12 @@ def create_store(
     }
     _check_order_and_options(name, format, order, given)
     ensure_configured()
+    if format == HDF5:
+        with _naming_target(checked_place(name)[0]):
+            chunk = chunks_in(format, shape, tile)
+            store, copied = create_data_set(name, shape, dtype, labels, bool(overwrite), chunk)
+        note_copied(copied)
+        return store
     if family:
         with _naming_target(name):
             return family.create(
@@ -120,13 +144,41 @@ def _check_order_and_options(
 ) -> None:
     """Refuse an order that the format does not have, and options that are for Zarr arrays."""
     family = family_of(format)
-    if check_order(order) != "C" and (family or format == "zarr"):
+    if check_order(order) != "C" and format not in ("npy", "raw"):
         what = f"{format} files" if family else "tiles of a Zarr array"
+        what = "data sets of HDF5" if format == HDF5 else what
         raise InvalidArgumentError(f"order='F' is for npy and raw files; {what} are in order 'C'")
+    if format == HDF5 and given["codecs"] is not None:
+        raise UnsupportedError(
+            f"{name}: data sets of HDF5 are written without filters (deflate, shuffle and the "
+            "like), which codecs= would be; 'h5repack -f ...' encodes them"
+        )
     if format != "zarr":
         for option, value in given.items():
-            if value:
+            if value and not (option == "tile" and format == HDF5):
                 raise InvalidArgumentError(f"{option}= is for Zarr arrays, {name!r} is {format}")
+
+
+def chunks_in(
+    format: str | None, shape: tuple[int, ...], tile: ShapeLike | None
+) -> tuple[int, ...] | None:
+    """The chunks of a data set of HDF5 that is to have some; None for anything else."""
+    if format != HDF5 or tile is None:
+        return None
+    wanted = check_tile(tile, shape)
+    # Of nothing there are no chunks.
+    if wanted is None or not shape or 0 in shape:
+        return None
+    return tuple(min(t, n) for t, n in zip(wanted, shape, strict=True))
+
+
+def _in_chunks(source: Source, view: View, chunk: tuple[int, ...]) -> tuple[Source, View]:
+    """Elements chunk after chunk, which is one block again: an expression."""
+    # Imported late: arrays are made of sources.
+    from outcrop.arrays.array import Array
+
+    found = hooks.in_chunks(Array(source, view), chunk)
+    return found._source, found._view
 
 
 @contextmanager
@@ -169,13 +221,18 @@ def carried(source: Source, view: View, format: str) -> Labels:
         attributes.pop("orientation", None)
     family = family_of(format)
     if family is None:
-        if format != "zarr":
+        if format not in ("zarr", HDF5):
             return Labels()
         names: tuple[str | None, ...] | None = None
         if (own := source.dimension_names) is not None:
             names = tuple(own[axis] if isinstance(axis, int) else None for axis in view.axes)
         fill = source.fill_value
         missing = Missing.of(source.zarr_format, own is not None, fill, attributes, source.dtype)
+        if format == HDF5:
+            # What is missing is said by the attribute there, too.
+            if missing.number is not None and MISSING_ATTRIBUTE not in attributes:
+                attributes[MISSING_ATTRIBUTE] = missing.attribute()
+            attributes = carried_attributes(attributes, source.dtype)
         labels = Labels(attributes, names, fill, missing)
         plain = labels.fills_with_zeros and source.zarr_format == 3
         return replace(labels, fill_value=None) if plain else labels
@@ -200,6 +257,13 @@ def sketch(
     given = {"tile": tile, "codecs": codecs, "zarr_format": zarr_format not in (None, 3)}
     _check_order_and_options(path, format, order, given)
     ensure_configured()
+    if format == HDF5:
+        file = checked_place(path)[0]
+        chunk = chunks_in(format, shape, tile)
+        with _naming_target(file):
+            offset = planned_offset(path, shape, dtype, labels, chunk)
+        block = stored_shape(shape, chunk)
+        return _native.sketch(file, DESCRIBED, block, dtype.name, None, "C", offset, "{}")
     offset = _NPY_METADATA if format == "npy" else 0
     if family := family_of(format):
         offset = family.offset(path, format, shape, dtype, labels.attributes or {})
@@ -294,7 +358,24 @@ def planned_move(
         with naming_tiles(source, store):
             return _native.plan_copy(near, *seen.box, seen.turn, store), store
 
-    return with_the_least(plan)
+    facts, made = with_the_least(plan)
+    facts["copied_bytes"] = copied_with(path, view.shape, source.dtype, options["format"], labels)
+    return facts, made
+
+
+def copied_with(
+    path: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    format: str | None,
+    labels: Labels,
+    tile: ShapeLike | None = None,
+) -> int:
+    """Bytes that are copied when an array is made, of what its file has besides."""
+    format = format_for(path, format)
+    if format != HDF5:
+        return 0
+    return bytes_beside(path, shape, dtype, labels, chunks_in(format, shape, tile))
 
 
 def _planned_labels(
@@ -366,7 +447,11 @@ def _save(
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
     together = isinstance(base, ComputedSource | StoreSource | MemorySource)
+    shape = view.shape
+    chunk = chunks_in(format, shape, tile)
     with operation() if together else nullcontext():
+        if chunk is not None:
+            source, view = _in_chunks(source, view, chunk)
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source
@@ -378,7 +463,7 @@ def _save(
                 tile = roomy(planned.output_tile, expand_codecs(codecs, source.dtype, version or 3))
         target = create_store(
             path,
-            view.shape,
+            shape,
             source.dtype,
             tile=tile,
             format=format,
@@ -400,6 +485,7 @@ def _save(
                 _compute(computed, own, target, progress, labels)
             if not target.committed:
                 given.check_current()
+                check_unchanged(target)
                 target.commit()
         except BaseException:
             with suppress(Exception):
@@ -407,6 +493,8 @@ def _save(
             # The traceback keeps this frame; it must not keep the files.
             del target
             raise
+        finally:
+            let_go_of_finished()
     return reopened(target, name, format, order)
 
 
@@ -414,6 +502,11 @@ def reopened(target: _native.Store, path: str, format: str, order: str = "C") ->
     """What has been written and committed, for reading."""
     if target.format == "zarr":
         store = _native.reopen(target)
+    elif format == HDF5:
+        # Its lock is not to be in the way of who opens the file now.
+        target.abort()
+        where = Located(CONTAINERS[HDF5], *checked_place(path))
+        return DataSetSource(where, stamp_at(where.file))
     elif family := family_of(format):
         store = family.open(path, "r", 0)
     elif format == "raw":
@@ -499,9 +592,10 @@ def _compute(
 
 
 def planned_save(
-    source: ComputedSource,
+    source: Source,
     path: str,
     *,
+    view: View | None = None,
     tile: ShapeLike | None = None,
     format: str | None = None,
     order: str = "C",
@@ -509,7 +603,7 @@ def planned_save(
     zarr_format: int | None = None,
     **wishes: Any,
 ) -> Route:
-    """How `save` would compute an array that is not computed yet.
+    """How `save` would compute an array that is not computed yet, or is to be put in chunks.
 
     Raises
     ------
@@ -520,23 +614,30 @@ def planned_save(
     """
     # `wishes` are labels.
     format = format_for(path, format)
-    wanted = check_tile(tile, source.shape)
+    wanted = check_tile(tile, source.shape if view is None else view.shape)
     order = check_order(order)
-    whole = View.whole(source.shape)
-    version, labels = _planned_labels(source, whole, path, format, zarr_format, **wishes)
+    seen = View.whole(source.shape) if view is None else view
+    version, labels = _planned_labels(source, seen, path, format, zarr_format, **wishes)
+    shape = seen.shape
+    if (chunk := chunks_in(format, shape, tile)) is not None:
+        source, _ = _in_chunks(source, seen, chunk)
+    assert isinstance(source, ComputedSource)
+    computed = source
 
     def plan() -> Route:
         own = wanted
         if format == "zarr" and order == "C":
-            planned = _plan(source, wanted, labels.json(path))
+            planned = _plan(computed, wanted, labels.json(path))
             if codecs is None and version == 3 and planned is not None:
                 return Route(planned, told(planned.facts, {}))
             if wanted is None and planned is not None:
-                own = roomy(planned.output_tile, expand_codecs(codecs, source.dtype, version or 3))
+                own = roomy(
+                    planned.output_tile, expand_codecs(codecs, computed.dtype, version or 3)
+                )
         target = sketch(
             path,
-            source.shape,
-            source.dtype,
+            shape,
+            computed.dtype,
             tile=own,
             format=format,
             order=order,
@@ -544,9 +645,11 @@ def planned_save(
             zarr_format=version,
             labels=labels,
         )
-        return route(source, None, target)
+        return route(computed, None, target)
 
-    return with_the_least(plan, lambda way: int(way.facts["steps"]))
+    way = with_the_least(plan, lambda way: int(way.facts["steps"]))
+    way.facts["copied_bytes"] = copied_with(path, shape, source.dtype, format, labels, tile)
+    return way
 
 
 def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:

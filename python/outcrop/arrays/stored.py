@@ -47,6 +47,7 @@ from outcrop.errors import (
     StaleOperandError,
     StorageError,
 )
+from outcrop.formats.hdf5_writing import check_unchanged, let_go_of_finished
 from outcrop.process.config import piece_limit
 
 __all__ = ["StoreSource", "StoredState", "dies_of_an_exception"]
@@ -627,6 +628,7 @@ def _real(path: Path | None) -> str:
 
 def _check_whole(store: _native.Store) -> None:
     """Raise where the store must not be committed."""
+    check_unchanged(store)
     if store.torn:
         raise StorageError(
             f"{store.path}: an assignment to it did not complete, and nothing that was written "
@@ -667,6 +669,7 @@ def _commit_or_report(store: _native.Store) -> None:
         with suppress(Exception):
             store.abort()
         _log.error("an array that was not closed could not be kept: %s: %s", path, error)
+    let_go_of_finished()
 
 
 # Before the next one, so that it comes after that: Python calls the last one first.

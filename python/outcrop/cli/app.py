@@ -60,8 +60,8 @@ def group(
     """Dense arrays larger than memory: compute with them, copy, convert and check them on disk.
 
     An array is a Zarr directory (version 2 or 3), a .npy file, an image (PGM, PPM, PAM, or TIFF
-    without compression), a data set of an HDF5 or NetCDF 4 file (a.h5/group/name, only read), a
-    Zarr array in a zip archive (a.zip/group/name, only read), or a raw file with a description:
+    without compression), a data set of an HDF5 or NetCDF 4 file (a.h5/group/name), a Zarr
+    array in a zip archive (a.zip/group/name, only read), or a raw file with a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
 
     The environment sets what no option does: OUTCROP_MEMORY, OUTCROP_THREADS, OUTCROP_SCRATCH,

@@ -8,7 +8,7 @@ import click
 
 from outcrop.arrays.array import Array
 from outcrop.cli.encoding import encoding_of, is_array
-from outcrop.cli.places import PLACE, Place, page_option
+from outcrop.cli.places import PLACE, Place, page_option, store_of
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import (
     check_suffix,
@@ -23,6 +23,7 @@ from outcrop.cli.values import BOX, CODECS, TILE
 from outcrop.formats import FORMATS, family_of, same_format
 from outcrop.formats.containers import CONTAINERS
 from outcrop.formats.groups import group_around
+from outcrop.formats.hdf5 import HDF5
 
 __all__ = ["convert", "copy"]
 
@@ -59,10 +60,16 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
     target = undescribed(target, "DST", "SRC")
     array = source.open(page)
     format = _plain_format(array)
-    if (kind := CONTAINERS.get(format)) is not None:
+    if (kind := CONTAINERS.get(format)) is not None and format not in FORMATS:
         raise click.BadParameter(
             f"{source.path!r} is in a file that holds several arrays, and {kind.title} are only "
             "read; 'outcrop convert' makes an array of another format of it",
+            param_hint="SRC",
+        )
+    if format == HDF5 and (codecs := store_of(array).codecs) != "none":
+        raise click.BadParameter(
+            f"{source.path!r} is encoded ({codecs}), as data sets are not that are "
+            "written here; 'outcrop convert' makes one that is not, or another format",
             param_hint="SRC",
         )
     into = Path(target.path)
@@ -83,7 +90,7 @@ def copy(session: Session, source: Place, target: Place, page: int | None, overw
 @click.command()
 @click.argument("source", metavar="SRC", type=PLACE)
 @click.argument("target", metavar="DST", type=PLACE)
-@click.option("--tile", type=TILE, help="Zarr: tile extents such as 1024x1024, or 'default'.")
+@click.option("--tile", type=TILE, help="Zarr, HDF5: tile extents such as 1024x1024, or 'default'.")
 @click.option("--format", type=click.Choice(FORMATS), help="Default: by suffix.")
 @click.option("--order", type=click.Choice(["C", "F"]), help="npy, raw: row- or column-major.")
 @click.option(
@@ -113,7 +120,8 @@ def convert(
     """Convert between formats, tiles, orders and codecs, inside the memory budget.
 
     The suffix of DST gives the format: .zarr (or none), .npy, .pgm, .ppm, .pam, .pnm, .tif or
-    .tiff, and .raw, .bin or .dat for bare elements. What no option mentions stays as it is, where
+    .tiff, and .raw, .bin or .dat for bare elements; a.h5/group/name is a data set of the HDF5 file
+    a.h5, which is added to what there is. What no option mentions stays as it is, where
     the format of DST can hold it. A raw SRC needs a description:
     page.raw:shape=1000x2000,dtype=f8[,offset=128][,order=F]
     """
@@ -124,7 +132,7 @@ def convert(
     zarr_only = {"--tile": tile, "--codecs": codecs, "--zarr-format": version}
     check_zarr_only(target, format, zarr_only)
     if order and format not in ("npy", "raw"):
-        what = "tiles of Zarr" if format == "zarr" else f"{format} files"
+        what = {"zarr": "tiles of Zarr", HDF5: "data sets of HDF5"}.get(format, f"{format} files")
         raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
     array = source.open(page)
     if box is not None:
@@ -140,6 +148,11 @@ def _options(array: Array, wishes: _Wishes, target: Place) -> dict[str, Any]:
     """Arguments of `Array.save`."""
     if family_of(wishes.format):
         return {}
+    if wishes.format == HDF5:
+        # Chunks stay, and tiles of Zarr are no chunks, unless they are asked for.
+        is_chunked = array.format == HDF5 and array.layout == "tiled"
+        tile = wishes.tile or (_whole_tile(array) if is_chunked else None)
+        return {"tile": None if tile == "default" else tile}
     if wishes.format != "zarr":
         return {"order": wishes.order or ("F" if array.layout == "column-major" else "C")}
     old = encoding_of(array)

@@ -22,6 +22,7 @@ from outcrop.cli.targets import (
 from outcrop.cli.values import CODECS, TILE
 from outcrop.errors import BoxIndexError, InvalidArgumentError
 from outcrop.formats import FORMATS
+from outcrop.formats.hdf5 import HDF5
 from outcrop.planning import plan
 from outcrop.program.plan import MovementPlan
 from outcrop.reorganize import turning
@@ -227,7 +228,7 @@ def _turn(
     if codecs and only_plan:
         raise click.UsageError("--plan is for tiles that are not compressed: leave --codecs out")
     if order and format not in ("npy", "raw"):
-        what = "tiles of Zarr" if format == "zarr" else f"{format} files"
+        what = {"zarr": "tiles of Zarr", HDF5: "data sets of HDF5"}.get(format, f"{format} files")
         raise click.UsageError(f"--order is for npy and raw files; {what} are row-major")
     turned = turn(source.open(page))
     remark_orientation(source, turned, format)

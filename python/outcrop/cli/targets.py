@@ -14,9 +14,11 @@ from outcrop.checks import Order
 from outcrop.cli.encoding import is_array
 from outcrop.cli.places import Description, Place, store_of
 from outcrop.cli.session import warn
-from outcrop.errors import OutcropError
+from outcrop.errors import InvalidArgumentError, OutcropError
 from outcrop.formats import FORMATS, format_of, other_suffix
 from outcrop.formats.groups import check_around
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_names import checked_place, place_in_file
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
@@ -60,6 +62,11 @@ def target_format(target: Place, wanted: str | None, name: str) -> str:
             f"--format {', '.join(FORMATS[:-1])} or {FORMATS[-1]} does",
             param_hint=name,
         )
+    if format == HDF5:
+        try:
+            checked_place(target.path)
+        except InvalidArgumentError as error:
+            raise click.BadParameter(str(error), param_hint=name) from None
     return format
 
 
@@ -78,14 +85,19 @@ def check_suffix(target: Place, name: str, like: Place | None = None) -> None:
 
 
 def check_zarr_only(target: Place, format: str, options: dict[str, Any]) -> None:
-    """Refuse options that are for Zarr arrays where the target is none."""
-    for option in [option for option, value in options.items() if value and format != "zarr"]:
+    """Refuse options that are for Zarr arrays where the target is none; HDF5 has tiles, too."""
+    for option, value in options.items():
+        if not value or format == "zarr" or (option == "--tile" and format == HDF5):
+            continue
         raise click.UsageError(f"{option} is for Zarr arrays, and {target.path!r} will be {format}")
 
 
 def obstacles(array: Array, target: Place, overwrite: bool) -> Iterator[str]:
     """What would keep a result from being written, as far as can be seen without making it."""
     path = target.path
+    # Whether there is such a data set in the file, only the run will find out.
+    inside = place_in_file(path)
+    path = path if inside is None else inside[0]
     parent = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(parent):
         yield f"{path}: the directory {os.path.dirname(path)} does not exist"
@@ -100,7 +112,7 @@ def obstacles(array: Array, target: Place, overwrite: bool) -> Iterator[str]:
             yield f"{path}: lies inside the array {outer}, which owns its directory"
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"{path}: no permission to write in the directory {parent}"
-    if os.path.lexists(path):
+    if os.path.lexists(path) and inside is None:
         if not overwrite:
             yield f"{path}: exists already, and will be replaced only with --overwrite"
         else:

@@ -3,7 +3,9 @@
 - `zarr`, `npy` and `raw` belong to the compiled core.
 - `pnm`: PGM, PPM and PAM. `tiff`: TIFF and BigTIFF. Each is a `FileFormat`.
 - `hdf5`: data sets of HDF5 and NetCDF 4; `zip_zarr`: Zarr arrays in zip archives (`zip_archives`).
-  They are only read, and are several in a file: each is a `Container` (`containers`).
+  Of these, a file has several: each is a `Container` (`containers`). `hdf5_writing` makes new data
+  sets, with the attributes and names of axes of `hdf5_labels`; `hdf5_names` says which paths lead
+  there.
 - A TIFF file is read by `tiff_pages`, within the bounds of `tiff_directories`.
 """
 
@@ -13,6 +15,8 @@ from pathlib import PurePath
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 from outcrop.formats.base import FileFormat
 from outcrop.formats.containers import locate
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_names import place_in_file
 from outcrop.formats.others import misnamed, other_format, other_suffix
 from outcrop.formats.pictures import picture_axes, turned_orientation
 from outcrop.formats.pnm import PNM
@@ -38,7 +42,7 @@ __all__ = [
 
 _FAMILIES: tuple[FileFormat, ...] = (PNM, TIFF)
 
-FORMATS = ("zarr", "npy", "raw", *(name for family in _FAMILIES for name in family.names))
+FORMATS = ("zarr", "npy", "raw", *(name for family in _FAMILIES for name in family.names), HDF5)
 """What ``format=`` may be."""
 
 _SUFFIXES = {".npy": "npy", ".raw": "raw", ".bin": "raw", ".dat": "raw"} | {
@@ -57,7 +61,9 @@ def check_format(format: str) -> str:
 
 
 def format_of(path: str) -> str:
-    """The format that the suffix of a path asks for."""
+    """The format that a path asks for, by its suffix, or because it leads into an HDF5 file."""
+    if place_in_file(path) is not None:
+        return HDF5
     return _SUFFIXES.get(PurePath(path).suffix.lower(), "zarr")
 
 
@@ -67,17 +73,25 @@ def format_for(path: str, wanted: str | None) -> str:
     Raises
     ------
     UnsupportedError
-        The suffix is that of a format that only other programs write, or the path leads into a
-        file that is only read.
+        The suffix is that of a format that only other programs write, or the path leads into an
+        HDF5 file, and another format is wanted.
     """
-    where = locate(path)
-    if where is not None and where.inside:
+    inside = locate(path)
+    if inside is not None and inside.inside and inside.kind.name not in FORMATS:
         raise UnsupportedError(
-            f"{path}: leads into the file {where.file}, and {where.kind.title} are only read; save "
-            "it under a name that ends in .zarr, .npy, .raw, .ppm or .tif"
+            f"{path}: leads into the file {inside.file}, and {inside.kind.title} are only read; "
+            "save it under a name that ends in .zarr, .npy, .raw, .ppm or .tif"
+        )
+    where = place_in_file(path)
+    if where is not None and where[1] and wanted not in (None, HDF5):
+        raise UnsupportedError(
+            f"{path}: leads into the HDF5 file {where[0]}, in which there is nothing of the format "
+            f"{wanted}"
         )
     if wanted is not None:
         return check_format(wanted)
+    if where is not None:
+        return HDF5
     if what := other_suffix(path):
         raise UnsupportedError(
             f"{path}: {what}; a name that ends in .zarr, .npy, .raw, .ppm or .tif, or "

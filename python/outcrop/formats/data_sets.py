@@ -75,7 +75,7 @@ class DataSet:
 
 
 class Container(ABC):
-    """A format of files that hold several arrays, and are only read.
+    """A format of files that hold several arrays, of which none is changed where it lies.
 
     Attributes
     ----------
@@ -84,7 +84,9 @@ class Container(ABC):
     file : str
         What such a file is called, for people.
     title : str
-        What of them is only read.
+        What there is in them.
+    unchanged : str
+        Why nothing in them is opened for writing.
     writing : str
         Who writes to them.
     """
@@ -92,6 +94,7 @@ class Container(ABC):
     name: ClassVar[str]
     file: ClassVar[str]
     title: ClassVar[str]
+    unchanged: ClassVar[str]
     writing: ClassVar[str]
 
     @abstractmethod

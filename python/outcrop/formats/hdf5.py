@@ -1,4 +1,4 @@
-"""Data sets of HDF5 files, NetCDF 4 among them, which are only read.
+"""Data sets of HDF5 files, NetCDF 4 among them, as they are read.
 
 The package ``h5py`` reads metadata, and says where elements are. Those that lie in the file as they
 are, in one block or in chunks, are read by the compiled core. What is compressed, or in pieces that
@@ -9,6 +9,7 @@ other files are refused.
 """
 
 import errno
+import fcntl
 import json
 import math
 import os
@@ -38,14 +39,22 @@ from outcrop.formats.other_labels import attributes_of, dimension_names_of, raw_
 from outcrop.process.files import open_file
 
 __all__ = [
+    "DESCRIBED",
     "HDF5",
+    "NO_VARIABLE",
     "SIGNATURE",
     "Children",
     "HDF5Files",
     "children_of",
     "elements_of",
+    "found_in",
+    "h5py_for",
+    "is_data_set",
     "is_hdf5",
     "members_of",
+    "names_an_axis_only",
+    "reading",
+    "without_our_locks",
 ]
 
 HDF5 = "hdf5"
@@ -57,7 +66,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_USER_BLOCK = 1 << 20
 """How far into a file the signature is looked for; before it there may be anything."""
 
-_DESCRIBED = "tiff"
+DESCRIBED = "tiff"
 """What the compiled core calls files whose metadata others have read."""
 
 _MOST_CHUNKS = 1 << 20
@@ -66,7 +75,7 @@ _MOST_CHUNKS = 1 << 20
 _MOST_LINKS = 16
 """Soft links from one to the other."""
 
-_NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 """What the attribute NAME of a scale begins with that only names an axis."""
 
 _MOST_NAMED = 12
@@ -84,8 +93,12 @@ class HDF5Files(Container):
 
     name: ClassVar[str] = HDF5
     file: ClassVar[str] = "HDF5 file"
-    title: ClassVar[str] = "HDF5 files"
-    writing: ClassVar[str] = "h5py writes to the file itself"
+    title: ClassVar[str] = "data sets of HDF5"
+    unchanged: ClassVar[str] = "data sets of HDF5 are not changed where they lie"
+    writing: ClassVar[str] = (
+        "A.save with overwrite=True puts a new data set in its place, and h5py writes to the file "
+        "itself"
+    )
 
     def recognises(self, path: str) -> bool:
         """Whether a file is HDF5."""
@@ -117,7 +130,7 @@ def is_hdf5(path: str) -> bool:
     return False
 
 
-def _h5py_for(path: str) -> Any:
+def h5py_for(path: str) -> Any:
     """The package, which a file needs."""
     try:
         import h5py  # type: ignore[import-untyped]
@@ -130,7 +143,7 @@ def _h5py_for(path: str) -> Any:
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
     """Say of whatever h5py raises what it means for who opens a file."""
     try:
         yield
@@ -146,6 +159,11 @@ def _reading(path: str) -> Iterator[None]:
         what = f"{path}: is being written by another program, which has locked it"
         raise ArrayBusyError(what, errno=error.errno) from None
     except Exception as error:
+        if "already open for" in str(error):
+            raise ArrayBusyError(
+                f"{path}: says that a program is writing to it; where none is, 'h5clear -s' takes "
+                "that back"
+            ) from None
         # Metadata that makes no sense make the package raise almost anything.
         text = " ".join(str(error).split()) or type(error).__name__
         number = error.errno if isinstance(error, OSError) else None
@@ -156,7 +174,7 @@ def _reading(path: str) -> Iterator[None]:
 
 def _opened(path: str) -> Any:
     """The file, by h5py."""
-    package = _h5py_for(path)
+    package = h5py_for(path)
     # Nothing but files, which the operating system lets us read.
     with open_file(path) as file:
         at = os.fstat(file.fileno())
@@ -195,14 +213,31 @@ def _let_go_of_what_was(file: _File, state: _File) -> None:
             given.file.close()
 
 
+@contextmanager
+def without_our_locks(descriptor: int) -> Iterator[None]:
+    """Let others lock a file meanwhile of which data sets are open here, for reading."""
+    at = os.fstat(descriptor)
+    known = [one() for _, one in _open.get((at.st_dev, at.st_ino), [])]
+    files = [one.file.id.get_vfd_handle() for one in known if one is not None and one.id.valid]
+    with suppress(OSError):
+        for file in files:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for file in files:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
 # -- what is in a file -----------------------------------------------------------------------------
 
 
 def members_of(path: str, inside: str = "") -> list[Member] | None:
     """The data sets of a file, or of a group in it, by name; None where a name is a data set's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         node = _found(file, path, inside)
-        return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
+        return None if is_data_set(node) else [_member(one) for one in _data_sets(node)]
 
 
 @dataclass(frozen=True)
@@ -224,25 +259,25 @@ class Children:
 
 def children_of(path: str, inside: str) -> Children | None:
     """What stands in a group of a file; None where a name is a data set's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         node = _found(file, path, inside)
-        if _is_data_set(node):
+        if is_data_set(node):
             return None
         found = {}
         for name in node:
             if node.id.links.get_info(_encoded(name)).type != _hard():
                 continue
             child = node[name]
-            if _is_data_set(child) and child.shape is not None and not _names_an_axis_only(child):
+            if is_data_set(child) and child.shape is not None and not names_an_axis_only(child):
                 found[name] = _member(child), raw_attributes_of(child)
         return Children(raw_attributes_of(node), found)
 
 
 def elements_of(path: str, inside: str) -> NDArray[Any]:
     """The elements of a data set of any type that h5py can read, text as Python's."""
-    with _reading(path), _opened(path) as file:
+    with reading(path), _opened(path) as file:
         given = _one(file, path, inside)
-        is_text = _h5py_for(path).check_string_dtype(given.dtype)
+        is_text = h5py_for(path).check_string_dtype(given.dtype)
         _check_readable(path, f"{path}/{inside}", given)
         made: NDArray[Any] = np.asarray(
             given.asstr()[...] if is_text is not None and is_text.length is None else given[...]
@@ -250,9 +285,9 @@ def elements_of(path: str, inside: str) -> NDArray[Any]:
         return made
 
 
-def _names_an_axis_only(given: Any) -> bool:
+def names_an_axis_only(given: Any) -> bool:
     """Whether a data set is there to name an axis, and is no variable: NetCDF says so."""
-    return str(raw_attributes_of(given, hidden=False).get("NAME", "")).startswith(_NO_VARIABLE)
+    return str(raw_attributes_of(given, hidden=False).get("NAME", "")).startswith(NO_VARIABLE)
 
 
 def _hard() -> Any:
@@ -261,7 +296,8 @@ def _hard() -> Any:
     return h5py.h5l.TYPE_HARD
 
 
-def _is_data_set(node: Any) -> bool:
+def is_data_set(node: Any) -> bool:
+    """Whether what is in a file has elements."""
     import h5py
 
     return isinstance(node, h5py.Dataset)
@@ -297,6 +333,11 @@ def _encoded(name: str) -> bytes:
 def _found(file: Any, path: str, inside: str) -> Any:
     """The group or data set of a name."""
     return _followed(file, file, path, inside, inside, 0)
+
+
+def found_in(group: Any, path: str, name: str) -> Any:
+    """What a name in a group stands for, links inside the file followed."""
+    return _followed(group.file, group, path, name, name, 0)
 
 
 def _followed(file: Any, start: Any, path: str, name: str, inside: str, links: int) -> Any:
@@ -341,11 +382,13 @@ def _holds(path: str, node: Any) -> str:
 def _one(file: Any, path: str, inside: str) -> Any:
     """The data set of a name, or the only one in a group."""
     node = _found(file, path, inside)
-    if _is_data_set(node):
+    if is_data_set(node):
         return node
     if not hasattr(node, "keys"):
         raise UnsupportedError(f"{path}: {inside!r} is a named type, which has no elements")
     found = list(_data_sets(node))
+    # Beside arrays there may be what only names their axes.
+    found = [one for one in found if not names_an_axis_only(one)] or found
     if len(found) != 1:
         what = f"{path}: the group {inside!r}" if inside else f"{path}: the file"
         advice = f"; name one, such as {path}/{found[0].name.strip('/')}" if found else ""
@@ -407,7 +450,7 @@ def _open_data_set(path: str, inside: str) -> DataSet:
     ArrayBusyError, StorageError, StoragePermissionError
         It cannot be read.
     """
-    with _reading(path):
+    with reading(path):
         file = _opened(path)
         keep = False
         try:
@@ -484,7 +527,7 @@ def _in_place(
         return None
     padded = True
     return _native.open_chunks(
-        path, "r", _DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
+        path, "r", DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
     )
 
 
@@ -503,7 +546,7 @@ def _in_a_block(
     nbytes, stored = math.prod(shape) * dtype.itemsize, given.id.get_storage_size()
     if stored != nbytes:
         raise CorruptArrayError(f"{name}: has {stored} bytes, and its elements are {nbytes}")
-    return _native.open_file(path, "r", _DESCRIBED, shape, dtype.str, offset, "C", attributes)
+    return _native.open_file(path, "r", DESCRIBED, shape, dtype.str, offset, "C", attributes)
 
 
 def _offsets(
@@ -570,7 +613,7 @@ def _is_plain(file: Any, path: str, name: str) -> bool:
     except OutcropError:
         return False
     return (
-        _is_data_set(found)
+        is_data_set(found)
         and not found.is_virtual
         and found.id.get_create_plist().get_external_count() == 0
     )

@@ -12,6 +12,8 @@ import numpy as np
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.formats import family_of
 from outcrop.formats.groups import Group, check_around, group_around, version_in
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_labels import check_attributes
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
 
 __all__ = ["Labels", "Names", "as_json", "checked_labels", "labels_of_new"]
@@ -151,9 +153,13 @@ def checked_labels(
     given = {"dimension_names": dimension_names, "fill_value": fill_value}
     given |= {} if family_of(format) else {"attributes": attributes}
     for option, value in given.items():
-        if format != "zarr" and value is not None:
-            raise InvalidArgumentError(f"{option}= is for Zarr arrays, {path!r} is {format}")
+        if format not in ("zarr", HDF5) and value is not None:
+            raise InvalidArgumentError(
+                f"{option}= is for Zarr arrays and data sets of HDF5, {path!r} is {format}"
+            )
     checked = None if attributes is None else _attributes(attributes)
+    if format == HDF5 and checked:
+        check_attributes(path, checked, dtype)
     if format == "zarr" and checked and dimension_names is None:
         dimension_names = checked.pop(_NAMES_ATTRIBUTE, None)
     names = None if dimension_names is None else _names(dimension_names, len(shape))

@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["attributes_of", "dimension_names_of", "raw_attributes_of"]
+__all__ = [
+    "OF_DIMENSIONS",
+    "OF_SCALES",
+    "attributes_of",
+    "dimension_names_of",
+    "is_scale",
+    "raw_attributes_of",
+]
 
-_OF_DIMENSIONS = (
+OF_DIMENSIONS = (
     *("DIMENSION_LABELS", "DIMENSION_LIST", "REFERENCE_LIST", "_ARRAY_DIMENSIONS"),
     *("_Netcdf4Dimid", "_Netcdf4Coordinates"),
 )
 """Attributes by which HDF5, NetCDF and Zarr keep names of axes."""
 
-_OF_SCALES = ("CLASS", "NAME")
+OF_SCALES = ("CLASS", "NAME")
 """Attributes that make a data set of HDF5 a scale, by which axes of others are named."""
 
 _APART = "_nc4_non_coord_"
@@ -53,7 +60,7 @@ def _of_hdf5(given: Any, ndim: int) -> list[Any]:
             # It may be of what is not there any more.
             with suppress(Exception):
                 names[axis] = _last_part(given.file[first].name) or names[axis]
-    if ndim == 1 and not names[0] and _is_scale(given):
+    if ndim == 1 and not names[0] and is_scale(given):
         # What names axes names its own as well.
         names = [_last_part(given.name)]
     return names
@@ -69,7 +76,8 @@ def _attribute(given: Any, name: str, ndim: int) -> Any:
     return found if found is not None and found.shape == (ndim,) else [None] * ndim
 
 
-def _is_scale(given: Any) -> bool:
+def is_scale(given: Any) -> bool:
+    """Whether a data set of HDF5 is there to name axes."""
     try:
         return hasattr(given, "is_scale") and _text(given.attrs["CLASS"]) == "DIMENSION_SCALE"
     except (TypeError, ValueError, OSError, KeyError, RuntimeError):
@@ -91,7 +99,7 @@ def raw_attributes_of(given: Any, *, hidden: bool = True) -> dict[str, Any]:
     Without those that only say how axes are named, unless these are not to be hidden.
     """
     attributes, said = getattr(given, "attrs", {}), {}
-    apart = _OF_DIMENSIONS + (_OF_SCALES if _is_scale(given) else ()) if hidden else ()
+    apart = OF_DIMENSIONS + (OF_SCALES if is_scale(given) else ()) if hidden else ()
     for name in attributes:
         if name in apart:
             continue

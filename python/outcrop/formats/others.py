@@ -1,7 +1,7 @@
 """Formats of other programs: known by their suffixes and first bytes, and not written, nor read.
 
-HDF5, which NetCDF 4 is, is read (`outcrop.formats.hdf5`), and not written; so are Zarr arrays in
-zip archives (`outcrop.formats.zip_zarr`).
+HDF5, which NetCDF 4 is, has data sets, which are read and written (`outcrop.formats.hdf5`); Zarr
+arrays in zip archives are read (`outcrop.formats.zip_zarr`).
 
 Whoever names a file ``result.h5`` does not want a Zarr directory of that name, and whoever opens
 one wants to know how to get at what is in it.
@@ -65,10 +65,9 @@ _OTHERS = (
     ),
     _Other(
         "HDF5",
-        (".h5", ".hdf5", ".hdf", ".he5", ".h5ad"),
+        (),
         (SIGNATURE,),
         f"{_DATASET} takes one array of it (h5py.File({{path!r}}).visit(print) names them)",
-        "h5py's create_dataset takes the blocks of A.tiles()",
     ),
     _Other(
         "NumPy's archive of several arrays (npz)",

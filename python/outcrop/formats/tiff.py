@@ -6,7 +6,6 @@ it lies. Tiles and scattered strips are chunks of the file, and are only read.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ import numpy as np
 from outcrop import _native
 from outcrop.errors import InvalidArgumentError, OutcropError, UnsupportedError
 from outcrop.formats.base import FileFormat
+from outcrop.formats.overlay import Overlay
 from outcrop.formats.tiff_directories import MOST_PIECES, MOST_TEXT, TEXTS
 from outcrop.formats.tiff_pages import (
     LAYOUTS,
@@ -258,7 +258,7 @@ class _Image:
         # As many as are read again.
         strips = min(_MOST_STRIPS, MOST_PIECES // planes)
         rows = max(1, _STRIP_BYTES // row_bytes, -(-height // strips))
-        file = _Metadata()
+        file = Overlay()
         options: dict[str, Any] = {}
         if "resolution" in given:
             options["resolution"] = tuple(given["resolution"])
@@ -322,50 +322,6 @@ def _text(value: Any, key: str, path: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
         raise InvalidArgumentError(f"{path}: {key} must be a text, got {value!r}")
     return value
-
-
-class _Metadata:
-    """A file of any length of which only what is written is kept: the metadata."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[int, bytes]] = []
-        self._at = 0
-        self.length = 0
-
-    def bytes_between(self, start: int, end: int) -> bytes:
-        """The bytes of a part; zeros where nothing was written. Later pieces cover earlier ones."""
-        result = bytearray(end - start)
-        for at, piece in self._pieces:
-            low, high = max(at, start), min(at + len(piece), end)
-            if low < high:
-                result[low - start : high - start] = piece[low - at : high - at]
-        return bytes(result)
-
-    def write(self, data: Any) -> int:
-        piece = bytes(data)
-        self._pieces.append((self._at, piece))
-        self._at += len(piece)
-        self.length = max(self.length, self._at)
-        return len(piece)
-
-    def read(self, size: int = -1) -> bytes:
-        end = self.length if size < 0 else min(self._at + size, self.length)
-        start, self._at = self._at, max(self._at, end)
-        return self.bytes_between(start, max(start, end))
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.length}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _image(

@@ -66,6 +66,7 @@ class ZipFiles(Container):
     name: ClassVar[str] = ZIP
     file: ClassVar[str] = "zip archive"
     title: ClassVar[str] = "arrays in zip archives"
+    unchanged: ClassVar[str] = "arrays in zip archives are only read"
     writing: ClassVar[str] = "'zip -0 -r' packs a directory again"
 
     def recognises(self, path: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from outcrop import _native
 from outcrop.process.config import naming_scratch
 
-__all__ = ["Moved", "Operation", "operation", "scope"]
+__all__ = ["Moved", "Operation", "copied_beside", "note_copied", "operation", "scope"]
 
 
 class Moved(NamedTuple):
@@ -50,11 +50,14 @@ class Operation:
         computed, by its id, and the view of it.
     again : Moved
         What its operands have moved that go with it: the same once more, if it is repeated.
+    copied : int
+        Bytes that files had besides, and that were copied by the system, not by the core.
     """
 
     def __init__(self) -> None:
         self.results: dict[tuple[int, Any], tuple[Any, Any]] = {}
         self.again = Moved()
+        self.copied = 0
         self._kept = Moved()
 
     @contextmanager
@@ -71,6 +74,23 @@ class Operation:
 
 
 _running = threading.local()
+
+_last: tuple[dict[str, Any] | None, int] = (None, 0)
+"""The core's report of the last operation that has copied bytes besides, and how many."""
+
+
+def note_copied(nbytes: int) -> None:
+    """Count bytes that were copied without the core, which the report of the operation has too."""
+    running: Operation | None = getattr(_running, "operation", None)
+    if running is not None:
+        running.copied += nbytes
+
+
+def copied_beside(report: dict[str, Any]) -> int:
+    """Bytes that the operation of a report has copied besides."""
+    of, nbytes = _last
+    # No two operations take the same time to the nanosecond, and more of them are alike.
+    return nbytes if report == of else 0
 
 
 @contextmanager
@@ -93,5 +113,9 @@ def operation() -> Iterator[Operation]:
 
     Operations of other threads wait meanwhile.
     """
-    with _native.Operation(), scope() as running, naming_scratch():
-        yield running
+    global _last
+    with scope() as running:
+        with _native.Operation(), naming_scratch():
+            yield running
+        if running.copied:
+            _last = _native.last_run(), running.copied

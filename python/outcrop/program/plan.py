@@ -68,6 +68,9 @@ class Plan:
         self.lower_bound: int | None = facts["lower_bound"]
         self.is_exact: bool = facts.get("exact", True)
         self._first = Moved()
+        self._copied: int = facts.get("copied_bytes", 0)
+        self.bytes_read += self._copied
+        self.bytes_written += self._copied
 
     def _add_operands(self, first: Moved) -> Self:
         """Say what is moved before: for operands that are computed first, each time."""
@@ -76,6 +79,13 @@ class Plan:
         self.bytes_written += first.bytes_written
         self.seconds += first.seconds
         return self
+
+    def _beside(self) -> list[str]:
+        """What is copied besides, for people."""
+        if not self._copied:
+            return []
+        size = format_bytes(self._copied)
+        return [f"  of that, copied with the rest of the HDF5 file: {size} read and written"]
 
     @property
     def waste(self) -> float:
@@ -86,7 +96,7 @@ class Plan:
         in use is more than memory holds, and by what is written to scratch and read back. The least
         of a product is its `lower_bound`.
         """
-        return waste(self.bytes_read, max(self._least(), self.lower_bound or 0))
+        return waste(self.bytes_read - self._copied, max(self._least(), self.lower_bound or 0))
 
     def _least(self) -> float:
         """Bytes that are read if each pass reads what it takes once."""
@@ -131,6 +141,7 @@ class Plan:
                 f"{format_bytes(self._first.bytes_read)} read, "
                 f"{format_bytes(self._first.bytes_written)} written"
             )
+        lines += self._beside()
         if self.scratch_bytes:
             lines.append(f"  takes {format_bytes(self.scratch_bytes)} of scratch space")
         lines.append(
@@ -388,6 +399,7 @@ class MovementPlan(Plan):
         lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
         most = "" if self.is_exact else "at most "
         lines.append(f"  writes {most}{format_bytes(self.bytes_written)}")
+        lines += self._beside()
         lines.append(
             f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}"
         )

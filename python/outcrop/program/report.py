@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from outcrop import _native
+from outcrop.process.operation import copied_beside
 from outcrop.process.sizes import format_bytes, html_table
 
 __all__ = ["Run", "Traffic", "format_flops", "last_run"]
@@ -51,7 +52,8 @@ class Run:
     operation : str
         What it was.
     bytes_read, bytes_written : int
-        Bytes moved from and to disk.
+        Bytes moved from and to disk, those included that an HDF5 file had besides, and that were
+        copied with it.
     seconds : float
         Wall-clock time.
     peak_bytes : int
@@ -145,6 +147,9 @@ def last_run() -> Run | None:
     facts = _native.last_run()
     if facts is None:
         return None
+    copied = copied_beside(facts)
+    facts["bytes_read"] += copied
+    facts["bytes_written"] += copied
     facts["traffic"] = tuple(Traffic(*one) for one in facts["traffic"])
     return Run(**{name: facts[name] for name in Run.__dataclass_fields__})
 

@@ -19,6 +19,7 @@ from outcrop.checks import ShapeLike, StrPath, check_path
 from outcrop.errors import AxisError, InvalidArgumentError, InvalidTypeError
 from outcrop.formats import format_for, picture_axes
 from outcrop.formats.codecs import Codecs
+from outcrop.formats.hdf5_writing import let_go_of_finished
 from outcrop.formats.labels import Labels, labels_of_new
 from outcrop.reorganize.bridge import bridge_sketch, bridged
 
@@ -481,6 +482,7 @@ def _check_target(
                 _native.plan_copy(near, *seen.box, seen.turn, store)
     finally:
         store.abort()
+        let_go_of_finished()
 
 
 def target_tile(turned: Array, target: StrPath, format: str | None) -> tuple[int, ...] | None:

@@ -24,6 +24,7 @@ from outcrop.arrays.route import (
 )
 from outcrop.arrays.saving import (
     carried,
+    copied_with,
     create_store,
     move,
     part_of,
@@ -33,12 +34,21 @@ from outcrop.arrays.saving import (
 from outcrop.arrays.source import storable
 from outcrop.arrays.views import View
 from outcrop.checks import StrPath, check_path
-from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, forget_frames
+from outcrop.errors import (
+    BudgetError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedError,
+    forget_frames,
+)
 from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.build.resuming import save_resumably
 from outcrop.expressions.graph.nodes import Node
 from outcrop.expressions.planner import Planned, plan
 from outcrop.formats import format_for
+from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5_names import checked_place
+from outcrop.formats.hdf5_writing import check_unchanged, let_go_of_finished
 from outcrop.formats.labels import Labels, labels_of_new
 from outcrop.process.config import scratch_directory, timeline_path
 from outcrop.process.operation import operation
@@ -126,7 +136,8 @@ def save(
     Parameters
     ----------
     arrays : mapping
-        From paths to arrays. The suffix gives the format, as for `Array.save`.
+        From paths to arrays. The suffix gives the format, as for `Array.save`. Of one HDF5 file
+        there is one data set among them at most.
     overwrite : bool
         Whether to replace arrays that stand there.
     progress : callable, optional
@@ -161,6 +172,11 @@ def save(
     names = _checked(arrays)
     if not names:
         return {}
+    if resume and any(format_for(name, None) == HDF5 for name in names.values()):
+        raise UnsupportedError(
+            "resume= keeps what is done in a directory beside a result, and a data set of HDF5 has "
+            "none; save to a Zarr array, and that to the file"
+        )
     if resume:
         return save_resumably(names, arrays, _save, overwrite=overwrite, progress=progress)
     for name in names.values():
@@ -214,6 +230,8 @@ def _save(
                 store.abort()
         made.clear()
         raise
+    finally:
+        let_go_of_finished()
     return {
         path: Array(reopened(made[i], name, format))
         for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
@@ -258,6 +276,8 @@ def _run(
             begin, end = (share + (1 - share) * (k + j) / len(moved) for j in (0, 1))
             move(computed, View.whole(computed.shape), stores[i], part_of(progress, begin, end))
         if moved:
+            for store in stores:
+                check_unchanged(store)
             _native.commit(list(stores))
     except BaseException:
         for store in aside.values():
@@ -274,11 +294,17 @@ def planned(arrays: Mapping[StrPath, Array]) -> tuple[Planned, dict[str, Any]]:
     """What `save` would run, and everything there is to say about it."""
     names = _checked(arrays)
     wanted: list[tuple[Node, Any]] = []
-    for name, array in zip(names.values(), arrays.values(), strict=True):
+    given = list(zip(names.values(), arrays.values(), strict=True))
+    for name, array in given:
         source = ExpressionSource(node_of(array))
         source.check_open()
         wanted.append((source.node, _planned_target(name, array)))
     found, _, facts = with_the_least(lambda: _together(wanted), _steps)
+    news = [(_New(name, format_for(name, None), array), array) for name, array in given]
+    facts["copied_bytes"] = sum(
+        copied_with(new.name, array.shape, array.dtype, new.format, new.labels)
+        for new, array in news
+    )
     return found, facts
 
 
@@ -353,6 +379,14 @@ def _checked(arrays: Mapping[StrPath, Array]) -> dict[StrPath, str]:
             raise InvalidTypeError(f"{names[path]!r}: an outcrop.Array is saved, not {array!r}")
     if len({os.path.realpath(name) for name in names.values()}) != len(names):
         raise InvalidArgumentError("two results have the same path")
+    files = [checked_place(name)[0] for name in names.values() if format_for(name, None) == HDF5]
+    files = [os.path.realpath(file) for file in files]
+    for file in files:
+        if files.count(file) > 1:
+            raise UnsupportedError(
+                f"{file}: several data sets of one HDF5 file are not written at once; save one "
+                "after the other, each of which is added to what is there"
+            )
     return names
 
 
