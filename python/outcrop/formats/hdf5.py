@@ -47,6 +47,7 @@ __all__ = [
     "is_hdf5",
     "locate",
     "members_of",
+    "names_in",
     "open_data_set",
 ]
 
@@ -261,6 +262,21 @@ def members_of(path: str, inside: str = "") -> list[Member] | None:
     with _reading(path), _opened(path) as file:
         node = _found(file, path, inside)
         return None if _is_data_set(node) else [_member(one) for one in _data_sets(node)]
+
+
+def names_in(path: str, inside: str) -> dict[str, bool]:
+    """What stands in a group of a file, by name: whether it is a group itself."""
+    import h5py
+
+    with _reading(path), _opened(path) as file:
+        node = _found(file, path, inside)
+        found = {}
+        for name in () if _is_data_set(node) else node:
+            if node.id.links.get_info(_encoded(name)).type == _hard():
+                kind = node.get(name, getclass=True)
+                if kind in (h5py.Group, h5py.Dataset):
+                    found[name] = kind is h5py.Group
+        return found
 
 
 @dataclass(frozen=True)
