@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs build clean
+.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs man build clean
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -27,6 +27,7 @@ help:
 	@echo 'make lint    formatting, lints, types and layers'
 	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
 	@echo 'make docs    API documentation in docs/_build'
+	@echo 'make man     manual pages in docs/_build/man'
 	@echo 'make build   the package in .venv, nothing else'
 	@echo 'make clean   removes all that these make'
 
@@ -75,12 +76,16 @@ lint: build
 	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: build $(VENV)/.docs
-	rm -rf docs/_build
+	rm -rf docs/_build/rust docs/_build/python
 	cargo doc --workspace --no-deps --locked
 	mkdir -p docs/_build
 	cp -r "$${CARGO_TARGET_DIR:-target}/doc" docs/_build/rust
 	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop '!outcrop.cli'
 	@echo 'docs/_build/python/index.html and docs/_build/rust/outcrop_store/index.html'
+
+man: build
+	rm -rf docs/_build/man
+	@$(BIN)/python scripts/man_pages.py docs/_build/man/man1
 
 build: $(CORE)
 

@@ -39,7 +39,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", metavar="SHELL", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    r"""Print a script that lets SHELL (bash, zsh or fish) complete what is typed.
+    """Print a script that lets SHELL (bash, zsh or fish) complete what is typed.
 
     Verbs, options and paths are completed, and names of arrays inside Zarr groups and HDF5 files
     (sea.zarr/<TAB>, sea.h5/<TAB>). Once and for all, for shells that are started from then on:
@@ -53,7 +53,7 @@ def completion(shell: str) -> None:
 
     That of bash needs the package bash-completion. Without it, and to try any of them in the shell
     that runs: eval "$(outcrop completion bash)", or in fish: outcrop completion fish | source
-    """
+    """  # noqa: D301
     kind: type[ShellComplete] | None = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(click.Group("outcrop"), {}, "outcrop", _VARIABLE).source(), nl=False)
