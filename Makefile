@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs build clean
+.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs man build wheel clean
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -16,6 +16,8 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml \
 export PYO3_PYTHON := $(BIN)/python
 export VIRTUAL_ENV := $(VENV)
 unexport CONDA_PREFIX
+# That of ours is maturin, too; see scripts/build_backend.py.
+export MATURIN_NO_MISSING_BUILD_BACKEND_WARNING := 1
 
 help:
 	@echo 'make demo    solves a system of 2 GiB in 256 MiB, on real data, in two minutes once it is built'
@@ -27,7 +29,9 @@ help:
 	@echo 'make lint    formatting, lints, types and layers'
 	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
 	@echo 'make docs    API documentation in docs/_build'
+	@echo 'make man     manual pages in docs/_build/man'
 	@echo 'make build   the package in .venv, nothing else'
+	@echo 'make wheel   a wheel in dist, tried in an environment without Rust (ARGS=python3.13 for others)'
 	@echo 'make clean   removes all that these make'
 
 demo: build $(VENV)/.demo
@@ -75,12 +79,16 @@ lint: build
 	$(BIN)/lint-imports --no-cache --no-logo
 
 docs: build $(VENV)/.docs
-	rm -rf docs/_build
+	rm -rf docs/_build/rust docs/_build/python
 	cargo doc --workspace --no-deps --locked
 	mkdir -p docs/_build
 	cp -r "$${CARGO_TARGET_DIR:-target}/doc" docs/_build/rust
 	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop '!outcrop.cli'
 	@echo 'docs/_build/python/index.html and docs/_build/rust/outcrop_store/index.html'
+
+man: build
+	rm -rf docs/_build/man
+	@$(BIN)/python scripts/man_pages.py docs/_build/man/man1
 
 build: $(CORE)
 
@@ -106,6 +114,16 @@ $(CORE): $(VENV)/.ready $(SOURCES)
 	@sh scripts/prerequisites.sh >/dev/null
 	PIP_QUIET=1 $(BIN)/maturin develop --release --locked
 	@touch $@
+
+# maturin gives it the oldest manylinux tag that what it needs of glibc allows, which is that of this
+# system at most. zig links against an older one, where it is: `make wheel OPTIONS=--zig`. Names of
+# functions and lines, of which only messages about our own mistakes tell, are left out.
+wheel: $(VENV)/.ready
+	@sh scripts/prerequisites.sh compilers
+	@echo "linking against glibc $$(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2); zig is $$(command -v zig || echo not here)"
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --strip --interpreter $(PYO3_PYTHON) --out dist $(OPTIONS)
+	@$(BIN)/python scripts/try_wheel.py dist/*.whl $(ARGS)
 
 clean:
 	rm -rf target .venv docs/_build dist $(CORE)

@@ -21,6 +21,12 @@ except KeyboardInterrupt:
     _starting.interrupted()
     raise
 
+if (_asked := _starting.asked_by_a_shell()) is not None:
+    # At every press of the Tab key: nothing else is loaded for that.
+    from outcrop.cli.completion import answer as _answer
+
+    raise SystemExit(_answer(_asked))
+
 # isort: split
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 

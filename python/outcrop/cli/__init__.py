@@ -7,6 +7,7 @@
 - `values`: what stands for tiles, boxes and codecs.
 - `session`: what the global options ask for.
 - `results`: lines and tables for people.
+- `completion`: what shells complete, from `tree.json`, and `store_names` in groups and files.
 """
 
 import os

@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any, TextIO
 
 import click
-from click.shell_completion import shell_complete
 
 import outcrop
+from outcrop.cli.completion import answer, completion
 from outcrop.cli.copy import convert, copy
 from outcrop.cli.doctor import doctor
 from outcrop.cli.info import info
@@ -38,10 +38,18 @@ __all__ = ["run"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--memory", metavar="SIZE", help="Memory budget, such as 256MiB or 2GiB.")
 @click.option("--threads", metavar="N", type=int, help="Worker threads.")
-@click.option("--scratch", metavar="DIR", help="Directory for temporaries.")
+@click.option(
+    "--scratch",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Directory for temporaries.",
+)
 @click.option("--engine", type=click.Choice(["auto", "uring", "threads"]), help="I/O engine.")
 @click.option(
-    "--timeline", metavar="FILE", help="Record what is computed, for 'outcrop timeline' to draw."
+    "--timeline",
+    metavar="FILE",
+    type=click.Path(),
+    help="Record what is computed, for 'outcrop timeline' to draw.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
 @click.option("--report", is_flag=True, help="Print what the work cost, on stderr.")
@@ -91,7 +99,7 @@ _VERBS = (
     *(info, copy, convert, verify),
     *(transpose, rotate, flip, permute),
     *(matmul, cholesky, lu, solve, inv, cond, sweep, plan),
-    *(doctor, timeline),
+    *(doctor, timeline, completion),
 )
 for verb in _VERBS:
     group.add_command(verb)
@@ -145,8 +153,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
+    # Where the package is loaded already; see outcrop/__init__.py.
     if instruction := os.environ.get("_OUTCROP_COMPLETE"):
-        return shell_complete(group, {}, "outcrop", "_OUTCROP_COMPLETE", instruction)
+        return answer(instruction)
     with group.make_context("outcrop", arguments) as context:
         return int(group.invoke(context) or 0)
 

@@ -20,6 +20,7 @@ from outcrop.arrays.creation import open as open_array
 from outcrop.arrays.stored import StoreSource
 from outcrop.checks import Order, check_dtype, check_order, check_shape
 from outcrop.cli.session import warn
+from outcrop.cli.store_names import complete
 from outcrop.cli.values import parse_extents
 from outcrop.errors import InvalidArgumentError, OutcropError
 
@@ -116,9 +117,9 @@ class _PlaceType(click.ParamType[Place]):
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Paths."""
-        return [CompletionItem(incomplete, type="file")]
+    ) -> list[CompletionItem[str]]:
+        """Paths, and names inside groups and files."""
+        return complete(incomplete)
 
 
 PLACE = _PlaceType()

@@ -73,7 +73,7 @@ def sweep(
     resume: bool,
     **wishes: Any,
 ) -> None:
-    r"""Update cells from their neighbours, again and again.
+    """Update cells from their neighbours, again and again.
 
     \b
     KIND           ARRAYS
@@ -86,7 +86,7 @@ def sweep(
 
     As many sweeps go over the arrays at the same time as memory allows, so that these are read
     once. RESULT is what becomes of the first array; with --overwrite it may be that itself.
-    """
+    """  # noqa: D301
     own = _KINDS[kind]
     names = own.arrays.split()
     if len(places) != len(names) + 1:

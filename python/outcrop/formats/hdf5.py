@@ -53,6 +53,7 @@ __all__ = [
     "is_hdf5",
     "members_of",
     "names_an_axis_only",
+    "names_in",
     "reading",
     "without_our_locks",
 ]
@@ -238,6 +239,21 @@ def members_of(path: str, inside: str = "") -> list[Member] | None:
     with reading(path), _opened(path) as file:
         node = _found(file, path, inside)
         return None if is_data_set(node) else [_member(one) for one in _data_sets(node)]
+
+
+def names_in(path: str, inside: str) -> dict[str, bool]:
+    """What stands in a group of a file, by name: whether it is a group itself."""
+    import h5py
+
+    with reading(path), _opened(path) as file:
+        node = _found(file, path, inside)
+        found = {}
+        for name in () if is_data_set(node) else node:
+            if node.id.links.get_info(_encoded(name)).type == _hard():
+                kind = node.get(name, getclass=True)
+                if kind in (h5py.Group, h5py.Dataset):
+                    found[name] = kind is h5py.Group
+        return found
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["interrupted", "over"]
+__all__ = ["asked_by_a_shell", "interrupted", "over"]
 
 
 def _is_command() -> bool:
@@ -30,6 +30,11 @@ def _is_command() -> bool:
         and wanted == "outcrop"
         for option, wanted in options
     )
+
+
+def asked_by_a_shell() -> str | None:
+    """What a shell asks to be completed; None where the command is to do something."""
+    return os.environ.get("_OUTCROP_COMPLETE") if _is_command() else None
 
 
 def _end(number: int, frame: "FrameType | None") -> None:
