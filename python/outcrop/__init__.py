@@ -24,6 +24,8 @@ except KeyboardInterrupt:
 # isort: split
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+import numpy as _numpy
+
 from outcrop import blas, fft, linalg, random, sweeps
 from outcrop import numpy_names as _numpy_names
 from outcrop._native import __version__
@@ -92,6 +94,7 @@ from outcrop.array_api.splitting_functions import *  # noqa: F403
 from outcrop.array_api.statistical_functions import *  # noqa: F403
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray, create, fromfunction, open
+from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.arrays.standard import __array_api_version__
 from outcrop.errors import (
     ArrayBusyError,
@@ -216,12 +219,6 @@ __all__ = [
 
 if not _TYPE_CHECKING:
     # What checks types shall find names that there are not.
-
-    def __getattr__(name: str) -> object:
-        """Say what there is instead of a name that there is not."""
-        raise _numpy_names.missing(name, __all__)
-
-
-def __dir__() -> list[str]:
-    """Name what is public; the rooms behind it are not."""
-    return sorted(__all__)
+    __getattr__, __dir__ = _only_public(
+        __name__, __all__, numpy=_numpy, instead=_numpy_names.INSTEAD
+    )

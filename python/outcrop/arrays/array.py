@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,6 +19,7 @@ from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.pieces import converted_itemsize, with_length
+from outcrop.arrays.public_names import missing_attribute
 from outcrop.arrays.saving import save
 from outcrop.arrays.scalar_masks import indexed
 from outcrop.arrays.shaping import Shaping
@@ -939,6 +940,17 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def imag(self) -> "Array":
         """The imaginary parts of the elements; lazy."""
         return np.imag(self)
+
+    # -- names that there are not -------------------------------------------------------------
+
+    if not TYPE_CHECKING:
+        # What checks types shall find them.
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):
+                # What a property raises, which has led here.
+                return object.__getattribute__(self, name)
+            raise missing_attribute(self, name)
 
     # -- for people --------------------------------------------------------------------------
 
