@@ -22,7 +22,7 @@ except KeyboardInterrupt:
     raise
 
 # isort: split
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 import numpy as _numpy
 
@@ -217,7 +217,7 @@ __all__ = [
 ]
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
     __getattr__, __dir__ = _only_public(
         __name__, __all__, numpy=_numpy, instead=_numpy_names.INSTEAD

@@ -30,7 +30,7 @@ True
 True
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.blas.products import gemm, hemm, symm
@@ -60,6 +60,6 @@ _INSTEAD = {
 """What levels 1 and 2 of BLAS have, as operators and functions."""
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
     __getattr__, __dir__ = _only_public(__name__, __all__, instead=_INSTEAD)

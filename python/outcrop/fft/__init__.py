@@ -4,7 +4,7 @@ Lines, planes, or more, are transformed by NumPy, as many at once as memory has 
 which it holds too little is transformed in parts (`outcrop.fft.long_lines`).
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 import numpy as _numpy
 
@@ -50,6 +50,6 @@ __all__ = [
 ]
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
     __getattr__, __dir__ = _only_public(__name__, __all__, numpy=_numpy.fft)

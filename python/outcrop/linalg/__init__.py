@@ -19,7 +19,7 @@ Examples
 True
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 import numpy as _numpy
 
@@ -116,6 +116,6 @@ _INSTEAD = {
 """What there is by another name in LAPACK, SciPy or NumPy."""
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
     __getattr__, __dir__ = _only_public(__name__, __all__, numpy=_numpy.linalg, instead=_INSTEAD)

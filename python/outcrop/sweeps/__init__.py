@@ -9,7 +9,7 @@ Examples
 (100, 100)
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
 from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.sweeps.cell import index, sweep_number
@@ -41,6 +41,6 @@ __all__ = [
 ]
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
     __getattr__, __dir__ = _only_public(__name__, __all__)
