@@ -147,7 +147,7 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
 def copied(array: Array) -> Array:
     """A copy, as an expression where the elements are not in memory and changes are noticed."""
     source = array._source
-    if isinstance(source, MemorySource) and (source.writable or not source.owned):
+    if isinstance(source, MemorySource):
         return Array(MemorySource(array.compute(), owned=True))
     if array.size and changes_unseen(source):
         return _held(array)
