@@ -28,7 +28,9 @@ if (_asked := _starting.asked_by_a_shell()) is not None:
     raise SystemExit(_answer(_asked))
 
 # isort: split
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
+
+import numpy as _numpy
 
 from outcrop import blas, fft, linalg, random, sweeps
 from outcrop import numpy_names as _numpy_names
@@ -98,6 +100,7 @@ from outcrop.array_api.splitting_functions import *  # noqa: F403
 from outcrop.array_api.statistical_functions import *  # noqa: F403
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray, create, fromfunction, open
+from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.arrays.standard import __array_api_version__
 from outcrop.errors import (
     ArrayBusyError,
@@ -220,14 +223,8 @@ __all__ = [
 ]
 
 
-if not _TYPE_CHECKING:
+if not _typing.TYPE_CHECKING:
     # What checks types shall find names that there are not.
-
-    def __getattr__(name: str) -> object:
-        """Say what there is instead of a name that there is not."""
-        raise _numpy_names.missing(name, __all__)
-
-
-def __dir__() -> list[str]:
-    """Name what is public; the rooms behind it are not."""
-    return sorted(__all__)
+    __getattr__, __dir__ = _only_public(
+        __name__, __all__, numpy=_numpy, instead=_numpy_names.INSTEAD
+    )

@@ -1,11 +1,5 @@
 """NumPy's names for what there is here: one table of them, and what is said of the others."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
-from typing import Any
-
-import numpy as np
-
 from outcrop.array_api import (
     elementwise_functions,
     non_ufunc_functions,
@@ -34,8 +28,6 @@ from outcrop.array_api.numpy_statistics import amax, amin, cumprod, cumsum
 from outcrop.array_api.set_functions import unique
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import open
-from outcrop.arrays.numpy_bounds import BOUNDS
-from outcrop.arrays.registry import REFUSALS, full_name, implementation
 from outcrop.checks import StrPath
 from outcrop.linalg.numpy_products import vdot
 from outcrop.linalg.products import dot, inner
@@ -158,7 +150,7 @@ def load(file: StrPath, mmap_mode: str | None = None) -> Array:
 
 # -- names that there are not ----------------------------------------------------------------------
 
-_INSTEAD = {
+INSTEAD = {
     "apply_along_axis": "oc.map applies a function of yours block by block",
     "ascontiguousarray": "A.save(path) and A.compute() give elements in row-major order",
     "asfortranarray": "A.save(path, order='F') writes elements in column-major order",
@@ -200,38 +192,3 @@ _INSTEAD = {
     "vectorize": "oc.map applies a function of yours block by block",
 }
 """Well-known names of NumPy's that it is not worth to have, and what does the same."""
-
-
-def missing(name: str, public: Iterable[str]) -> AttributeError:
-    """Make the error for a name that `outcrop` has not: it says what there is instead.
-
-    Parameters
-    ----------
-    name : str
-        The name that was asked for.
-    public : iterable of str
-        Those that there are.
-    """
-    return AttributeError(
-        f"module 'outcrop' has no attribute {name!r}{_hint(name, public)}", name=name
-    )
-
-
-def _hint(name: str, public: Iterable[str]) -> str:
-    if name.startswith("_"):
-        return ""
-    if name in _INSTEAD:
-        return f"; use instead: {_INSTEAD[name]}"
-    theirs: Any = getattr(np, name, None)
-    known = callable(theirs) and not isinstance(theirs, type)
-    if known and theirs in REFUSALS:
-        return f": {REFUSALS[theirs].format(name=full_name(theirs))}"
-    if known and (isinstance(theirs, np.ufunc) or implementation(theirs) is not None):
-        return f"; numpy.{name} takes arrays of outcrop"
-    if known and full_name(theirs) in BOUNDS:
-        return f"; numpy.{name} takes arrays of outcrop, if memory has room for the elements"
-    if any(bounded.startswith(f"numpy.{name}.") for bounded in BOUNDS):
-        return f"; functions of numpy.{name} take arrays of outcrop, if memory has room for them"
-    by_lower = {one.lower(): one for one in public if not one.startswith("_")}
-    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.75)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -58,7 +58,8 @@ def plan(
         An array that is not computed yet, whatever it is made of, such as ``A @ B`` or
         ``oc.linalg.solve(A.T @ A, b) + 1``; or one that is on disk, or a view of it such as
         ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they would be
-        saved, are expressions that are computed together.
+        saved, are expressions that are computed together. Of none, as `save` takes them, the plan
+        moves nothing.
     target : str or os.PathLike, optional
         Where it would be saved. Default: a new Zarr array in the current directory. A result whose
         tiles would be many small pieces of its file is computed to tiles first, and moved; both
@@ -86,8 +87,8 @@ def plan(
     InvalidArgumentError
         The target cannot have such tiles, such an order, or such a format; `via` is no directory.
     UnsupportedError
-        There is nothing to compute; or of an array on disk, a view leaves elements out by steps or
-        by indices, which is not planned.
+        An array is in memory, and there is nothing to compute; or of one on disk, a view leaves
+        elements out by steps or by indices, which is not planned.
 
     Examples
     --------
@@ -105,16 +106,15 @@ def plan(
     new_order = max(check_order(order), check_order(target_order))
     with scope() as running:
         before = running.again
+        found: Plan
         if isinstance(x, Mapping):
-            if not x:
-                raise UnsupportedError("there is nothing to compute")
             given = (target, tile, format, codecs, zarr_format, layout, thickness, via, *labels)
             if any(option is not None for option in given) or new_order != "C":
                 raise InvalidArgumentError(
                     "of several arrays, the paths say where they are saved; there are no other "
                     "options"
                 )
-            found: Plan = ExpressionPlan(*planned(x))
+            found = ExpressionPlan(*planned(x)) if x else _of_nothing()
         elif isinstance(x, Array):
             path = _PLANNED if target is None else check_path(target)
             options: dict[str, Any] = {
@@ -131,6 +131,21 @@ def plan(
         else:
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
         return found._add_operands(running.again.plus(before, -1))
+
+
+def _of_nothing() -> Plan:
+    """The plan for no arrays."""
+    facts = _native.plan_program(_native.Draft(0, 0, False)).facts
+    return Plan(
+        {
+            **facts,
+            "remark": "there is nothing to compute",
+            "others": [],
+            "flops": 0.0,
+            "compute_seconds": 0.0,
+            "peak_bytes": 0,
+        }
+    )
 
 
 def _planned(

@@ -8,12 +8,13 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from outcrop.arrays.array import Array
+from outcrop.arrays.public_names import only_public
 from outcrop.arrays.source import Source, default_tile
 from outcrop.arrays.views import View
 from outcrop.checks import check_shape
@@ -170,3 +171,19 @@ def default_rng(seed: int | None = None) -> Generator:
     True
     """
     return Generator(seed)
+
+
+_MAKING = "oc.random.default_rng(seed)"
+
+_INSTEAD = {
+    **{name: f"{_MAKING}.{name}" for name in vars(Generator) if not name.startswith("_")},
+    "rand": f"{_MAKING}.random",
+    "randint": f"{_MAKING}.integers",
+    "randn": f"{_MAKING}.standard_normal",
+    "seed": _MAKING,
+}
+"""What is done by a generator, and was done without one."""
+
+if not TYPE_CHECKING:
+    # What checks types shall find names that there are not.
+    __getattr__, __dir__ = only_public(__name__, __all__, numpy=np.random, instead=_INSTEAD)

@@ -2,7 +2,6 @@
 
 import inspect
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -103,25 +102,3 @@ def test_unknown_names_say_what_is_meant(name: str, message: str) -> None:
     assert f"module 'outcrop' has no attribute '{name}'" in str(caught.value)
     assert message in str(caught.value)
     assert caught.value.name == name
-
-
-def test_other_names_are_errors_as_ever() -> None:
-    for name in ("xyzzy", "__wrapped__", "_private"):
-        assert not hasattr(oc, name)
-        with pytest.raises(AttributeError, match=rf"no attribute '{name}'$"):
-            getattr(oc, name)
-    # What is no attribute yet may be a module.
-    from outcrop import cli
-
-    assert inspect.ismodule(cli)
-
-
-def test_what_is_said_of_names_is_true() -> None:
-    for name, instead in numpy_names._INSTEAD.items():
-        assert not hasattr(oc, name), name
-        for word in _ours(instead):
-            assert hasattr(oc, word), (name, word)
-
-
-def _ours(text: str) -> Any:
-    return [part.partition(" ")[0].rstrip(".,").partition("(")[0] for part in text.split("oc.")[1:]]

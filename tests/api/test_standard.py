@@ -347,3 +347,22 @@ def test_masks_of_no_axis_at_all() -> None:
     for key in ((True, True), (True, slice(None), 0)):
         with pytest.raises(oc.UnsupportedError, match="truth value"):
             oc.asarray(MATRIX)[key]
+
+
+# -- copies that are written to --------------------------------------------------------------------
+
+
+def test_copies_of_memory_are_written_to() -> None:
+    """The suite of the standard assigns to copies; those of reshaped memory were read-only."""
+    for made in (
+        oc.reshape(oc.asarray([5, 6]), (2, 1)),
+        oc.reshape(oc.asarray([5]), ()),
+        oc.zeros((0, 3)),
+    ):
+        assert not made.writable
+        before = made.compute()
+        for copied in (oc.asarray(made, copy=True), made.copy(), made.astype(made.dtype)):
+            assert copied.writable
+            copied[...] = 9
+            assert (copied.compute() == 9).all()
+        np.testing.assert_array_equal(made, before)

@@ -238,14 +238,24 @@ def test_more_steps_than_there_is_memory_for(desk: Any) -> None:
         assert refusing < 20 * (time.process_time() - started)
 
 
+def test_no_arrays_are_planned_as_they_are_saved_and_computed(tmp_path: Path) -> None:
+    assert (oc.save({}), oc.compute()) == ({}, ())
+    plan = oc.plan({})
+    assert (plan.bytes_read, plan.bytes_written, plan.peak_bytes, plan.flops) == (0, 0, 0, 0)
+    assert (plan.waste, plan.seconds, plan.is_exact) == (1, 0, True)
+    assert plan.explain().startswith("expression: there is nothing to compute\n")
+    plan.show(tmp_path / "nothing.svg")
+    assert (tmp_path / "nothing.svg").read_text().startswith("<svg")
+    with pytest.raises(oc.InvalidArgumentError, match="no other options"):
+        oc.plan({}, tile=3)
+
+
 def test_what_is_not_planned(desk: Any) -> None:
     X = desk.put(np.ones((700, 1500)))
     with pytest.raises(oc.InvalidArgumentError, match="order='F' is for"):
         oc.plan(np.exp(X), desk.path / "x.zarr", target_order="F")
     with pytest.raises(oc.InvalidArgumentError, match="codecs= is for Zarr"):
         oc.plan(np.exp(X), desk.path / "x.npy", codecs="zstd")
-    with pytest.raises(oc.UnsupportedError, match="nothing to compute"):
-        oc.plan({})
     with pytest.raises(oc.InvalidArgumentError, match="no other options"):
         oc.plan({"a.npy": X.sum()}, "b.npy")
     with pytest.raises(oc.InvalidArgumentError, match="via="):

@@ -210,6 +210,7 @@ OTHERWISE = {
     "__floordiv__": "A // (B + 1)",
     "__format__": "format(A), f'{A.sum():.3f}'",
     "__ge__": "A >= B",
+    "__getattr__": "hasattr(A, 'tranpose')",
     "__gt__": "A > B",
     "__hash__": "hash(A)",
     "__iadd__": "D += B",

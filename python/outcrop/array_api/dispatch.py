@@ -97,7 +97,7 @@ def _array(x: Any) -> Array:
     return x if isinstance(x, Array) else asarray(x)
 
 
-def delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
+def delivered(make: Callable[..., Array], out: Any, widens: bool) -> Array:
     """What a function makes, in `out` where that is given; it may widen the type to that of `out`.
 
     `make` takes that type as `dtype`.
@@ -113,7 +113,7 @@ def delivered(make: Callable[..., Array], out: Any, widens: bool) -> Any:
     return placed(result, out, "unsafe")
 
 
-def placed(result: Any, out: Any, casting: Any = "unsafe") -> Any:
+def placed(result: Array, out: Any, casting: Any = "unsafe") -> Array:
     """What was made, in `out` where that is given."""
     if out is None:
         return result
@@ -122,7 +122,8 @@ def placed(result: Any, out: Any, casting: Any = "unsafe") -> Any:
         raise InvalidArgumentError(
             f"out= has the shape {out.shape}, and the result has {result.shape}"
         )
-    return placed_in([out], [result], casting)[0]
+    found: Array = placed_in([out], [result], casting)[0]
+    return found
 
 
 @hooks.astype.fill
@@ -146,7 +147,7 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
 def copied(array: Array) -> Array:
     """A copy, as an expression where the elements are not in memory and changes are noticed."""
     source = array._source
-    if isinstance(source, MemorySource) and (source.writable or not source.owned):
+    if isinstance(source, MemorySource):
         return Array(MemorySource(array.compute(), owned=True))
     if array.size and changes_unseen(source):
         return _held(array)

@@ -1,8 +1,7 @@
 """NumPy's functions of neighbouring elements: gradients, and windows that slide."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -79,17 +78,35 @@ def sliding_window_view(
     return made
 
 
-lib = SimpleNamespace(stride_tricks=SimpleNamespace(sliding_window_view=sliding_window_view))
+class _StrideTricks:
+    """What there is of `numpy.lib.stride_tricks`."""
+
+    sliding_window_view = staticmethod(sliding_window_view)
+
+
+class _Lib:
+    """What there is of `numpy.lib`."""
+
+    stride_tricks = _StrideTricks()
+
+
+lib = _Lib()
 """Where NumPy, and who takes this module for it, has windows that slide."""
 
 
+@overload
+def gradient(f: Any, *varargs: Any, axis: int, edge_order: int = 1) -> Array: ...
+@overload
+def gradient(
+    f: Any, *varargs: Any, axis: Sequence[int] | None = None, edge_order: int = 1
+) -> Array | Any: ...
 @implements(np.gradient)
 def gradient(
     f: Any,
     *varargs: Any,
     axis: int | Sequence[int] | None = None,
     edge_order: int = 1,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """Compute the gradient by central differences, one-sided at the ends, as `numpy.gradient` does.
 
     Parameters

@@ -1,8 +1,9 @@
 """NumPy's functions that arrange, join, split, select and count, with its arguments."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from outcrop.array_api import (
     creation_functions,
@@ -15,6 +16,7 @@ from outcrop.array_api import (
 from outcrop.array_api.dispatch import placed
 from outcrop.array_api.families import array_like
 from outcrop.array_api.numpy_functions import only_defaults
+from outcrop.arrays.array import Array
 from outcrop.arrays.registry import implements
 from outcrop.errors import InvalidArgumentError
 from outcrop.reorganize import turning
@@ -43,7 +45,7 @@ __all__ = [
 
 
 @implements(np.reshape)
-def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Any:
+def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> Array:
     # Its name before NumPy 2.1.
     wanted = options.pop("newshape", shape)
     only_defaults("reshape", **options)
@@ -51,7 +53,7 @@ def _reshape(a: Any, /, shape: Any = None, order: str = "C", **options: Any) -> 
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Any, order: str = "C") -> Array:
     """Give the elements in one row, as `numpy.ravel` does.
 
     Examples
@@ -73,8 +75,12 @@ def _squeeze(a: Any, axis: Any = None) -> Any:
     return manipulation_functions.squeeze(a, axis=single if axis is None else axis)
 
 
+@overload
+def atleast_1d(array: Any, /) -> Array: ...
+@overload
+def atleast_1d(first: Any, second: Any, /, *arrays: Any) -> tuple[Array, ...]: ...
 @implements(np.atleast_1d)
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arrays: Any) -> Array | tuple[Array, ...]:
     """Give arrays with one axis at least, as `numpy.atleast_1d` does: views.
 
     Examples
@@ -85,8 +91,12 @@ def atleast_1d(*arrays: Any) -> Any:
     return _at_least(1, arrays)
 
 
+@overload
+def atleast_2d(array: Any, /) -> Array: ...
+@overload
+def atleast_2d(first: Any, second: Any, /, *arrays: Any) -> tuple[Array, ...]: ...
 @implements(np.atleast_2d)
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arrays: Any) -> Array | tuple[Array, ...]:
     """Give arrays with two axes at least, as `numpy.atleast_2d` does: views.
 
     Examples
@@ -97,8 +107,12 @@ def atleast_2d(*arrays: Any) -> Any:
     return _at_least(2, arrays)
 
 
+@overload
+def atleast_3d(array: Any, /) -> Array: ...
+@overload
+def atleast_3d(first: Any, second: Any, /, *arrays: Any) -> tuple[Array, ...]: ...
 @implements(np.atleast_3d)
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arrays: Any) -> Array | tuple[Array, ...]:
     """Give arrays with three axes at least, as `numpy.atleast_3d` does: views.
 
     Examples
@@ -109,7 +123,7 @@ def atleast_3d(*arrays: Any) -> Any:
     return _at_least(3, arrays)
 
 
-def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
+def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Array | tuple[Array, ...]:
     made = tuple(manipulation_functions.with_axes(x, ndim) for x in arrays)
     return made[0] if len(made) == 1 else made
 
@@ -155,7 +169,7 @@ def _flip(m: Any, axis: Any = None) -> Any:
 
 
 @implements(np.flipud)
-def flipud(m: Any) -> Any:
+def flipud(m: Any) -> Array:
     """Give a view with the rows in reverse order, as `numpy.flipud` does.
 
     Examples
@@ -168,7 +182,7 @@ def flipud(m: Any) -> Any:
 
 
 @implements(np.fliplr)
-def fliplr(m: Any) -> Any:
+def fliplr(m: Any) -> Array:
     """Give a view with the columns in reverse order, as `numpy.fliplr` does.
 
     Examples
@@ -181,7 +195,7 @@ def fliplr(m: Any) -> Any:
 
 
 @implements(np.rot90)
-def rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Array:
     """Give a view turned by 90 degrees, so many times, as `numpy.rot90` does.
 
     Examples
@@ -205,11 +219,11 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Any:
 def concatenate(
     arrays: Any,
     axis: Any = 0,
-    out: Any = None,
+    out: Array | None = None,
     *,
     dtype: Any = None,
     casting: Any = "same_kind",
-) -> Any:
+) -> Array:
     """Join arrays one after the other along an axis, with NumPy's arguments; see `outcrop.concat`.
 
     Examples
@@ -241,7 +255,7 @@ def _cast(arrays: Any, dtype: Any, casting: Any) -> Any:
 
 
 @implements(np.vstack)
-def vstack(tup: Any, **options: Any) -> Any:
+def vstack(tup: Any, **options: Any) -> Array:
     """Join arrays along the first axis, vectors as rows, as `numpy.vstack` does.
 
     Examples
@@ -254,7 +268,7 @@ def vstack(tup: Any, **options: Any) -> Any:
 
 
 @implements(np.hstack)
-def hstack(tup: Any, **options: Any) -> Any:
+def hstack(tup: Any, **options: Any) -> Array:
     """Join arrays along the second axis, vectors along their own, as `numpy.hstack` does.
 
     Examples
@@ -266,7 +280,7 @@ def hstack(tup: Any, **options: Any) -> Any:
 
 
 @implements(np.dstack)
-def dstack(tup: Any, **options: Any) -> Any:
+def dstack(tup: Any, **options: Any) -> Array:
     """Join arrays along the third axis, as `numpy.dstack` does.
 
     Examples
@@ -277,7 +291,7 @@ def dstack(tup: Any, **options: Any) -> Any:
     return _stacked(tup, 3, 2, options)
 
 
-def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
+def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Array:
     """Arrays with so many axes at least, joined along one of them."""
     arrays = [manipulation_functions.with_axes(x, ndim) for x in tup]
     # Vectors have but one axis.
@@ -286,7 +300,7 @@ def _stacked(tup: Any, ndim: int, axis: int, options: dict[str, Any]) -> Any:
 
 
 @implements(np.column_stack)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Any) -> Array:
     """Join arrays as the columns of a matrix, as `numpy.column_stack` does.
 
     Examples
@@ -300,7 +314,7 @@ def column_stack(tup: Any) -> Any:
 
 
 @implements(np.append)
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
+def append(arr: Any, values: Any, axis: Any = None) -> Array:
     """Join an array and what comes behind it along an axis, as `numpy.append` does.
 
     Without an axis, the elements of both are taken in one row.
@@ -399,7 +413,7 @@ def _flatnonzero(a: Any) -> Any:
 
 
 @implements(np.argwhere)
-def argwhere(a: Any) -> Any:
+def argwhere(a: Any) -> Array:
     """Give the indices of the elements that are not zero, a row of each, as `numpy.argwhere` does.
 
     Examples
@@ -420,7 +434,7 @@ def _diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: Any, k: int = 0) -> Array:
     """Give the diagonal of a matrix, or a matrix with a vector on its diagonal, as `numpy.diag`.
 
     Examples
@@ -445,8 +459,13 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @implements(np.trace)
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
-) -> Any:
+    a: Any,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Array:
     """Sum a diagonal, as `numpy.trace` does.
 
     Examples

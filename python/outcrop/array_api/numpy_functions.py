@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from outcrop.array_api import (
     creation_functions,
@@ -83,7 +84,7 @@ def _eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, *_: Any, **__: A
 
 
 @implements(np.identity)
-def identity(n: Any, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """Describe a square matrix of ones on the diagonal, and zeros elsewhere.
 
     Examples
@@ -110,12 +111,12 @@ def _asarray(x: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
 @implements(np.array)
 def array(
     x: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     *,
     copy: bool | None = True,
     ndmin: int = 0,
     **_: Any,
-) -> Any:
+) -> Array:
     """Make an array in memory, or of an `Array` a copy, as `numpy.array` does.
 
     Parameters

@@ -16,7 +16,7 @@ from outcrop.errors import InvalidArgumentError, UnsupportedError
 __all__ = ["amax", "amin", "cumprod", "cumsum"]
 
 
-def _reduced(function: Callable[..., Any], x: Any, /, out: Any = None, **options: Any) -> Any:
+def _reduced(function: Callable[..., Any], x: Any, /, out: Any = None, **options: Any) -> Array:
     """What a function of ours gives, in `out` where that is given."""
     given = {key: value for key, value in options.items() if value is not np._NoValue}
 
@@ -140,11 +140,11 @@ def _nanprod(
 def amax(
     a: Any,
     axis: Any = None,
-    out: Any = None,
+    out: Array | None = None,
     keepdims: Any = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Array:
     """Find the largest elements, with NumPy's arguments; see `outcrop.max`.
 
     Examples
@@ -159,11 +159,11 @@ def amax(
 def amin(
     a: Any,
     axis: Any = None,
-    out: Any = None,
+    out: Array | None = None,
     keepdims: Any = False,
     initial: Any = None,
     where: Any = True,
-) -> Any:
+) -> Array:
     """Find the smallest elements, with NumPy's arguments; see `outcrop.min`.
 
     Examples
@@ -575,7 +575,7 @@ if hasattr(np, "cumulative_prod"):
 
 
 @implements(np.cumsum)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Array | None = None) -> Array:
     """Sum up to each element, as `numpy.cumsum` does: without an axis, of the elements in a row.
 
     Examples
@@ -589,7 +589,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @implements(np.cumprod)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Array | None = None) -> Array:
     """Multiply up to each element, as `numpy.cumprod` does; see `cumsum`.
 
     Examples

@@ -7,7 +7,7 @@ import operator
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,6 +344,39 @@ def unique_values(x: Any, /) -> Array:
     return _of_ours(_unique(array_like(x), equal_nan=False)[0])
 
 
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> NDArray[Any]: ...
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    *,
+    return_counts: Literal[True],
+    axis: None = None,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> tuple[NDArray[Any], NDArray[np.intp]]: ...
+@overload
+def unique(
+    ar: Any,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: bool = False,
+    axis: None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.intp]]: ...
 @implements(np.unique)
 def unique(
     ar: Any,
@@ -354,7 +387,7 @@ def unique(
     *,
     equal_nan: bool = True,
     sorted: bool = True,
-) -> Any:
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.intp]]:
     """As `numpy.unique`: but for indices, and along an axis."""
     if return_index or return_inverse or axis is not None:
         raise UnsupportedError("numpy.unique of an outcrop.Array gives values and counts only")

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -483,7 +483,7 @@ def any(
     True
     """
     made = _truth(np.logical_or, x, axis=axis, keepdims=keepdims, where=where)
-    return cast("Array", placed(made, out))
+    return placed(made, out)
 
 
 def all(
@@ -505,7 +505,7 @@ def all(
     False
     """
     made = _truth(np.logical_and, x, axis=axis, keepdims=keepdims, where=where)
-    return cast("Array", placed(made, out))
+    return placed(made, out)
 
 
 # -- means and deviations --------------------------------------------------------------------------
@@ -830,6 +830,26 @@ def nanstd(
     )
 
 
+@overload
+def average(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: Literal[False] = False,
+    keepdims: bool = False,
+) -> Array: ...
+@overload
+def average(
+    x: Array,
+    /,
+    *,
+    axis: Axis = None,
+    weights: Any = None,
+    returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Array, Array]: ...
 def average(
     x: Array,
     /,
@@ -838,7 +858,7 @@ def average(
     weights: Any = None,
     returned: bool = False,
     keepdims: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Average the elements over axes by weights, as `numpy.average` does.
 
     Parameters

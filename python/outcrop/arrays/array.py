@@ -1,12 +1,11 @@
 """The array that a user holds."""
 
-import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,10 +17,13 @@ from outcrop.arrays.chunking import Chunks, regular_chunks
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import lazy_source
 from outcrop.arrays.kept import clear_kept
+from outcrop.arrays.operators import Operators
 from outcrop.arrays.pieces import converted_itemsize, with_length
+from outcrop.arrays.public_names import missing_attribute
+from outcrop.arrays.reducing import Reducing
 from outcrop.arrays.saving import save
 from outcrop.arrays.scalar_masks import indexed
-from outcrop.arrays.shaping import Shaping
+from outcrop.arrays.shaping import Shaping, by_numpy
 from outcrop.arrays.source import ConjugateSource, Source, fitting_tile
 from outcrop.arrays.standard import Standard
 from outcrop.arrays.views import NewAxis, View, is_array
@@ -48,21 +50,6 @@ _BYTES_IN_A_LIST = 48
 """Of each element, with its place in the list."""
 
 
-def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's, which comes back by ``__array_function__``, as a method."""
-
-    def method(self: "Array", *args: Any, **options: Any) -> Any:
-        return function(self, *args, **options)
-
-    _, *rest = inspect.signature(function).parameters.values()
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    method.__signature__ = inspect.Signature([own, *rest])  # type: ignore[attr-defined]
-    method.__name__ = function.__name__
-    method.__qualname__ = f"Array.{function.__name__}"
-    method.__doc__ = f"See `numpy.{function.__name__}`, whose arguments it takes; it is lazy."
-    return method
-
-
 def _is_comparable(value: object) -> bool:
     """Whether there are numbers to compare with."""
     return value is not None and not isinstance(value, str | bytes)
@@ -73,7 +60,7 @@ def _names_elements(key: Any) -> bool:
     return any(map(is_array, key)) if isinstance(key, tuple) else is_array(key)
 
 
-class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
+class Array(Shaping, Reducing, Standard, Operators):
     """An n-dimensional array that need not fit in memory.
 
     Made by `open`, `create`, `fromfunction` and `asarray`, not directly. Indexing gives another
@@ -907,11 +894,11 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         """
         return hooks.astype(self, dtype, casting, copy=copy)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> "Array":  # type: ignore[override]
         """Compare elements; with what is no number, such as None, none are equal."""
         return super().__eq__(other) if _is_comparable(other) else self._all(False)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> "Array":  # type: ignore[override]
         return super().__ne__(other) if _is_comparable(other) else self._all(True)
 
     def _all(self, value: bool) -> "Array":
@@ -922,34 +909,19 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         """Whether an element is equal: computes."""
         return bool((self == value).any())
 
-    def __pow__(self, other: Any) -> Any:
-        # As NumPy does, and of booleans with another type than `numpy.power`.
-        return np.square(self) if type(other) is int and other == 2 else super().__pow__(other)
-
-    # -- reductions --------------------------------------------------------------------------
-
-    sum = _as_method(np.sum)
-    prod = _as_method(np.prod)
-    mean = _as_method(np.mean)
-    var = _as_method(np.var)
-    std = _as_method(np.std)
-    min = _as_method(np.min)
-    max = _as_method(np.max)
-    any = _as_method(np.any)
-    all = _as_method(np.all)
-    argmin = _as_method(np.argmin)
-    argmax = _as_method(np.argmax)
-    cumsum = _as_method(np.cumsum)
-    cumprod = _as_method(np.cumprod)
+    def __pow__(self, other: Any) -> "Array":
+        if type(other) is int and other == 2:
+            # As NumPy does, and of booleans with another type than `numpy.power`.
+            squared: Array = hooks.ufunc(np.square, "__call__", (self,), {})
+            return squared
+        return super().__pow__(other)
 
     # -- elements ----------------------------------------------------------------------------
 
-    round = _as_method(np.round)
-    clip = _as_method(np.clip)
-    squeeze = _as_method(np.squeeze)
-    dot = _as_method(np.dot)
-    diagonal = _as_method(np.diagonal)
-    trace = _as_method(np.trace)
+    def dot(self, b: Any, out: "Array | None" = None) -> "Array":
+        """See `numpy.dot`; it is lazy."""
+        return by_numpy(np.dot, self, b, out=out)
+
     conjugate = conj
 
     @property
@@ -961,6 +933,17 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
     def imag(self) -> "Array":
         """The imaginary parts of the elements; lazy."""
         return np.imag(self)
+
+    # -- names that there are not -------------------------------------------------------------
+
+    if not TYPE_CHECKING:
+        # What checks types shall find them.
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):
+                # What a property raises, which has led here.
+                return object.__getattribute__(self, name)
+            raise missing_attribute(self, name)
 
     # -- for people --------------------------------------------------------------------------
 

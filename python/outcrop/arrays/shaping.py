@@ -1,6 +1,6 @@
 """Those methods of arrays that arrange and select elements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,10 +10,10 @@ from outcrop.arrays import hooks
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
 
-__all__ = ["Shaping"]
+__all__ = ["Shaping", "by_numpy"]
 
 
-def _by(which: Callable[..., Any], *args: Any, **options: Any) -> "Array":
+def by_numpy(which: Callable[..., Any], *args: Any, **options: Any) -> "Array":
     """What a function of NumPy's gives of arrays."""
     return cast("Array", hooks.function(which, args, options))
 
@@ -25,7 +25,7 @@ class Shaping:
 
     def reshape(self, *shape: Any, order: str = "C") -> "Array":
         """See `outcrop.reshape`; the shape may be one sequence, or several integers."""
-        return _by(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
+        return by_numpy(np.reshape, self, shape[0] if len(shape) == 1 else shape, order=order)
 
     def ravel(self, order: str = "C") -> "Array":
         """Give the elements in one row: ``reshape(-1, order=order)``."""
@@ -37,19 +37,27 @@ class Shaping:
 
     def swapaxes(self, axis1: int, axis2: int) -> "Array":
         """See `numpy.swapaxes`: a view."""
-        return _by(np.swapaxes, self, axis1, axis2)
+        return by_numpy(np.swapaxes, self, axis1, axis2)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> "Array":
+        """See `numpy.squeeze`: a view without axes of length 1."""
+        return by_numpy(np.squeeze, self, axis=axis)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> "Array":
+        """See `outcrop.diagonal`."""
+        return by_numpy(np.diagonal, self, offset=offset, axis1=axis1, axis2=axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> "Array":
         """See `outcrop.repeat`."""
-        return _by(np.repeat, self, repeats, axis=axis)
+        return by_numpy(np.repeat, self, repeats, axis=axis)
 
     def take(self, indices: Any, axis: int | None = None) -> "Array":
         """See `outcrop.take`."""
-        return _by(np.take, self, indices, axis=axis)
+        return by_numpy(np.take, self, indices, axis=axis)
 
     def compress(self, condition: Any, axis: int | None = None) -> "Array":
         """See `outcrop.compress`."""
-        return _by(np.compress, condition, self, axis=axis)
+        return by_numpy(np.compress, condition, self, axis=axis)
 
     def nonzero(self) -> "tuple[Array, ...]":
         """See `outcrop.nonzero`."""

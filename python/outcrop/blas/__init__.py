@@ -30,6 +30,9 @@ True
 True
 """
 
+import typing as _typing
+
+from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.blas.products import gemm, hemm, symm
 from outcrop.blas.triangles import trmm, trsm
 from outcrop.blas.updates import her2k, herk, syr2k, syrk
@@ -45,3 +48,18 @@ __all__ = [
     "trmm",
     "trsm",
 ]
+
+_INSTEAD = {
+    "axpy": "y += alpha * x",
+    "gemv": "A @ x, or oc.blas.gemm with a matrix of one column",
+    "ger": "oc.linalg.outer",
+    "nrm2": "oc.linalg.vector_norm",
+    "scal": "x *= alpha",
+    "trsv": "oc.linalg.solve_triangular",
+}
+"""What levels 1 and 2 of BLAS have, as operators and functions."""
+
+
+if not _typing.TYPE_CHECKING:
+    # What checks types shall find names that there are not.
+    __getattr__, __dir__ = _only_public(__name__, __all__, instead=_INSTEAD)

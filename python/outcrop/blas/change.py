@@ -6,6 +6,7 @@ computed: so no failure of that leaves a part of a change behind.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -122,10 +123,12 @@ class Routine(Generic[_P]):
 
     def __init__(self, check: Callable[_P, Change]) -> None:
         functools.update_wrapper(self, check)
+        changed = Array | np.ndarray
+        self.__signature__ = inspect.signature(check).replace(return_annotation=changed)
         self._check = check
 
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
-        """Change the matrix, and give it back."""
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Array | Any:
+        """Change the matrix, and give it back: an `Array`, or one of NumPy's, as it was given."""
         change = self._check(*args, **kwargs)
         if change.call is not None:
             _run(change, change.progress)

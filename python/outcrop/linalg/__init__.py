@@ -19,6 +19,11 @@ Examples
 True
 """
 
+import typing as _typing
+
+import numpy as _numpy
+
+from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.linalg.cholesky import (
     CholeskyFactor,
     cho_factor,
@@ -92,3 +97,25 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+_INSTEAD = {
+    "LinAlgError": "oc.NotPositiveDefiniteError and oc.SingularMatrixError, both of that kind",
+    "gesv": "oc.linalg.solve",
+    "getrf": "oc.linalg.lu_factor",
+    "getri": "oc.linalg.inv",
+    "getrs": "oc.linalg.lu_solve",
+    "hetrf": "oc.linalg.ldl_factor",
+    "posv": "oc.linalg.solve(A, b, assume='pos')",
+    "potrf": "oc.linalg.cholesky",
+    "potri": "oc.linalg.cho_inv",
+    "potrs": "oc.linalg.cho_solve",
+    "sytrf": "oc.linalg.ldl_factor",
+    "sytrs": "oc.linalg.ldl_solve",
+    "trtrs": "oc.linalg.solve_triangular",
+}
+"""What there is by another name in LAPACK, SciPy or NumPy."""
+
+
+if not _typing.TYPE_CHECKING:
+    # What checks types shall find names that there are not.
+    __getattr__, __dir__ = _only_public(__name__, __all__, numpy=_numpy.linalg, instead=_INSTEAD)

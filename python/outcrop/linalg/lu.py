@@ -1,6 +1,6 @@
 """The LU factorization with partial pivoting, and what follows from it."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -181,6 +181,18 @@ def meaning(trans: int | str) -> str:
     return kinds[trans]
 
 
+@overload
+def lu(
+    a: Array | ArrayLike, /, *, permute_l: Literal[False] = False, p_indices: bool = False
+) -> tuple[Array, Array, Array]: ...
+@overload
+def lu(
+    a: Array | ArrayLike, /, *, permute_l: Literal[True], p_indices: bool = False
+) -> tuple[Array, Array]: ...
+@overload
+def lu(
+    a: Array | ArrayLike, /, *, permute_l: bool, p_indices: bool = False
+) -> tuple[Array, ...]: ...
 def lu(
     a: Array | ArrayLike, /, *, permute_l: bool = False, p_indices: bool = False
 ) -> tuple[Array, ...]:

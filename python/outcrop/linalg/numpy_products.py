@@ -107,7 +107,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: Any, b: Any, /) -> Array:
     """Sum the products of all elements, those of `a` conjugated, as `numpy.vdot` does.
 
     Examples

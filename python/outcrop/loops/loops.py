@@ -546,7 +546,9 @@ def _no_errors(*_: Any) -> None:
 def loops(function: Callable[..., Any], /) -> Loops: ...
 @overload
 def loops(*, order: str = "strict") -> Callable[[Callable[..., Any]], Loops]: ...
-def loops(function: Callable[..., Any] | None = None, /, *, order: str = "strict") -> Any:
+def loops(
+    function: Callable[..., Any] | None = None, /, *, order: str = "strict"
+) -> Loops | Callable[[Callable[..., Any]], Loops]:
     """Make a loop nest over arrays of a function that is written for memory.
 
     The function consists of ``for`` over ``range(...)``, ``if`` and assignments. Bounds,

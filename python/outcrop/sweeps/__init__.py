@@ -9,6 +9,9 @@ Examples
 (100, 100)
 """
 
+import typing as _typing
+
+from outcrop.arrays.public_names import only_public as _only_public
 from outcrop.sweeps.cell import index, sweep_number
 from outcrop.sweeps.decorator import Settled, Sweep
 from outcrop.sweeps.ready_made import (
@@ -36,3 +39,8 @@ __all__ = [
     "sweep_number",
     "wave_equation",
 ]
+
+
+if not _typing.TYPE_CHECKING:
+    # What checks types shall find names that there are not.
+    __getattr__, __dir__ = _only_public(__name__, __all__)

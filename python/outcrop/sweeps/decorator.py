@@ -102,6 +102,29 @@ class Sweep:
         self._ends = ends
         self._kernels: dict[Any, Kernel] = {}
 
+    # Of several arrays it is a tuple, which the function decides.
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        sweeps: int = 1,
+        until: None = None,
+        check_every: int | None = None,
+        on_check: Callable[[int, float], object] | None = None,
+        progress: Progress | None = None,
+        **kwargs: Any,
+    ) -> Array | Any: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        sweeps: int = 1,
+        until: float,
+        check_every: int | None = None,
+        on_check: Callable[[int, float], object] | None = None,
+        progress: Progress | None = None,
+        **kwargs: Any,
+    ) -> Settled | Any: ...
     def __call__(
         self,
         *args: Any,
@@ -288,7 +311,7 @@ def sweep(
     inplace: bool = True,
     boundary: str | Sequence[str] = "fixed",
     directions: Any = None,
-) -> Any:
+) -> Sweep | Callable[[Callable[..., Any]], Sweep]:
     """Make a sweep over arrays of a function that says what becomes of one cell.
 
     In the function, arrays are indexed by offsets from the cell: ``u[0, 0]`` is the cell itself,

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError
 from outcrop.sweeps.cell import index, sweep_number
-from outcrop.sweeps.decorator import Sweep, as_float
+from outcrop.sweeps.decorator import Settled, Sweep, as_float
 
 __all__ = [
     "adi",
@@ -100,6 +100,12 @@ def _substituted_left(u, c, d):  # type: ignore[no-untyped-def]
 # -- what is called --------------------------------------------------------------------------------
 
 
+@overload
+def gauss_seidel(
+    u: Any, f: Any, *, sweeps: int = 1, until: None = None, **options: Any
+) -> Array: ...
+@overload
+def gauss_seidel(u: Any, f: Any, *, sweeps: int = 1, until: float, **options: Any) -> Settled: ...
 def gauss_seidel(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     """Sweeps of Gauss and Seidel for Poisson's equation on a grid, in place.
 
@@ -134,6 +140,14 @@ def gauss_seidel(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     return found
 
 
+@overload
+def sor(
+    u: Any, f: Any, omega: float, *, sweeps: int = 1, until: None = None, **options: Any
+) -> Array: ...
+@overload
+def sor(
+    u: Any, f: Any, omega: float, *, sweeps: int = 1, until: float, **options: Any
+) -> Settled: ...
 def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Array:
     """Sweeps of successive over-relaxation for Poisson's equation on a grid, in place.
 
@@ -161,6 +175,14 @@ def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Arr
     return found
 
 
+@overload
+def red_black(
+    u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, until: None = None, **options: Any
+) -> Array: ...
+@overload
+def red_black(
+    u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, until: float, **options: Any
+) -> Settled: ...
 def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options: Any) -> Array:
     """Over-relaxation in red-black order: first cells whose indices add up to an even number.
 
@@ -192,6 +214,10 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     return found
 
 
+@overload
+def jacobi(u: Any, f: Any, *, sweeps: int = 1, until: None = None, **options: Any) -> Array: ...
+@overload
+def jacobi(u: Any, f: Any, *, sweeps: int = 1, until: float, **options: Any) -> Settled: ...
 def jacobi(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     """Sweeps of Jacobi for Poisson's equation on a grid, from the old state to a new one.
 
@@ -243,10 +269,14 @@ def wave_equation(u: Any, before: Any, c: Any, *, sweeps: int = 1) -> tuple[Arra
     >>> float(now[20, 25].compute())
     -0.5
     """
-    found: tuple[Array, Array] = _made(_propagated, inplace=False)(u, before, c, sweeps=sweeps)
-    return found
+    now, last = _made(_propagated, inplace=False)(u, before, c, sweeps=sweeps)
+    return now, last
 
 
+@overload
+def heat(u: Any, a: float, *, sweeps: int = 1, until: None = None, **options: Any) -> Array: ...
+@overload
+def heat(u: Any, a: float, *, sweeps: int = 1, until: float, **options: Any) -> Settled: ...
 def heat(u: Any, a: float, *, sweeps: int = 1, **options: Any) -> Array:
     """Explicit steps of the heat equation in three dimensions, with the six nearest neighbours.
 
@@ -277,6 +307,32 @@ def heat(u: Any, a: float, *, sweeps: int = 1, **options: Any) -> Array:
     return found
 
 
+@overload
+def livermore23(
+    za: Any,
+    zr: Any,
+    zb: Any,
+    zu: Any,
+    zv: Any,
+    zz: Any,
+    *,
+    sweeps: int = 1,
+    until: None = None,
+    **options: Any,
+) -> Array: ...
+@overload
+def livermore23(
+    za: Any,
+    zr: Any,
+    zb: Any,
+    zu: Any,
+    zv: Any,
+    zz: Any,
+    *,
+    sweeps: int = 1,
+    until: float,
+    **options: Any,
+) -> Settled: ...
 def livermore23(
     za: Any, zr: Any, zb: Any, zu: Any, zv: Any, zz: Any, *, sweeps: int = 1, **options: Any
 ) -> Array:
