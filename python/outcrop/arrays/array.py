@@ -950,10 +950,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         shape = f"{self.shape} {format_bytes(self.nbytes)}"
         # A selection is named by its place in the source, and so as it was before it was permuted.
         where = source.describe("" if view.straight().is_whole else str(view))
-        if view.is_permuted:
-            order = view.order
-            backwards = order == tuple(range(len(order)))[::-1]
-            where += ", transposed" if backwards else f", transposed {order}"
+        where += view.transposition
         return {"dtype": str(self.dtype), "shape": shape, "layout": layout, "where": where}
 
     def __repr__(self) -> str:

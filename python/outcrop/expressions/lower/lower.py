@@ -372,11 +372,10 @@ class Lowered:
         items, edges = [], []
         for node in shown:
             state, note = self._state(node, traffic)
-            items.append(
-                Item(
-                    node.name, f"{format_shape(node.shape)} {node.dtype}", node.nbytes, state, note
-                )
-            )
+            # Views of one array are told apart.
+            view = node.view.description if isinstance(node, Leaf) else ""
+            detail = f"{format_shape(node.shape)} {node.dtype}"
+            items.append(Item(node.name + view, detail, node.nbytes, state, note))
             for source in {id(o): o for o in node.operands}.values():
                 known = passes.get(id(source), []) if isinstance(source, Leaf) else []
                 label = "" if len(known) < 1 else f"pass {', '.join(map(str, known))}"
