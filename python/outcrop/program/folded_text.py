@@ -50,13 +50,12 @@ def folded_lines(
         for i in range(begin, begin + period):
             lines += lines_of(i)
         if copies > 1:
-            rest = (copies - 1) * period
-            last = next(
-                (names[i] for i in reversed(range(begin, begin + copies * period)) if names[i]), ""
-            )
-            end = f", to {last}" if last else ""
+            shown, all_ = begin + period, begin + copies * period
+            last = next((name for name in reversed(names[shown:all_]) if name), "")
+            # Where all have the same name, it says nothing.
+            end = f", to {last}" if last and last not in names[begin:shown] else ""
             if period == 1:
-                lines.append(f"  and {rest} {what} more like it{end}")
+                lines.append(f"  and {copies - 1} {what} more like it{end}")
             else:
                 lines.append(f"  and the same {period} {what} {copies - 1} times more{end}")
     if not folded:

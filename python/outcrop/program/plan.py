@@ -323,7 +323,7 @@ class ExpressionPlan(Plan):
                 f"  pass {numbers[i]}, {titles[i][1]}" if numbers[i] else f"  {titles[i][1]}",
                 *(f"    {line}" for line in told[i]),
             ],
-            what="passes",
+            what="passes" if all(numbers) else "parts",
             names=[f"pass {number}" if number else "" for number in numbers],
             folded=folded,
         )
@@ -368,7 +368,7 @@ class MovementPlan(Plan):
         facts, passes = self._facts, len(self._facts["passes"])
         where = "in the scratch directory" if self.scratch_bytes else "in the new file itself"
         note = f"in {passes} passes, {where} between them" if passes > 1 else "in one pass"
-        states = [("on disk", ""), ("result", f"by a {self.movement} {note}")]
+        states = [("on disk", ""), ("result", f"{self.movement}, {note}")]
         items = [
             Item(name, f"{format_shape(shape)} {facts['dtype']}", facts["nbytes"], state, remark)
             for (name, shape), (state, remark) in zip(facts["ends"], states, strict=True)

@@ -8,7 +8,7 @@ from outcrop.process.sizes import format_bytes
 from outcrop.process.text import printable, shortened
 from outcrop.program.drawing.folding import Repetition, repetitions
 
-__all__ = ["STATES", "Box", "Edge", "Item", "boxes_of", "wrapped"]
+__all__ = ["STATES", "Box", "Edge", "Item", "boxes_of", "told_passes", "wrapped"]
 
 STATES = {
     "on disk": "read from a file",
@@ -150,6 +150,27 @@ def boxes_of(
             boxes.append(_box([items[i] for i in alike], ""))
     lines += [(number[a], number[b]) for a, b in arrows if a != b]
     return boxes, sorted(lines)
+
+
+def told_passes(numbers: Sequence[int]) -> str:
+    """Some passes, in order, however many they are.
+
+    Examples
+    --------
+    >>> [told_passes(numbers) for numbers in ([], [3], [1, 2], [1, 2, 3, 4], [1, 3, 5, 7, 9])]
+    ['', 'pass 3', 'passes 1 and 2', 'passes 1 to 4', '5 passes between 1 and 9']
+    """
+    match numbers:
+        case []:
+            return ""
+        case [one]:
+            return f"pass {one}"
+        case [one, other]:
+            return f"passes {one} and {other}"
+    first, last = numbers[0], numbers[-1]
+    if last - first == len(numbers) - 1:
+        return f"passes {first} to {last}"
+    return f"{len(numbers)} passes between {first} and {last}"
 
 
 def _label(item: Item, is_made: bool) -> tuple[str, ...]:
