@@ -89,7 +89,8 @@ class Browser:
         file = self._path / "page.html"
         file.write_text(
             f"<!doctype html><html lang='en'><meta charset='utf-8'>{POLICY}"
-            f"<title>a notebook</title><body {body}>{page}<script nonce='measure'>{MEASURE}</script>",
+            f"<title>a notebook</title><body {body}>{page}"
+            f"<script nonce='measure'>{MEASURE}</script>",
             encoding="utf-8",
         )
         command = [

@@ -966,7 +966,7 @@ class Array(Shaping, Standard, np.lib.mixins.NDArrayOperatorsMixin):
         rows = {
             "dtype": facts["dtype"],
             "shape": str(self.shape),
-            "size": f"{format_bytes(self.nbytes)} in {tiles} tiles",
+            "size": f"{format_bytes(self.nbytes)} in {tiles} tile{'' if tiles == 1 else 's'}",
             "layout": facts["layout"],
             "where": facts["where"],
         }

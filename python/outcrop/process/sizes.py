@@ -147,7 +147,8 @@ def html_table(caption: str, rows: Mapping[str, str]) -> str:
         f"<td style='text-align: left'>{told(value)}</td></tr>"
         for name, value in rows.items()
     )
-    return f"<table><caption>{told(caption)}</caption><tbody>{cells}</tbody></table>"
+    name = f"<caption style='text-align: left'>{told(caption)}</caption>"
+    return f"<table>{name}<tbody>{cells}</tbody></table>"
 
 
 def format_shape(shape: Iterable[int]) -> str:

@@ -24,6 +24,10 @@ from outcrop.program.reading import Reading, waste
 __all__ = ["ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"]
 
 
+_WIDEST_NAME = 32
+"""Characters of names beside which lines are aligned."""
+
+
 class Plan:
     """A computation's schedule: what it moves is exact, how long it takes is predicted.
 
@@ -118,7 +122,8 @@ class Plan:
         facts = self._facts
         lines = [f"{self.operation}: {facts['remark']}"]
         names = [a["name"] for a in facts["arrays"]]
-        width = max(map(len, names), default=0)
+        # One long name does not push all lines aside.
+        width = min(max(map(len, names), default=0), _WIDEST_NAME)
         reasons = self._reasons()
         told = [
             (name, _array(array), *reasons.get(number, ()))
