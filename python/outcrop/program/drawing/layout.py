@@ -62,9 +62,10 @@ class Layout:
     places : list of Place
         Of each box.
     paths : list of list of Point
-        The way of each edge, from the lower end of one box to the upper end of another one. From
-        point to point it goes straight down where they are above one another, and else bends
-        between two rows: beginning and ending downward, between the heights of the two.
+        The way of each edge, to the upper end of a box: from the lower end of another one, or from
+        where it leaves the way of another edge of that one. From point to point it goes straight
+        down where they are above one another, and else bends between two rows: beginning and ending
+        downward, between the heights of the two.
     width, height : float
         Of all, with margins.
     """
@@ -307,11 +308,7 @@ class _Graph:
         places = []
         for box, (width, height) in enumerate(self._sizes):
             places.append(Place(round(x[box] - width / 2, 1), tops[self._row[box]], width, height))
-        ports = self._ports(x)
-        paths = [
-            self._path(edge, x, places, tops, bottoms, ports[number])
-            for number, edge in enumerate(self._edges)
-        ]
+        paths = self._paths(x, places, tops, bottoms)
         end = bottoms[-1] if bottoms else top
         return Layout(places, paths, round(right - left + 2 * MARGIN, 1), end + MARGIN)
 
@@ -344,29 +341,33 @@ class _Graph:
                 found[number] = round(x[target] + (at - (len(numbers) - 1) / 2) * apart, 1)
         return found
 
-    def _path(
+    def _paths(
         self,
-        edge: tuple[int, int],
         x: Sequence[float],
         places: Sequence[Place],
         tops: Sequence[float],
         bottoms: Sequence[float],
-        port: float,
-    ) -> list[Point]:
-        source, target = edge
-        points = [(x[source], places[source].y + places[source].height)]
-
-        def go(*to: Point) -> None:
-            for point in to:
-                if point != points[-1]:
-                    points.append(point)
-
-        go((x[source], bottoms[self._row[source]]))
-        for node in self._trunk[source][: self._row[target] - self._row[source] - 1]:
-            row = self._row[node]
-            go((x[node], tops[row]), (x[node], bottoms[row]))
-        go((port, tops[self._row[target]]))
-        return points
+    ) -> list[list[Point]]:
+        """The ways of edges, of which each part is in one of them only."""
+        ports = self._ports(x)
+        found: list[list[Point]] = [[] for _ in self._edges]
+        passed = [0] * self._boxes
+        # The nearest first: the others go on where it leaves.
+        for number in sorted(range(len(ports)), key=lambda n: self._row[self._edges[n][1]]):
+            source, target = self._edges[number]
+            trunk = self._trunk[source]
+            begin, end = passed[source], self._row[target] - self._row[source] - 1
+            before = trunk[begin - 1] if begin else source
+            points = found[number]
+            if not begin:
+                points.append((x[source], places[source].y + places[source].height))
+            points.append((x[before], bottoms[self._row[before]]))
+            for node in trunk[begin:end]:
+                points += [(x[node], tops[self._row[node]]), (x[node], bottoms[self._row[node]])]
+            points.append((ports[number], tops[self._row[target]]))
+            found[number] = [p for i, p in enumerate(points) if not i or p != points[i - 1]]
+            passed[source] = max(begin, end)
+        return found
 
 
 def _rows(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:

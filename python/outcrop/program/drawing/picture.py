@@ -112,6 +112,7 @@ class Picture:
             There is too much for a picture, or no matplotlib.
         """
         shown = self.shown(folded=folded)
+        # What draws it knows of it, and matplotlib takes a while to load.
         if format == "svg":
             from outcrop.program.drawing.svg import svg
 
