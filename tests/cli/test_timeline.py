@@ -16,6 +16,7 @@ import outcrop as oc
 from outcrop.cli import main
 from outcrop.cli.app import group
 from outcrop.errors import (
+    ArrayExistsError,
     InvalidArgumentError,
     OutcropError,
     OutcropWarning,
@@ -212,7 +213,7 @@ def test_pictures(outcrop: Run, few: Path, tmp_path: Path) -> None:
     (tmp_path / "run.PNG").write_text("an older picture")
     # No display, and settings of somebody's own.
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nfigure.dpi: 20\n")
-    done = outcrop("timeline", "run.json", "run.PNG", env={"DISPLAY": ""})
+    done = outcrop("timeline", "--overwrite", "run.json", "run.PNG", env={"DISPLAY": ""})
     assert done.stdout == (
         "run.PNG: 1 s, compute busy 60 % (its 3 threads 23 %), I/O busy 50 %, both at once 20 %\n"
     )
@@ -229,6 +230,31 @@ def test_svg(few: Path, tmp_path: Path) -> None:
         pictures.append((tmp_path / name).read_bytes())
     assert b"<svg" in pictures[0]
     assert pictures[0] == pictures[1]
+
+
+def test_pdf(few: Path, tmp_path: Path) -> None:
+    pictures = []
+    for name in ("a.pdf", "b.pdf"):
+        done = CliRunner().invoke(group, ["timeline", str(few), str(tmp_path / name)])
+        assert done.exception is None
+        pictures.append((tmp_path / name).read_bytes())
+    assert pictures[0].startswith(b"%PDF")
+    assert pictures[0] == pictures[1]
+
+
+def test_a_picture_that_is_there_is_replaced_if_asked_for(few: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "run.svg"
+    picture.write_text("precious")
+    error: OutcropError = failure(few, picture)
+    assert isinstance(error, ArrayExistsError)
+    assert "--overwrite" in str(error)
+    # It is said before anything is read.
+    assert isinstance(failure(tmp_path / "missing.json", picture), ArrayExistsError)
+    assert picture.read_text() == "precious"
+    done = CliRunner().invoke(group, ["timeline", "--overwrite", str(few), str(picture)])
+    assert done.exception is None
+    assert picture.read_text().lstrip().startswith("<?xml")
+    assert {path.name for path in tmp_path.iterdir()} == {"run.json", "run.svg"}
 
 
 @pytest.mark.parametrize("threads", [1, 40])
@@ -285,8 +311,8 @@ def test_failures(few: Path, tmp_path: Path) -> None:
         error = failure(source, picture)
         assert isinstance(error, InvalidArgumentError)
         assert message in str(error)
-    for name in ("run.pdf", "run", "run.json"):
-        assert "a picture is a .png or .svg file" in str(failure(few, tmp_path / name))
+    for name in ("run.gif", "run", "run.json"):
+        assert "a picture is a .svg, .png or .pdf file" in str(failure(few, tmp_path / name))
     for name in ("none/run.png", "run.json/run.png"):
         assert isinstance(failure(few, tmp_path / name), StorageError)
     assert not picture.exists()

@@ -955,10 +955,7 @@ class Array(Shaping, Reducing, Standard, Operators):
         shape = f"{self.shape} {format_bytes(self.nbytes)}"
         # A selection is named by its place in the source, and so as it was before it was permuted.
         where = source.describe("" if view.straight().is_whole else str(view))
-        if view.is_permuted:
-            order = view.order
-            backwards = order == tuple(range(len(order)))[::-1]
-            where += ", transposed" if backwards else f", transposed {order}"
+        where += view.transposition
         return {"dtype": str(self.dtype), "shape": shape, "layout": layout, "where": where}
 
     def __repr__(self) -> str:
@@ -974,7 +971,7 @@ class Array(Shaping, Reducing, Standard, Operators):
         rows = {
             "dtype": facts["dtype"],
             "shape": str(self.shape),
-            "size": f"{format_bytes(self.nbytes)} in {tiles} tiles",
+            "size": f"{format_bytes(self.nbytes)} in {tiles} tile{'' if tiles == 1 else 's'}",
             "layout": facts["layout"],
             "where": facts["where"],
         }

@@ -215,6 +215,21 @@ class View:
         axes = self._source_axes()
         return axes != sorted(axes)
 
+    @property
+    def transposition(self) -> str:
+        """The order of its axes, as people have it behind the name of an array; empty if usual."""
+        if not self.is_permuted:
+            return ""
+        order = self.order
+        backwards = order == tuple(range(len(order)))[::-1]
+        return ", transposed" if backwards else f", transposed {order}"
+
+    @property
+    def description(self) -> str:
+        """What it takes of its source and how, as people have it behind the name of an array."""
+        is_whole = self.selectors == View.whole(self.source_shape).selectors
+        return ("" if is_whole else str(self)) + self.transposition
+
     def _source_axes(self) -> list[int]:
         return [axis for axis in self.axes if not isinstance(axis, NewAxis)]
 

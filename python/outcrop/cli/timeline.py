@@ -1,10 +1,7 @@
 """``outcrop timeline``: a picture of a recorded run."""
 
-import errno
 import io
-import logging
 import math
-import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +14,11 @@ from numpy.typing import NDArray
 
 from outcrop.cli.results import count
 from outcrop.cli.session import Session, pass_session
-from outcrop.errors import (
-    InvalidArgumentError,
-    OutcropWarning,
-    StorageError,
-    StorageFullError,
-    StoragePermissionError,
-    UnsupportedError,
-)
-from outcrop.process.files import replace_file
+from outcrop.errors import OutcropWarning
+from outcrop.process.files import check_place
 from outcrop.process.sizes import format_bytes
+from outcrop.process.text import printable, shortened
+from outcrop.program.drawing import check_matplotlib, picture_format, write_picture
 from outcrop.program.timeline import GROUPS, Lane, Timeline, read_timeline
 from outcrop.program.waves import Waves
 
@@ -36,26 +28,26 @@ if TYPE_CHECKING:
 
 __all__ = ["timeline"]
 
-_FORMATS = {".png": "png", ".svg": "svg"}
-
 
 @click.command()
 @click.argument("source", metavar="RECORD", type=click.Path())
 @click.argument("target", metavar="PICTURE", type=click.Path())
+@click.option(
+    "--overwrite", is_flag=True, help="Replace a file that stands at PICTURE, once it is complete."
+)
 @pass_session
-def timeline(session: Session, source: str, target: str) -> None:
+def timeline(session: Session, source: str, target: str, overwrite: bool) -> None:
     """Draw a recorded run: what every thread did, and the memory in use.
 
     Of sweeps over a grid, it also shows which of them was where at which time.
 
-    The suffix of PICTURE, .png or .svg, gives its format; one that exists is replaced. The record
-    of a run that was killed is drawn as far as it goes. Needs matplotlib: pip install
-    'outcrop[plot]'
+    The suffix of PICTURE, .png, .svg or .pdf, gives its format. The record of a run that was killed
+    is drawn as far as it goes. Needs matplotlib: pip install 'outcrop[plot]'
     """
-    format = _FORMATS.get(PurePath(target).suffix.lower())
-    if format is None:
-        raise InvalidArgumentError(f"{target}: a picture is a .png or .svg file")
-    _need_matplotlib()
+    format = picture_format(target)
+    # Before a long record is read.
+    check_matplotlib()
+    check_place(target, overwrite=overwrite)
     with session.work(PurePath(source).name) as work:
         run = read_timeline(source, work.progress)
     if run.cut is not None:
@@ -65,42 +57,10 @@ def timeline(session: Session, source: str, target: str) -> None:
             OutcropWarning,
             stacklevel=1,
         )
-    picture = _draw(run, _printable(PurePath(source).name), format)
-    _write(target, picture)
+    picture = _draw(run, printable(PurePath(source).name), format)
+    write_picture(target, picture, overwrite=overwrite)
     if not session.quiet:
         click.echo(f"{target}: {_headline(run)}")
-
-
-def _need_matplotlib() -> None:
-    # What it says about its caches and fonts is of no use here.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise UnsupportedError("pictures need matplotlib: pip install 'outcrop[plot]'") from None
-
-
-def _write(target: str, picture: bytes) -> None:
-    try:
-        replace_file(target, picture)
-    except StorageError:
-        raise
-    except OSError as error:
-        kind: type[StorageError | StorageFullError] = StorageError
-        if isinstance(error, PermissionError):
-            kind = StoragePermissionError
-        elif error.errno in (errno.ENOSPC, errno.EDQUOT):
-            kind = StorageFullError
-        raise kind(f"{target}: {error.strerror}", errno=error.errno) from None
-
-
-def _printable(name: str) -> str:
-    text = os.fsencode(name).decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _percent(share: float) -> str:
@@ -265,14 +225,15 @@ def _draw(run: Timeline, name: str, format: str) -> bytes:
         _draw_head(figure, layout, run, name)
         _draw_legend(figure, layout, entries, columns)
         lanes = figure.add_axes(layout.box(layout.head, layout.height))
-        # An SVG is looked at more closely.
-        scale = 2 if format == "svg" else 1
+        # What is not made of pixels is looked at more closely.
+        scale = 1 if format == "png" else 2
         _draw_lanes(lanes, layout, run, colours, scale)
         if run.waves is not None:
             top = layout.head + layout.height + _BETWEEN
             _draw_waves(figure, layout.box(top, layout.waves), run.waves, run.seconds)
         _draw_memory(figure.add_axes(layout.box(layout.memory, _MEMORY)), layout, run)
-        metadata = {"Date": None} if format == "svg" else None
+        # Or pictures of one record would differ.
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format)
         figure.savefig(out, format=format, dpi=100 * scale, metadata=metadata)
     return out.getvalue()
 
@@ -288,7 +249,7 @@ def _draw_head(figure: "Figure", layout: _Layout, run: Timeline, name: str) -> N
         for group in GROUPS
         if run.group(group)
     )
-    facts = [_shortened(name, 60), count(run.events, "event"), threads]
+    facts = [shortened(name, 60), count(run.events, "event"), threads]
     if run.cut is not None:
         facts.append("the record ends early")
     line(61, "  ·  ".join(facts), fontsize=10.5, color=_FAINT)
@@ -304,7 +265,7 @@ def _legend_entries(run: Timeline, colours: Mapping[str, str]) -> list[tuple[str
             if colours[name] == _OTHER:
                 rest += seconds
             else:
-                label = f"{_shortened(_printable(name), 16)} {_percent(seconds / whole)}"
+                label = f"{shortened(printable(name), 16)} {_percent(seconds / whole)}"
                 entries.append((colours[name], label))
         if rest:
             entries.append((_OTHER, f"other {_percent(rest / whole)}"))

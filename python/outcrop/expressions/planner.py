@@ -38,7 +38,7 @@ from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.process.config import memory_budget
 from outcrop.process.floating_errors import FloatingErrors
 from outcrop.process.sizes import format_bytes
-from outcrop.program.drawing import drawn
+from outcrop.program.drawing import Picture
 from outcrop.program.reading import Reading
 
 __all__ = ["Planned", "plan"]
@@ -223,8 +223,8 @@ class Planned:
         """What the passes take of each stored array, and how little of that would do."""
         return self._lowered.readings(self.facts["arrays"])
 
-    def picture(self) -> str:
-        """What is made of what, as SVG."""
+    def picture(self) -> Picture:
+        """What is made of what."""
         facts = self.facts
         traffic = [(a["bytes_read"], a["bytes_written"]) for a in facts["arrays"]]
         items, edges = self._lowered.picture(traffic)
@@ -233,7 +233,7 @@ class Planned:
             f"{what}, reads {format_bytes(facts['bytes_read'])}, writes "
             f"{format_bytes(facts['bytes_written'])}"
         )
-        return drawn(title, items, edges)
+        return Picture(title, items, edges)
 
     def tile(self, i: int) -> tuple[int, ...]:
         """The shape of the tiles of a result."""

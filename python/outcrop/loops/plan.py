@@ -72,15 +72,20 @@ class LoopsPlan(Plan):
         self.products = [name for code in chosen.codes for name in code.products]
         self.traffic = [Traffic(*row) for row in facts["traffic"]]
 
-    def explain(self) -> str:
+    def explain(self, *, folded: bool = True) -> str:
         """Say what depends on what, in which order and tiles it is done, and what that moves.
+
+        Parameters
+        ----------
+        folded : bool
+            Whether arrays alike are said once.
 
         Returns
         -------
         str
             Lines for people.
         """
-        head, *rest = super().explain().splitlines()
+        head, *rest = super().explain(folded=folded).splitlines()
         lines = [head]
         for s in self._chosen.job.nest.statements:
             lines.append(f"  {s.name} is line {s.where.rsplit(':', 1)[1]}: {s.text}")

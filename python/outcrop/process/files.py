@@ -2,13 +2,20 @@
 
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import BinaryIO, cast
 
-from outcrop.errors import StorageError
+from outcrop.errors import (
+    ArrayExistsError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+)
 
-__all__ = ["check_file", "open_file", "read_at_most", "replace_file"]
+__all__ = ["check_file", "check_place", "open_file", "read_at_most", "write_file"]
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -44,7 +51,7 @@ def open_file(path: str) -> BinaryIO:
     OSError
         The operating system refuses.
     """
-    return _opened(path, "rb")
+    return _opened(path)
 
 
 def read_at_most(file: BinaryIO, most: int) -> bytes | None:
@@ -54,22 +61,112 @@ def read_at_most(file: BinaryIO, most: int) -> bytes | None:
     return text if len(text) <= most else None
 
 
-def replace_file(path: str, content: bytes) -> None:
-    """Write a file, in the place of one that stands there.
+def write_file(path: str, content: bytes, *, overwrite: bool) -> None:
+    """Write a file all at once: beside its place, where it is moved when it is complete.
+
+    Whatever fails, what stood there stands there still. A link is followed.
+
+    Parameters
+    ----------
+    path : str
+        Of the file.
+    content : bytes
+        What it is to have.
+    overwrite : bool
+        Whether a file that stands there is replaced.
 
     Raises
     ------
-    StorageError, OSError
-        As for `open_file`.
+    ArrayExistsError
+        A file stands there, and is not to be replaced.
+    StorageError
+        What stands there is no file, or the operating system refuses; StorageFullError where there
+        is no room, StoragePermissionError where one may not write.
     """
-    with _opened(path, "wb") as file:
-        file.write(content)
+    try:
+        _write_beside(path, content, overwrite)
+    except FileExistsError:
+        raise _exists(path) from None
+    except StorageError:
+        raise
+    except OSError as error:
+        kind: type[StorageError | StorageFullError] = StorageError
+        if isinstance(error, PermissionError):
+            kind = StoragePermissionError
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kind = StorageFullError
+        raise kind(f"{path}: {error.strerror}", errno=error.errno) from None
 
 
-def _opened(path: str, mode: str) -> BinaryIO:
+def check_place(path: str, *, overwrite: bool) -> None:
+    """Refuse early what `write_file` would refuse for what stands there.
+
+    Raises
+    ------
+    ArrayExistsError, StorageError
+        As of `write_file`.
+    """
+    check_file(path)
+    if not overwrite and os.path.lexists(path):
+        raise _exists(path)
+
+
+def _exists(path: str) -> ArrayExistsError:
+    return ArrayExistsError(
+        f"{path}: exists already; pass overwrite=True (--overwrite) to replace it"
+    )
+
+
+def _write_beside(path: str, content: bytes, overwrite: bool) -> None:
+    target = os.path.realpath(path)
+    # As of every new file, where there is none: less what the process does not allow.
+    mode: int | None = None
+    with suppress(FileNotFoundError):
+        mode = os.stat(target).st_mode
+    if mode is not None:
+        if not stat.S_ISREG(mode):
+            raise _no_file(path, _name_of(mode))
+        if not overwrite:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    folder, name = os.path.split(target)
+    # A name has at most 255 bytes.
+    short = os.fsdecode(os.fsencode(name)[:200])
+    beside = os.path.join(folder, f".{short}.{secrets.token_hex(4)}.outcrop-new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, stat.S_IMODE(mode))
+            file.write(content)
+            file.flush()
+            # Or after a loss of power there may be a name without its content.
+            os.fsync(descriptor)
+        if overwrite:
+            os.replace(beside, target)
+        else:
+            _move(beside, target)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+
+
+def _move(beside: str, target: str) -> None:
+    """Give a file its name, unless somebody has taken that in the meantime."""
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Not every file system has links.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        os.rename(beside, target)
+
+
+def _opened(path: str) -> BinaryIO:
     def opener(name: str, flags: int) -> int:
         try:
-            descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             # Of a named pipe that nobody reads, the kernel says that there is no such device.
             if error.errno == errno.ENXIO:
@@ -81,7 +178,7 @@ def _opened(path: str, mode: str) -> BinaryIO:
             raise _no_file(path, _name_of(kind))
         return descriptor
 
-    return cast(BinaryIO, open(path, mode, opener=opener))
+    return cast(BinaryIO, open(path, "rb", opener=opener))
 
 
 def _name_of(kind: int) -> str:

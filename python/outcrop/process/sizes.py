@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
+from outcrop.process.text import printable
 
 __all__ = [
     "RUN",
@@ -136,12 +137,18 @@ def html_table(caption: str, rows: Mapping[str, str]) -> str:
     >>> html_table("a", {"b": "c < d"}).count("&lt;")
     1
     """
+
+    # Colours are those of the page, whichever theme that has.
+    def told(text: str) -> str:
+        return html.escape(printable(text))
+
     cells = "".join(
-        f"<tr><th style='text-align: left'>{html.escape(name)}</th>"
-        f"<td style='text-align: left'>{html.escape(value)}</td></tr>"
+        f"<tr><th scope='row' style='text-align: left'>{told(name)}</th>"
+        f"<td style='text-align: left'>{told(value)}</td></tr>"
         for name, value in rows.items()
     )
-    return f"<table><caption>{html.escape(caption)}</caption>{cells}</table>"
+    name = f"<caption style='text-align: left'>{told(caption)}</caption>"
+    return f"<table>{name}<tbody>{cells}</tbody></table>"
 
 
 def format_shape(shape: Iterable[int]) -> str:

@@ -1,22 +1,31 @@
 """What a computation will cost."""
 
-import html
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol, Self
 
 from outcrop.checks import StrPath, check_path
-from outcrop.errors import StorageError, StoragePermissionError, UnsupportedError
-from outcrop.process.files import replace_file
 from outcrop.process.operation import Moved
 from outcrop.process.sizes import format_bytes, format_shape
-from outcrop.program.drawing import Edge, Item, drawn
+from outcrop.program.drawing import (
+    Edge,
+    Item,
+    Picture,
+    check_matplotlib,
+    picture_format,
+    write_picture,
+)
+from outcrop.program.drawing.page import plan_page
+from outcrop.program.folded_text import folded_lines
 from outcrop.program.reading import Reading, waste
 
 __all__ = ["ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"]
+
+
+_WIDEST_NAME = 32
+"""Characters of names beside which lines are aligned."""
 
 
 class Plan:
@@ -106,8 +115,14 @@ class Plan:
         """Why arrays are read as often as they are, by their numbers."""
         return {}
 
-    def explain(self) -> str:
+    def explain(self, *, folded: bool = True) -> str:
         """Say how it will be computed, what it moves, and why.
+
+        Parameters
+        ----------
+        folded : bool
+            Whether what is repeated, such as the passes of a loop, is said once, with how often it
+            comes.
 
         Returns
         -------
@@ -117,11 +132,25 @@ class Plan:
         facts = self._facts
         lines = [f"{self.operation}: {facts['remark']}"]
         names = [a["name"] for a in facts["arrays"]]
-        width = max(map(len, names), default=0)
+        # One long name does not push all lines aside.
+        width = min(max(map(len, names), default=0), _WIDEST_NAME)
         reasons = self._reasons()
-        for number, array in enumerate(facts["arrays"]):
-            lines.append(f"  {array['name']:<{width}}  {_array(array)}")
-            lines += [f"  {'':<{width}}    {reason}" for reason in reasons.get(number, ())]
+        told = [
+            (name, _array(array), *reasons.get(number, ()))
+            for number, (name, array) in enumerate(zip(names, facts["arrays"], strict=True))
+        ]
+        lines += folded_lines(
+            told,
+            lambda number: [
+                f"  {told[number][0]:<{width}}  {told[number][1]}",
+                *(f"  {'':<{width}}    {reason}" for reason in told[number][2:]),
+            ],
+            # Arrays are alike whatever their names.
+            key=lambda one: one[1:],
+            what="arrays",
+            names=names,
+            folded=folded,
+        )
         bound = ""
         if self.lower_bound and self.bytes_read >= self.lower_bound:
             ratio = self.bytes_read / self.lower_bound
@@ -161,35 +190,37 @@ class Plan:
             lines.append(f"  instead of {remark}: {format_bytes(moved)} moved, {_seconds(seconds)}")
         return "\n".join(lines)
 
-    def show(self, path: StrPath) -> None:
+    def show(self, path: StrPath, *, overwrite: bool = False, folded: bool = True) -> None:
         """Draw what is made of what: sizes, passes, what is on disk, and what never is.
 
         Parameters
         ----------
         path : str or os.PathLike
-            Of an SVG file (``.svg``), which is replaced.
+            Of the picture, whose suffix gives its format: ``.svg``, whose colours follow the theme
+            of whoever looks at it, or ``.png`` or ``.pdf``, which need matplotlib.
+        overwrite : bool
+            Whether a file that stands there is replaced, once the picture is complete.
+        folded : bool
+            Whether what is repeated, such as the iterations of a loop, is drawn as one box, which
+            says how often it comes and what flows from one to the next; and inputs alike as one.
 
         Raises
         ------
+        ArrayExistsError
+            A file stands there, and is not to be replaced.
         UnsupportedError
-            There are too many arrays for a picture, or it would be of another kind.
-        StorageError
+            There are too many arrays for a picture, it would be of another kind, or matplotlib is
+            missing.
+        StorageError, StorageFullError
             The file cannot be written.
         """
-        file = Path(check_path(path))
-        if file.suffix.lower() != ".svg":
-            raise UnsupportedError(f"{file}: plans are drawn as SVG, to a file named *.svg")
-        picture = self._picture()
-        try:
-            replace_file(str(file), picture.encode())
-        except StorageError:
-            raise
-        except OSError as error:
-            kind = StoragePermissionError if isinstance(error, PermissionError) else StorageError
-            raise kind(f"{file}: {error.strerror}", errno=error.errno) from None
+        file = check_path(path)
+        format = picture_format(file)
+        if format != "svg":
+            check_matplotlib()
+        write_picture(file, self._picture().drawn(format, folded=folded), overwrite=overwrite)
 
-    def _picture(self) -> str:
-        """As SVG."""
+    def _picture(self) -> Picture:
         items, edges = [], []
         inputs: list[int] = []
         for i, array in enumerate(sorted(self._facts["arrays"], key=_made)):
@@ -209,7 +240,7 @@ class Plan:
                 inputs.append(i)
             else:
                 edges += [Edge(source, i) for source in inputs]
-        return drawn(self._title(), items, edges)
+        return Picture(self._title(), items, edges)
 
     def _title(self) -> str:
         return (
@@ -218,12 +249,7 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        try:
-            picture = self._picture()
-        except UnsupportedError:
-            # Too many boxes to be looked at.
-            picture = ""
-        return f"<div>{picture}<pre>{html.escape(self.explain())}</pre></div>"
+        return plan_page(self._picture(), self.explain())
 
     def __repr__(self) -> str:
         return (
@@ -251,8 +277,8 @@ class Passes(Protocol):
     def readings(self) -> list[Reading]:
         """What its passes take of each stored array."""
 
-    def picture(self) -> str:
-        """What is made of what, as SVG."""
+    def picture(self) -> Picture:
+        """What is made of what."""
 
 
 class ExpressionPlan(Plan):
@@ -288,41 +314,38 @@ class ExpressionPlan(Plan):
             found[reading.arrays[0]] = reading.reasons(bytes_read)
         return found
 
-    def explain(self) -> str:
+    def explain(self, *, folded: bool = True) -> str:
         """Say which passes there are, what they read, compute and keep, and what that costs.
+
+        Parameters
+        ----------
+        folded : bool
+            Whether what is repeated, such as the passes of a loop, is said once, with how often it
+            comes.
 
         Returns
         -------
         str
             Lines for people.
         """
-        head, *rest = super().explain().splitlines()
-        lines = [head]
-        number = 0
-        for facts in self._planned.passes():
-            if facts["is_beside"]:
-                lines.append(f"  beside it, in {facts['cells']} steps")
-            elif facts["is_operation"]:
-                # How many steps it takes is no number of cells.
-                number += 1
-                lines.append(f"  pass {number}, in an order of its own")
-            elif facts["cells"] > 1:
-                number += 1
-                lines.append(f"  pass {number}, in {facts['cells']} steps")
-            else:
-                lines.append("  then, in one step")
-            for name, nbytes, tile, stored, views in facts["reads"]:
-                size = f"{' x '.join(map(str, tile)) or '1'} of {format_bytes(nbytes)}"
-                if views > 1:
-                    size += f", for {views} views"
-                lines.append(f"    {'reads' if stored else 'takes'} {name}, {size}")
-            lines.append(f"    computes {_counted(facts['computes'])}")
-            for name, nbytes, summed in facts["keeps"]:
-                what = "parts of its sum" if summed else format_bytes(nbytes)
-                lines.append(f"    keeps {name}, {what}")
-        return "\n".join((*lines, *rest))
+        head, *rest = super().explain(folded=folded).splitlines()
+        passes = self._planned.passes()
+        titles = _pass_titles(passes)
+        told = [_pass_lines(facts) for facts in passes]
+        numbers = [number for number, _ in titles]
+        lines = folded_lines(
+            [(numbers[i] > 0, titles[i][1], *told[i]) for i in range(len(passes))],
+            lambda i: [
+                f"  pass {numbers[i]}, {titles[i][1]}" if numbers[i] else f"  {titles[i][1]}",
+                *(f"    {line}" for line in told[i]),
+            ],
+            what="passes" if all(numbers) else "parts",
+            names=[f"pass {number}" if number else "" for number in numbers],
+            folded=folded,
+        )
+        return "\n".join((head, *lines, *rest))
 
-    def _picture(self) -> str:
+    def _picture(self) -> Picture:
         if self._facts["remark"] != self._planned.facts["remark"]:
             # It is moved afterwards.
             return super()._picture()
@@ -357,19 +380,24 @@ class MovementPlan(Plan):
         # Each pass moves all of it.
         return float(self._facts["nbytes"] * len(self._facts["passes"]))
 
-    def _picture(self) -> str:
+    def _picture(self) -> Picture:
         facts, passes = self._facts, len(self._facts["passes"])
         where = "in the scratch directory" if self.scratch_bytes else "in the new file itself"
         note = f"in {passes} passes, {where} between them" if passes > 1 else "in one pass"
-        states = [("on disk", ""), ("result", note)]
+        states = [("on disk", ""), ("result", f"{self.movement}, {note}")]
         items = [
             Item(name, f"{format_shape(shape)} {facts['dtype']}", facts["nbytes"], state, remark)
             for (name, shape), (state, remark) in zip(facts["ends"], states, strict=True)
         ]
-        return drawn(self._title(), items, [Edge(0, 1, self.movement)])
+        return Picture(self._title(), items, [Edge(0, 1)])
 
-    def explain(self) -> str:
+    def explain(self, *, folded: bool = True) -> str:
         """Say in how many passes it will be moved, in pieces of which size, and why.
+
+        Parameters
+        ----------
+        folded : bool
+            As of other plans; of one or two passes, there is nothing to fold.
 
         Returns
         -------
@@ -440,6 +468,40 @@ class SweepPlan(Plan):
 
     def _least(self) -> float:
         return float(self.lower_bound or 0) * -(-self.sweeps // self.depth)
+
+
+def _pass_titles(passes: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """The number of each pass, 0 where it has none, and how it is done."""
+    found = []
+    number = 0
+    for facts in passes:
+        if facts["is_beside"]:
+            found.append((0, f"beside it, in {facts['cells']} steps"))
+        elif facts["is_operation"]:
+            # How many steps it takes is no number of cells.
+            number += 1
+            found.append((number, "in an order of its own"))
+        elif facts["cells"] > 1:
+            number += 1
+            found.append((number, f"in {facts['cells']} steps"))
+        else:
+            found.append((0, "then, in one step"))
+    return found
+
+
+def _pass_lines(facts: Mapping[str, Any]) -> list[str]:
+    """What a pass reads, computes and keeps."""
+    lines = []
+    for name, nbytes, tile, stored, views in facts["reads"]:
+        size = f"{' x '.join(map(str, tile)) or '1'} of {format_bytes(nbytes)}"
+        if views > 1:
+            size += f", for {views} views"
+        lines.append(f"{'reads' if stored else 'takes'} {name}, {size}")
+    lines.append(f"computes {_counted(facts['computes'])}")
+    for name, nbytes, summed in facts["keeps"]:
+        what = "parts of its sum" if summed else format_bytes(nbytes)
+        lines.append(f"keeps {name}, {what}")
+    return lines
 
 
 def _counted(names: Sequence[str]) -> str:

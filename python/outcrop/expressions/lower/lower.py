@@ -28,7 +28,7 @@ from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_r
 from outcrop.expressions.tiling.fusion import Group, Grouping
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes, format_shape
-from outcrop.program.drawing import Edge, Item
+from outcrop.program.drawing import Edge, Item, told_passes
 from outcrop.program.reading import Reading
 
 __all__ = ["Lowered", "Order", "orders", "too_much_account"]
@@ -372,14 +372,13 @@ class Lowered:
         items, edges = [], []
         for node in shown:
             state, note = self._state(node, traffic)
-            items.append(
-                Item(
-                    node.name, f"{format_shape(node.shape)} {node.dtype}", node.nbytes, state, note
-                )
-            )
+            # Views of one array are told apart.
+            view = node.view.description if isinstance(node, Leaf) else ""
+            detail = f"{format_shape(node.shape)} {node.dtype}"
+            items.append(Item(node.name + view, detail, node.nbytes, state, note))
             for source in {id(o): o for o in node.operands}.values():
                 known = passes.get(id(source), []) if isinstance(source, Leaf) else []
-                label = "" if len(known) < 1 else f"pass {', '.join(map(str, known))}"
+                label = told_passes(known)
                 edges.append(Edge(index[id(source)], index[id(node)], label))
         return items, edges
 
