@@ -28,7 +28,7 @@ help:
 	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
 	@echo 'make site    the documentation, docs/_build/site/index.html'
 	@echo 'make docs    that, and the API documentation of the crates, in docs/_build'
-	@echo 'make pictures    makes those of docs/gallery.md anew'
+	@echo 'make pictures  those of docs/gallery.md, anew'
 	@echo 'make build   the package in .venv, nothing else'
 	@echo 'make clean   removes all that these make'
 

@@ -66,11 +66,11 @@ def memory(text: str) -> Any:
     for place, value in enumerate(reversed(found.values())):
         axes.plot([0, value], [place, place], color=BLUE, linewidth=1)
         axes.plot(value, place, "o", color=BLUE, markersize=5)
-        axes.annotate(f"{value:.2f}", (value, place), (6, -3), textcoords="offset points")
+        axes.annotate(f"{value:.3f}", (value, place), (6, -3), textcoords="offset points")
     axes.axvline(1, color=ORANGE, linewidth=1)
     names = [shortened(claim) for claim in reversed(found)]
     axes.set_yticks(range(len(names)), names)
-    axes.set_xlim(0, 1.12)
+    axes.set_xlim(0, 1.15)
     axes.set_xlabel("peak of resident memory / (budget + 200 MiB)")
     return figure
 
