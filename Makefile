@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DELETE_ON_ERROR:
-.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint docs man build wheel clean
+.PHONY: help demo learn terrain coast tour test test-rust test-python bench lint site pictures docs man build \
+	wheel clean
 
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
@@ -28,7 +29,9 @@ help:
 	@echo 'make test    all tests'
 	@echo 'make lint    formatting, lints, types and layers'
 	@echo 'make bench   all benchmarks, one after the other (ARGS=--quick for a first look)'
-	@echo 'make docs    API documentation in docs/_build'
+	@echo 'make site    the documentation, docs/_build/site/index.html'
+	@echo 'make docs    that, and the API documentation of the crates, in docs/_build'
+	@echo 'make pictures  those of docs/gallery.md, anew'
 	@echo 'make man     manual pages in docs/_build/man'
 	@echo 'make build   the package in .venv, nothing else'
 	@echo 'make wheel   a wheel in dist, tried in an environment without Rust (ARGS=python3.13 for others)'
@@ -67,7 +70,7 @@ test-python: build $(VENV)/.demo
 bench: build
 	@failed=; for claim in $(filter-out benchmarks/common.py benchmarks/report.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$claim"; $(BIN)/python "$$claim" $(ARGS) || failed="$$failed $$claim"; \
-	done; $(BIN)/python benchmarks/report.py; \
+	done; $(BIN)/python benchmarks/report.py; $(BIN)/python scripts/pictures.py --charts; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
 lint: build
@@ -78,13 +81,21 @@ lint: build
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-docs: build $(VENV)/.docs
-	rm -rf docs/_build/rust docs/_build/python
+# A warning is an error, a link that leads nowhere among them.
+site: build $(VENV)/.docs
+	rm -rf docs/_build/site
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
+		--doctree-dir docs/_build/doctrees docs docs/_build/site
+	@echo 'docs/_build/site/index.html'
+
+docs: site
+	rm -rf docs/_build/rust
 	cargo doc --workspace --no-deps --locked
-	mkdir -p docs/_build
 	cp -r "$${CARGO_TARGET_DIR:-target}/doc" docs/_build/rust
-	$(BIN)/pdoc --docformat numpy --output-directory docs/_build/python outcrop '!outcrop.cli'
-	@echo 'docs/_build/python/index.html and docs/_build/rust/outcrop_store/index.html'
+	@echo 'docs/_build/rust/outcrop_store/index.html'
+
+pictures: build
+	$(BIN)/python scripts/pictures.py $(ARGS)
 
 man: build
 	rm -rf docs/_build/man
