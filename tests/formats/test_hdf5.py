@@ -348,7 +348,7 @@ def test_the_file_that_is_read_is_not_replaced(tmp_path: Path) -> None:
 def test_options_of_other_formats_are_refused(tmp_path: Path) -> None:
     place = made(tmp_path / "a.h5", elements("<f8"))
     for options in ({"page": 1}, {"offset": 8}):
-        with pytest.raises(oc.InvalidArgumentError, match="is not for HDF5 files"):
+        with pytest.raises(oc.InvalidArgumentError, match="is not for data sets of HDF5"):
             oc.open(place, **options)
     with pytest.raises(oc.InvalidArgumentError, match="describe raw files"):
         oc.open(place, shape=3, dtype="f8", format="hdf5")

@@ -43,6 +43,7 @@ __all__ = [
     "HDF5",
     "NO_VARIABLE",
     "SIGNATURE",
+    "SUFFIXES",
     "Children",
     "HDF5Files",
     "children_of",
@@ -57,6 +58,9 @@ __all__ = [
     "reading",
     "without_our_locks",
 ]
+
+SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".h5ad")
+"""Of files that are made where there are none."""
 
 HDF5 = "hdf5"
 """The format of arrays in such files."""

@@ -5,12 +5,9 @@ from pathlib import PurePath
 
 from outcrop.errors import InvalidArgumentError
 from outcrop.formats.containers import locate
-from outcrop.formats.hdf5 import HDF5
+from outcrop.formats.hdf5 import HDF5, SUFFIXES
 
 __all__ = ["checked_place", "place_in_file"]
-
-_SUFFIXES = (".h5", ".hdf5", ".hdf", ".he5", ".h5ad")
-"""Of files that are made where there are none."""
 
 
 def place_in_file(path: str) -> tuple[str, str] | None:
@@ -23,7 +20,7 @@ def place_in_file(path: str) -> tuple[str, str] | None:
     parts = PurePath(path).parts
     for i, part in enumerate(parts, 1):
         file = os.path.join(*parts[:i])
-        if PurePath(part).suffix.lower() in _SUFFIXES and not os.path.isdir(file):
+        if PurePath(part).suffix.lower() in SUFFIXES and not os.path.isdir(file):
             return file, "/".join(parts[i:])
     return None
 

@@ -10,7 +10,7 @@ one wants to know how to get at what is in it.
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from outcrop.formats.hdf5 import SIGNATURE
+from outcrop.formats.hdf5 import SIGNATURE, SUFFIXES
 from outcrop.process.files import open_file
 
 __all__ = ["is_npz", "misnamed", "other_format", "other_suffix"]
@@ -37,6 +37,8 @@ class _Other:
         How to get at what is in a file; ``{path}`` is its name.
     writing : str
         How a result comes to such a file, where that is simple.
+    is_ours : bool
+        Whether results are written to such files here.
     """
 
     name: str
@@ -45,6 +47,7 @@ class _Other:
     reading: str
     writing: str = ""
     always: bool = True
+    is_ours: bool = False
 
 
 _DATASET = "oc.asarray(h5py.File({path!r})['NAME'])"
@@ -65,9 +68,10 @@ _OTHERS = (
     ),
     _Other(
         "HDF5",
-        (),
+        SUFFIXES,
         (SIGNATURE,),
         f"{_DATASET} takes one array of it (h5py.File({{path!r}}).visit(print) names them)",
+        is_ours=True,
     ),
     _Other(
         "NumPy's archive of several arrays (npz)",
@@ -161,7 +165,7 @@ def other_suffix(path: str) -> str | None:
     """
     suffix = _suffix(path)
     other = _BY_SUFFIX.get(suffix)
-    if other is None:
+    if other is None or other.is_ours:
         return None
     advice = f"; {other.writing}" if other.writing else ""
     return f"the suffix {suffix} stands for {other.name}, which is not written{advice}"
