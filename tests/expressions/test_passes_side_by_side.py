@@ -42,6 +42,21 @@ def by_slices(q: Any, step: int = 12) -> Any:
     return concat([q[first::step].mean(axis=0) for first in range(step)])
 
 
+def by_arrays(q: Any, rows: list[Values]) -> Any:
+    """Means of groups, of which each is said by the numbers of its rows, as xarray says it."""
+    return (oc.stack if isinstance(q, oc.Array) else np.stack)([q[i].mean(axis=0) for i in rows])
+
+
+def months(count: int) -> list[Values]:
+    return [np.arange(first, count, 12) for first in range(12)]
+
+
+def days(count: int) -> list[Values]:
+    """Groups of days that are not as far from each other every time."""
+    group = np.random.default_rng(3).integers(0, 9, count)
+    return [np.flatnonzero(group == one) for one in range(9)]
+
+
 def anomaly(q: Any) -> Any:
     return (q.reshape(-1, 12, *q.shape[1:]) - by_slices(q)).reshape(q.shape)
 
@@ -54,6 +69,9 @@ def both_sides(q: Any) -> Any:
 JOBS: dict[str, Callable[[Any], Any]] = {
     "slices": by_slices,
     "slices that differ in length": lambda q: by_slices(q, 7),
+    "months": lambda q: by_arrays(q, months(len(q))),
+    "days": lambda q: by_arrays(q, days(len(q))),
+    "unsorted days": lambda q: by_arrays(q, [i[::-1] for i in days(len(q))] + [np.array([5, 5])]),
     "anomaly": anomaly,
     "folded product": both_sides,
     "folded the other way": lambda q: q.reshape(-1, q.shape[2]).T @ q.reshape(-1, q.shape[2]),
@@ -128,6 +146,45 @@ def test_slices_that_go_through_an_array_are_one_pass(tmp_path: Any) -> None:
         plan = oc.plan(by_slices(T))
         assert plan.bytes_read <= 1.1 * oc.plan(T.sum()).bytes_read
         assert plan.explain().count("beside it") == 11
+
+
+@pytest.mark.parametrize("groups", [months, days])
+@pytest.mark.parametrize("budget", ["2MiB", "4MiB", "8MiB"])
+def test_groups_of_rows_are_one_pass(tmp_path: Any, groups: Any, budget: str) -> None:
+    values = np.random.default_rng(2).standard_normal((480, 60, 60)).astype("float32")
+    T = oc.asarray(values).save(tmp_path / "T.zarr", tile=(12, 60, 60))
+    with oc.config(memory=budget):
+        plan = oc.plan(by_arrays(T, groups(len(T))))
+        assert plan.bytes_read <= 1.7 * oc.plan(T.sum()).bytes_read
+        found = by_arrays(T, groups(len(T))).compute()
+    np.testing.assert_allclose(found, by_arrays(values, groups(len(T))), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("tile", [(1, 700), (10, 700), (700, 3)])
+@pytest.mark.parametrize("budget", ["1400KiB", "2MiB", "3MiB", "6MiB"])
+def test_thin_tiles_and_their_transpose(tmp_path: Any, tile: Any, budget: str) -> None:
+    """However small each of them is, and not only where one is a large part of memory."""
+    A = table(tmp_path / "A.zarr", (700, 700), tile=tile)
+    with oc.config(memory=budget):
+        plan = oc.plan(A + A.T, tmp_path / "sum.npy")
+        assert plan.bytes_read <= 4.1 * A.nbytes
+        found = (A + A.T).save(tmp_path / "sum.npy")
+        assert oc.last_run().bytes_read == plan.bytes_read  # type: ignore[union-attr]
+    plain = A.compute()
+    np.testing.assert_array_equal(found.compute(), plain + plain.T)
+
+
+@pytest.mark.parametrize("make", [lambda q: oc.median(q, axis=0), lambda q: oc.sort(q, axis=0)])
+@pytest.mark.parametrize("budget", ["2MiB", "4MiB", "8MiB"])
+def test_lines_across_many_tiles(tmp_path: Any, make: Any, budget: str) -> None:
+    values = np.random.default_rng(4).standard_normal((120, 100, 100))
+    T = oc.asarray(values).save(tmp_path / "T.zarr", tile=(1, 100, 100))
+    with oc.config(memory=budget):
+        assert oc.plan(make(T), tmp_path / "a.npy").bytes_read <= 3.3 * T.nbytes
+        found = make(T).save(tmp_path / "a.npy")
+    found = found.compute()
+    expected = np.median(values, 0) if found.ndim == 2 else np.sort(values, 0)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_products_whose_parts_are_more_than_memory_are_added_in_turn(tmp_path: Any) -> None:

@@ -60,9 +60,13 @@ LAYOUTS: dict[str, list[dict[str, Any]]] = {
         *((1300, 100), (90, 1400), (9, 75, 200), (2600, 100), (260, 4000), (210, 600)),
         codecs="zstd:1",
     ),
+    "thin strips": _tiles((80, 100), (6, 1400), (1, 75, 200), (160, 100), (16, 4000), (12, 600)),
     "columns": _tiles(
         *((25_000, 5), (1400, 90), (120, 5, 200), (25_000, 10), (4000, 260), (4000, 32)),
         codecs="zstd:1",
+    ),
+    "thin columns": _tiles(
+        (25_000, 1), (1400, 6), (120, 1, 200), (25_000, 1), (4000, 16), (4000, 4)
     ),
     "shards": [
         _shards((2500, 100), (250, 100)),
@@ -208,6 +212,35 @@ KNOWN: dict[tuple[str, str], tuple[float, float, float]] = {
     ("turned by half", "shards"): (2.0, 1.4, 1.1),
     ("with its mirror image", "uneven tiles"): (2.0, 1.4, 1.1),
     ("slopes", "defaults"): (2.0, 1.4, 1.1),
+    ("symmetric part", "thin strips"): (2.9, 2.0, 2.1),
+    ("polynomial features", "thin strips"): (2.0, 3.9, 1.8),
+    ("outer sums", "thin strips"): (2.0, 1.8, 1.1),
+    ("products of maps", "thin strips"): (2.0, 2.1, 1.1),
+    ("wide: ridge regression", "thin strips"): (2.0, 1.1, 1.6),
+    ("Gram matrix", "thin columns"): (2.0, 1.9, 1.1),
+    ("normal equations", "thin columns"): (2.0, 2.0, 1.1),
+    ("ridge regression", "thin columns"): (5.9, 2.1, 1.1),
+    ("logistic regression", "thin columns"): (2.0, 1.2, 1.1),
+    ("softmax", "thin columns"): (3.0, 2.7, 1.1),
+    ("symmetric part", "thin columns"): (2.9, 1.9, 2.1),
+    ("log of sums", "thin columns"): (2.0, 1.9, 1.1),
+    ("regression with intercept", "thin columns"): (2.0, 2.8, 1.1),
+    ("polynomial features", "thin columns"): (2.0, 4.6, 1.9),
+    ("covariance", "thin columns"): (2.0, 1.5, 1.1),
+    ("correlation", "thin columns"): (2.0, 1.6, 1.1),
+    ("standardized rows", "thin columns"): (2.0, 2.0, 1.1),
+    ("distances", "thin columns"): (2.0, 2.8, 1.1),
+    ("nearest centre", "thin columns"): (2.0, 2.8, 1.1),
+    ("outer sums", "thin columns"): (2.0, 1.8, 1.1),
+    ("projected", "thin columns"): (2.0, 1.1, 1.3),
+    ("twice through", "thin columns"): (2.0, 1.3, 1.1),
+    ("means of blocks", "thin columns"): (2.0, 2.6, 1.1),
+    ("sums both ways", "thin columns"): (2.0, 1.6, 1.1),
+    ("float32: Gram matrix", "thin columns"): (2.0, 1.9, 1.1),
+    ("wide: Gram matrix", "thin columns"): (2.0, 2.0, 1.3),
+    ("wide: ridge regression", "thin columns"): (2.0, 4.3, 1.1),
+    ("wide: softmax", "thin columns"): (2.0, 2.5, 1.1),
+    ("int8: blocks", "thin columns"): (2.0, 2.7, 1.1),
 }
 
 
@@ -215,6 +248,8 @@ def _jobs(layout: str, number: int) -> list[Any]:
     """Those that are planned: all, but where that takes long and shows the same again."""
     if number == 0:
         return [] if layout in ("defaults", "large chunks", "shards") else USUAL
+    if layout.startswith("thin") and number == 2:
+        return USUAL
     return USUAL if number == 1 and layout == "large chunks" else USUAL + MORE
 
 

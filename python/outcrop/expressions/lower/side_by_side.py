@@ -12,9 +12,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.expressions.graph.gathers import Alias, Select
+from outcrop.expressions.graph.gathers import Alias, Select, Take
+from outcrop.expressions.graph.indices import Listed
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.tiling.axes import Tiling
@@ -35,16 +38,15 @@ class Course:
         Which array that is.
     axes : tuple of int
         Its axes along which the cells of the pass lie, the slowest first.
-    starts, steps : tuple of int
-        Where the first cell is along each of them, and how far the next one is from it.
+    starts : tuple of sequence of int
+        Where each cell begins along each of them.
     units : tuple of int
         What is loaded at once, at least.
     """
 
     array: int
     axes: tuple[int, ...]
-    starts: tuple[int, ...]
-    steps: tuple[int, ...]
+    starts: tuple[Sequence[int], ...]
     units: tuple[int, ...]
 
     def goes_with(self, other: "Course") -> bool:
@@ -54,8 +56,8 @@ class Course:
 
     def place(self, cell: Sequence[int], units: Sequence[int]) -> Place:
         """In which piece of the array a cell is."""
-        along = zip(self.starts, self.steps, cell, units, strict=False)
-        return tuple([(start + step * i) // unit for start, step, i, unit in along])
+        along = zip(self.starts, cell, units, strict=False)
+        return tuple([starts[i] // unit for starts, i, unit in along])
 
 
 @dataclass(frozen=True)
@@ -222,26 +224,46 @@ def _course(group: Group, lines: Sequence[int], tiling: Tiling) -> Course | None
     if taken is None:
         return None
     node, operand, view = taken
-    own = tiling.axes.of(node)
-    axes, starts, steps, units = [], [], [], []
+    axes, starts, units = [], [], []
     for line in lines:
+        own = tiling.axes.of(node)
         if line not in own:
             break
-        axis = own.index(line)
-        source, span = view.axes[axis], view.span(axis)
-        if isinstance(source, NewAxis) or span.step < 1:
+        found = _along(node, view, own.index(line), tiling.extent(line))
+        if found is None:
             break
-        step, whole = tiling.extent(line) * span.step, 1
+        source, begins = found
+        whole = 1
         if isinstance(operand, Leaf) and operand.source.layout == "tiled":
             whole = operand.source.tile[source]
+        step = -(-(begins[-1] - begins[0]) // max(len(begins) - 1, 1))
         axes.append(source)
-        starts.append(span.start)
-        steps.append(step)
+        starts.append(begins)
         units.append(max(whole, step))
     if not axes:
         return None
     array = id(operand.source) if isinstance(operand, Leaf) else id(operand)
-    return Course(array, tuple(axes), tuple(starts), tuple(steps), tuple(units))
+    return Course(array, tuple(axes), tuple(starts), tuple(units))
+
+
+def _along(node: Node, view: View, axis: int, extent: int) -> tuple[int, Sequence[int]] | None:
+    """Along which axis of the array the cells lie that go along one of a node; where each begins.
+
+    None where that is along none, or where they go back.
+    """
+    source = view.axes[axis]
+    if isinstance(source, NewAxis):
+        return None
+    if isinstance(node, Take) and axis == node.axis:
+        if not isinstance(node.indices, Listed):
+            return None
+        indices = node.indices.values
+        is_sorted = len(indices) > 0 and bool(np.all(indices[1:] >= indices[:-1]))
+        return (source, indices[::extent].tolist()) if is_sorted else None
+    span = view.span(axis)
+    if span.step < 1 or span.length == 0:
+        return None
+    return source, range(span.start, span.start + span.step * span.length, span.step * extent)
 
 
 def _taken(group: Group) -> Iterator[tuple[Node, Node, View]]:
@@ -251,9 +273,14 @@ def _taken(group: Group) -> Iterator[tuple[Node, Node, View]]:
     for node in group.computed:
         if isinstance(node, Select | Alias):
             (operand,), (view,) = node.operands, node.views
-            whole = isinstance(operand, Leaf) and operand.view == View.whole(operand.source.shape)
-            if whole or not isinstance(operand, Leaf):
-                yield node, operand, view
+        elif isinstance(node, Take):
+            (operand,) = node.operands
+            view = View.whole(operand.shape)
+        else:
+            continue
+        whole = isinstance(operand, Leaf) and operand.view == View.whole(operand.source.shape)
+        if whole or not isinstance(operand, Leaf):
+            yield node, operand, view
 
 
 def _size(node: Node) -> int:

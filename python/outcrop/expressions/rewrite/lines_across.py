@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from outcrop.arrays.views import View
-from outcrop.expressions.graph.nodes import Contract, Leaf, Lines, Node, ancestors
+from outcrop.expressions.graph.nodes import Contract, Leaf, Lines, Node, Shape, ancestors
 from outcrop.expressions.graph.retile import Cuts, Moved
 from outcrop.expressions.rewrite.reshape_by_slabs import longest_part
 from outcrop.expressions.tiling.disk_order import slowness, whole
@@ -24,8 +24,11 @@ _PART = 8
 _MOST = 3
 """What part of the budget tiles on disk may have, of which one is taken apart after the other."""
 
-_LINES = 16
-"""What part of the budget the lines have that are computed together."""
+_LINES = range(16, 3, -1)
+"""What part of the budget the lines have that are computed together: the least that will do."""
+
+_ACCOUNT = 640
+"""Bytes of the budget for each temporary tile, at least, that account can be kept of."""
 
 _SHORTEST = 1024
 """Bytes of a temporary tile, at least."""
@@ -68,12 +71,20 @@ def _put_together(operand: Node, axes: tuple[int, ...], least: int, budget: int)
         return None
     line = max(math.prod(shape[a] for a in axes) * each, least)
     others = [a for a in order if a not in axes]
-    group = longest_part(shape, others, max(budget // _LINES // line, 1))
-    wide = tuple(equal_part(a, min(a, b)) for a, b in zip(read, group, strict=True))
-    short = tuple(n if a in axes else m for a, (n, m) in enumerate(zip(read, wide, strict=True)))
-    long = tuple(n if a in axes else m for a, (n, m) in enumerate(zip(shape, wide, strict=True)))
+    for part in _LINES:
+        group = longest_part(shape, others, max(budget // part // line, 1))
+        wide = tuple(equal_part(a, min(a, b)) for a, b in zip(read, group, strict=True))
+        short = _with_lines(read, wide, axes)
+        if math.prod(-(-n // m) for n, m in zip(shape, short, strict=True)) * _ACCOUNT <= budget:
+            break
+    long = _with_lines(shape, wide, axes)
     if math.prod(short) * each < _SHORTEST:
         return None
     view = View.whole(shape)
     apart = Moved.made(operand, view, Cuts(read, short, math.prod(read) * each))
     return Moved.made(apart, view, Cuts(None, long, math.prod(long) * each))
+
+
+def _with_lines(lines: Sequence[int], wide: Sequence[int], axes: tuple[int, ...]) -> Shape:
+    """So much along lines, and so wide across them."""
+    return tuple(n if a in axes else m for a, (n, m) in enumerate(zip(lines, wide, strict=True)))

@@ -28,6 +28,9 @@ _SMALL = 64
 _LARGEST = 1 << 20
 """... and bytes of it."""
 
+_LONG = 4
+"""How many times as long as it is wide a tile is, at least, of which others are taken across."""
+
 
 def on_small_tiles(roots: Sequence[Node], budget: int, *, is_square: bool) -> list[Node] | None:
     """The roots made of what is moved to small tiles first; None where nothing has large ones.
@@ -66,9 +69,9 @@ def _copy(leaf: Leaf, budget: int, *, is_square: bool) -> Node:
     stored = Leaf.of(leaf.source, whole)
     if not is_square:
         return Alias.kept(stored)
-    itemsize, tile = leaf.dtype.itemsize, _tile(leaf, budget)
-    small = _small(tile, _most(budget) // itemsize)
-    return Moved.made(stored, whole, Cuts(tile, small, math.prod(tile) * itemsize))
+    itemsize, read = leaf.dtype.itemsize, _read(leaf, budget)
+    small = _small(read, _most(budget) // itemsize)
+    return Moved.made(stored, whole, Cuts(read, small, math.prod(read) * itemsize))
 
 
 def _taken(copy: Node, view: View) -> Node:
@@ -102,20 +105,43 @@ def _most(budget: int) -> int:
     return min(budget // _SMALL, _LARGEST)
 
 
-def _tile(leaf: Leaf, budget: int) -> Shape:
-    """What is read at once of what a view is of: a tile, or rows of a file."""
+def _read(leaf: Leaf, budget: int) -> Shape:
+    """What is read at once of what a view is of: tiles beside each other, or rows of a file."""
     source = leaf.source
     assert isinstance(source, StoreSource)
+    most = max(budget // _READ // source.dtype.itemsize, 1)
     if source.layout == "tiled":
-        return tuple(min(t, n) for t, n in zip(source.tile, source.shape, strict=True))
+        return _together(_tile(leaf), source.shape, most)
     axes = range(len(source.shape))
     order = axes if source.layout == "row-major" else axes[::-1]
-    return longest_part(source.shape, order, max(budget // _READ // source.dtype.itemsize, 1))
+    return longest_part(source.shape, order, most)
+
+
+def _together(tile: Shape, shape: Shape, most: int) -> Shape:
+    """Tiles of so many elements at most, unless one is larger: along the shorter axes first."""
+    found = list(tile)
+    for axis in sorted(range(len(shape)), key=lambda axis: tile[axis]):
+        fit = max(most // math.prod(found), 1)
+        found[axis] = min(fit * tile[axis], shape[axis])
+    return tuple(found)
 
 
 def _is_moved(leaf: Leaf, budget: int, *, is_square: bool) -> bool:
-    """Whether what a view is of is in tiles that are not small."""
+    """Whether what a view is of is in tiles that are not small, or, if it is to be square, long."""
     source = leaf.source
     if not isinstance(source, StoreSource) or not (is_square or source.layout == "tiled"):
         return False
-    return math.prod(_tile(leaf, budget)) * source.dtype.itemsize > _most(budget)
+    if is_square and (source.layout != "tiled" or _is_long(_tile(leaf))):
+        read = math.prod(_read(leaf, budget))
+    else:
+        read = math.prod(_tile(leaf))
+    return read * source.dtype.itemsize > _most(budget)
+
+
+def _tile(leaf: Leaf) -> Shape:
+    """A stored tile of what a view is of."""
+    return tuple(min(t, n) for t, n in zip(leaf.source.tile, leaf.source.shape, strict=True))
+
+
+def _is_long(tile: Shape) -> bool:
+    return max(tile, default=1) > _LONG * min(tile, default=1)

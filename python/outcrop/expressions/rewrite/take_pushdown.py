@@ -36,6 +36,9 @@ __all__ = ["taken", "taken_by_rule"]
 _FEW = 16
 """Views of runs of indices, each read exactly, that are rather joined than indices taken."""
 
+_FEWEST = 3
+"""Indices that are a progression, and not two that happen to be some way apart."""
+
 _ENDS = 3
 """Runs, as of what is padded, that are rather joined whatever they are of."""
 
@@ -69,6 +72,8 @@ def _are_read_apart(node: Node, axis: int) -> bool:
 
 def taken(node: Node, indices: NDArray[np.int64], axis: int) -> Node:
     """What is at non-negative indices along an axis."""
+    if (run := _progression(indices)) is not None:
+        return viewed(node, View.whole(node.shape).index((slice(None),) * axis + (run,)))
     # They are the caller's, and may be changed.
     wanted = _Runs(Listed(indices.copy()))
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
@@ -77,6 +82,17 @@ def taken(node: Node, indices: NDArray[np.int64], axis: int) -> Node:
         runs = (slice(int(indices[a]), int(indices[a]) + int(b - a)) for a, b in ends)
         wanted = _Runs(wanted.indices, tuple(runs))
     return _pushed(node, axis, wanted)
+
+
+def _progression(indices: NDArray[np.int64]) -> slice | None:
+    """Indices that are each as far from the one before, as those of a month are in every year."""
+    if len(indices) < _FEWEST:
+        return None
+    first, step, last = int(indices[0]), int(indices[1] - indices[0]), int(indices[-1])
+    if step == 0 or np.any(np.diff(indices) != step):
+        return None
+    stop = last + (1 if step > 0 else -1)
+    return slice(first, None if stop < 0 else stop, step)
 
 
 def taken_by_rule(node: Node, indices: Indices, axis: int) -> Node:
