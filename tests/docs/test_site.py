@@ -39,10 +39,14 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert sorted(names) == sorted(public)
 
 
+def _shown(one: object) -> list[str]:
+    return [name for name in dir(one) if not name.startswith("_")]
+
+
 def test_what_is_numpys_for_lib_is_described() -> None:
     text = (REFERENCE / "manipulation.rst").read_text()
-    assert [*vars(oc.lib)] == ["stride_tricks"]
-    for name in vars(oc.lib.stride_tricks):
+    assert _shown(oc.lib) == ["stride_tricks"]
+    for name in _shown(oc.lib.stride_tricks):
         assert f"oc.lib.stride_tricks.{name}" in text
 
 
