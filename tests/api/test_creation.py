@@ -212,3 +212,20 @@ def test_what_the_command_line_takes_is_written_in_another_way(
         assert "oc.open" not in str(caught.value)
     np.save(f"b:{described}.npy", np.ones(3))
     assert oc.open(f"b:{described}.npy").shape == (3,)
+
+
+def test_types_stand_where_numpy_has_them() -> None:
+    x = oc.asarray([1.5, 2.5])
+    for ours, numpys in [
+        (oc.zeros((2, 3), "f4"), np.zeros((2, 3), "f4")),
+        (oc.ones(2, int), np.ones(2, int)),
+        (oc.full((2,), 7, "u1"), np.full((2,), 7, "u1")),
+        (oc.zeros_like(x, "i2"), np.zeros(2, "i2")),
+        (oc.full_like(x, 3, np.int8), np.full(2, 3, np.int8)),
+        (oc.arange(1, 7, 2, "f4"), np.arange(1, 7, 2, "f4")),
+        (oc.linspace(0, 1), np.linspace(0, 1)),
+    ]:
+        found = ours.compute()
+        assert found.dtype == numpys.dtype
+        np.testing.assert_array_equal(found, numpys)
+    assert oc.empty((2,), "f4").dtype == np.float32 == oc.empty_like(x, "f4").dtype

@@ -35,8 +35,8 @@ __all__ = [
 def full(
     shape: ShapeLike,
     fill_value: Any,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: str | None = None,
 ) -> Array:
     """Describe an array all of whose elements are the same. It takes no memory.
@@ -57,7 +57,7 @@ def full(
     return Array(source, View.whole(same.shape))
 
 
-def empty(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of which only shape and type matter: it is of zeros.
 
     What is to be written to is made on disk by `outcrop.create`, and in memory by
@@ -71,7 +71,7 @@ def empty(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | Non
     return zeros(shape, dtype=dtype, device=device)
 
 
-def zeros(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of zeros. It takes no memory.
 
     Examples
@@ -83,7 +83,7 @@ def zeros(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | Non
     return full(shape, 0, dtype=np.float64 if dtype is None else dtype, device=device)
 
 
-def ones(shape: ShapeLike, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of ones. It takes no memory.
 
     Examples
@@ -98,15 +98,15 @@ def full_like(
     x: Array,
     /,
     fill_value: Any,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: str | None = None,
 ) -> Array:
     """Describe an array of the shape, and by default the type, of another one."""
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
-def empty_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def empty_like(x: Array, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of the shape, and by default the type, of another one: of zeros.
 
     Examples
@@ -117,12 +117,12 @@ def empty_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | Non
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def zeros_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def zeros_like(x: Array, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of zeros of the shape, and by default the type, of another one."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Array, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Array:
+def ones_like(x: Array, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Describe an array of ones of the shape, and by default the type, of another one."""
     return full_like(x, 1, dtype=dtype, device=device)
 
@@ -132,8 +132,8 @@ def arange(
     /,
     stop: float | None = None,
     step: float = 1,
-    *,
     dtype: DTypeLike | None = None,
+    *,
     device: str | None = None,
 ) -> Array:
     """Describe numbers with the same step between them, as `numpy.arange` makes them.
@@ -160,7 +160,7 @@ def linspace(
     start: complex,
     stop: complex,
     /,
-    num: int,
+    num: int = 50,
     *,
     dtype: DTypeLike | None = None,
     device: str | None = None,
