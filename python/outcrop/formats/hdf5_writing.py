@@ -360,9 +360,10 @@ def create_data_set(
         with without_our_locks(design.below), _naming_readers(file):
             store = _native.create_file(file, *about, b"", b"", attributes, True)
         try:
-            held = _hold(file, design.seen, staged)
+            successor = os.path.join(staged, "data")
+            held = _hold(file, design.seen, successor)
             try:
-                copied = _add_the_rest(design, os.path.join(staged, "data"))
+                copied = _add_the_rest(design, successor)
                 held.check()
             except BaseException:
                 held.close()
@@ -481,13 +482,16 @@ class _Held:
     path: str
     descriptor: int
     seen: os.stat_result
-    staged: str
-    staged_id: int
+    successor: str
+    successor_id: int
 
     def is_finished(self) -> bool:
-        """Whether its successor is there, or will not come."""
+        """Whether its successor is there, or will not come.
+
+        They are exchanged: where its directory cannot be removed then, the old one is in it.
+        """
         try:
-            return os.lstat(self.staged).st_ino != self.staged_id
+            return os.lstat(self.successor).st_ino != self.successor_id
         except OSError:
             return True
 
@@ -512,11 +516,12 @@ _held: list[_Held] = []
 _letting_go = threading.Lock()
 
 
-def _hold(file: str, seen: os.stat_result | None, staged: str) -> _Held:
+def _hold(file: str, seen: os.stat_result | None, successor: str) -> _Held:
     """Lock a file as who reads it by HDF5 does: nobody can open it for writing then."""
     assert seen is not None
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    held = _Held(os.path.realpath(file), descriptor, seen, staged, os.lstat(staged).st_ino)
+    number = os.lstat(successor).st_ino
+    held = _Held(os.path.realpath(file), descriptor, seen, successor, number)
     try:
         held.check()
         try:
