@@ -1,5 +1,6 @@
 """`save` writes what `compute` gives, from anything to anything."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,3 +90,19 @@ def test_a_result_larger_than_the_budget(tmp_path: Path) -> None:
         reverse = result[::-1].save(tmp_path / "b.npy")
         for where, block in reverse[:, 3::1001].tiles():
             np.testing.assert_array_equal(block, array[::-1][:, 3::1001][where].compute())
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".zarr", ".raw"])
+def test_names_that_are_no_characters(tmp_path: Path, suffix: str) -> None:
+    """As of files from disks of other systems: nothing could be computed with them."""
+    here = tmp_path / os.fsdecode(b"d\xe4ten")
+    here.mkdir()
+    name, other = (here / os.fsdecode(b"gr\xf6\xdfe%d" % i + suffix.encode()) for i in (1, 2))
+    values = np.arange(12.0).reshape(3, 4)
+    A = oc.asarray(values).save(name)
+    plan = oc.plan(A + 1, other)
+    assert "gr??e" in plan.explain()
+    np.testing.assert_array_equal((A + 1).save(other).compute(), values + 1)
+    np.testing.assert_array_equal((A @ A.T).compute(), values @ values.T)
+    oc.plan(A.T, here / os.fsdecode(b"\xff.npy"))
+    np.testing.assert_array_equal(A.T.save(here / os.fsdecode(b"\xff.npy")).compute(), values.T)

@@ -15,6 +15,7 @@ from outcrop.formats.groups import Group, check_around, group_around, version_in
 from outcrop.formats.hdf5 import HDF5
 from outcrop.formats.hdf5_labels import check_attributes
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
+from outcrop.process.text import printable
 
 __all__ = ["Labels", "Names", "as_json", "checked_labels", "labels_of_new"]
 
@@ -128,7 +129,8 @@ class Labels:
         if self.fill_value is not None:
             text["fill_value"] = _element_json(self.fill_value)
         if place is not None:
-            text["place"] = os.path.abspath(place)
+            # JSON has no words for bytes that are no characters.
+            text["place"] = printable(os.path.abspath(place))
         return as_json(text, "attributes")
 
 

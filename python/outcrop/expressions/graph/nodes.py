@@ -18,6 +18,7 @@ from outcrop.arrays.views import NewAxis, View
 from outcrop.errors import InvalidArgumentError
 from outcrop.expressions.graph.functions import Function, OfLines, Scalar
 from outcrop.expressions.graph.reductions import Reduction
+from outcrop.process.text import printable
 
 __all__ = [
     "Below",
@@ -176,7 +177,8 @@ class Leaf(Node):
 
     @property
     def name(self) -> str:
-        return self.source.path.name if self.source.path else self.source.layout
+        path = self.source.path
+        return printable(path.name) if path else self.source.layout
 
     def grain(self, axis: int) -> int:
         """Along an axis, the extent of blocks whose elements are made together; mostly 1."""
