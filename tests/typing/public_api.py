@@ -792,4 +792,6 @@ def errors(
     ]
     algebra: list[np.linalg.LinAlgError] = [matrix, oc.SingularMatrixError("singular")]
     ours: list[oc.OutcropError] = [budget, matrix, oc.InvalidTypeError("kind")]
+    slow: UserWarning = oc.OutcropWarning("slow")
     print(system, exists, missing, denied, memory, values, kind, place, zero, state, algebra, ours)
+    print(slow)
