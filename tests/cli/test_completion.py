@@ -36,6 +36,12 @@ def stores(tmp_path: Path) -> None:
         for name in ("a/b/c", "a/b/d", "top"):
             file[name] = np.zeros(3)
         file["elsewhere"] = h5py.ExternalLink("none.h5", "/x")
+    packed = zarr.storage.ZipStore(tmp_path / "sea.zip", mode="w")
+    zipped = zarr.open_group(packed, mode="w")
+    for name in ("a/b/c", "a/b/d", "top"):
+        zipped.create_array(name, shape=(4,), dtype="f8")
+    packed.close()
+    (tmp_path / "damaged.zip").write_bytes(b"PK\x03\x04 and nothing else")
     (tmp_path / "damaged.h5").write_bytes(b"\x89HDF\r\n\x1a\n and nothing else")
 
 
@@ -99,6 +105,12 @@ NAMES = [
     ("sea.h5/top/", []),
     ("sea.h5/none/", []),
     ("damaged.h5/", []),
+    ("sea.zip/", ["sea.zip/a/", "sea.zip/top"]),
+    ("sea.zip/a/", ["sea.zip/a/b/c", "sea.zip/a/b/d"]),
+    ("sea.zip/t", ["sea.zip/top"]),
+    ("sea.zip/top/", []),
+    ("sea.zip/none/", []),
+    ("damaged.zip/", []),
 ]
 
 

@@ -41,8 +41,8 @@ _SHELLS = ("bash", "zsh", "fish")
 def completion(shell: str) -> None:
     """Print a script that lets SHELL (bash, zsh or fish) complete what is typed.
 
-    Verbs, options and paths are completed, and names of arrays inside Zarr groups and HDF5 files
-    (sea.zarr/<TAB>, sea.h5/<TAB>). Once and for all, for shells that are started from then on:
+    Verbs, options and paths are completed, and names of arrays inside Zarr groups, HDF5 files
+    and zip archives (sea.zarr/<TAB>, sea.h5/<TAB>). Once and for all, for shells that are started from then on:
 
     \b
     bash  mkdir -p ~/.local/share/bash-completion/completions

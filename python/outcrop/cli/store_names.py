@@ -1,7 +1,7 @@
-"""Names of arrays inside Zarr groups and HDF5 files, for a shell to complete.
+"""Names of arrays inside Zarr groups, HDF5 files and zip archives, for a shell to complete.
 
 Paths outside of them are left to the shell, which knows its own quoting, links and tildes. Nothing
-is loaded that takes time, unless names of an HDF5 file are asked for.
+is loaded that takes time, unless names inside a file are asked for.
 """
 
 import json
@@ -125,13 +125,14 @@ def _is_group(path: str) -> bool | None:
     return isinstance(meta, dict) and meta.get("node_type") == "group"
 
 
-# -- HDF5 ------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def _in_file(path: str, inside: str) -> Callable[[str], Members] | None:
-    # Loads NumPy and h5py, which only this needs.
-    from outcrop.formats.hdf5 import is_hdf5, names_in
+    # Loads NumPy, h5py and the compiled core, which only this needs.
+    from outcrop.formats.containers import container_of
 
-    if not is_hdf5(path):
+    kind = container_of(path)
+    if kind is None:
         return None
-    return lambda below: names_in(path, "/".join(filter(None, (inside, below))))
+    return lambda below: kind.names(path, "/".join(filter(None, (inside, below))))

@@ -105,6 +105,10 @@ class Container(ABC):
     def open(self, path: str, inside: str) -> DataSet:
         """Open an array by its name in a file, or the only one in a group."""
 
+    @abstractmethod
+    def names(self, path: str, inside: str) -> dict[str, bool]:
+        """What stands in a group of a file, by name: whether it is a group itself."""
+
     def damage(self, path: str, inside: str) -> Iterator[tuple[int, str | None]]:
         """For each part of an array that has a checksum, how many there are, and what is wrong."""
         return iter(())

@@ -54,7 +54,6 @@ __all__ = [
     "is_hdf5",
     "members_of",
     "names_an_axis_only",
-    "names_in",
     "reading",
     "without_our_locks",
 ]
@@ -112,6 +111,10 @@ class HDF5Files(Container):
     def open(self, path: str, inside: str) -> DataSet:
         """Open a data set by its name in a file, or the only one in a group."""
         return _open_data_set(path, inside)
+
+    def names(self, path: str, inside: str) -> dict[str, bool]:
+        """Of groups and data sets; links to other files are left out."""
+        return _names_in(path, inside)
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def members_of(path: str, inside: str = "") -> list[Member] | None:
         return None if is_data_set(node) else [_member(one) for one in _data_sets(node)]
 
 
-def names_in(path: str, inside: str) -> dict[str, bool]:
+def _names_in(path: str, inside: str) -> dict[str, bool]:
     """What stands in a group of a file, by name: whether it is a group itself."""
     import h5py
 

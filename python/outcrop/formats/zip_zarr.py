@@ -77,6 +77,13 @@ class ZipFiles(Container):
         """Open an array by its name in an archive, or the only one in a group."""
         return _open_array(path, inside)
 
+    def names(self, path: str, inside: str) -> dict[str, bool]:
+        """Of groups, those with arrays in them."""
+        at = _cleaned(inside)
+        front = len(at) + 1 if at else 0
+        below = [name[front:].partition("/") for name in members_of(path, inside) or ()]
+        return {name: bool(slash) for name, slash, _ in below}
+
     def damage(self, path: str, inside: str) -> Iterator[tuple[int, str | None]]:
         """For each entry of an array, how many there are, and what is wrong with it."""
         with _reading(path), Archive(path) as archive:
