@@ -42,7 +42,8 @@ def completion(shell: str) -> None:
     """Print a script that lets SHELL (bash, zsh or fish) complete what is typed.
 
     Verbs, options and paths are completed, and names of arrays inside Zarr groups, HDF5 files
-    and zip archives (sea.zarr/<TAB>, sea.h5/<TAB>). Once and for all, for shells that are started from then on:
+    and zip archives (sea.zarr/<TAB>, sea.h5/<TAB>). Once and for all, for shells that are started
+    from then on:
 
     \b
     bash  mkdir -p ~/.local/share/bash-completion/completions
