@@ -84,6 +84,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "r.raw": {},
     "c.zarr": {"codecs": "zstd"},
     "r.tif": {},
+    "r.h5/x": {},
 }
 DTYPES = ["float32", "float64", "complex128"]
 
@@ -111,6 +112,9 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
+    """What stands there, or the file that it is in."""
+    while not path.exists():
+        path = path.parent
     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
