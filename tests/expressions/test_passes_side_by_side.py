@@ -145,7 +145,7 @@ def test_slices_that_go_through_an_array_are_one_pass(tmp_path: Any) -> None:
     with oc.config(memory="4MiB"):
         plan = oc.plan(by_slices(T))
         assert plan.bytes_read <= 1.1 * oc.plan(T.sum()).bytes_read
-        assert plan.explain().count("beside it") == 11
+        assert "and 10 parts more like it" in plan.explain()
 
 
 @pytest.mark.parametrize("groups", [months, days])

@@ -291,7 +291,7 @@ VERBS = """
     plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy S.npy  inv Q.zarr Z.zarr
     solve Q.npy R.npy V.npy --assume sym
     lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
-    timeline run.json run.png  sweep gauss-seidel A.npy A.zarr W.zarr --sweeps 3
+    timeline run.json run.png  completion bash  sweep gauss-seidel A.npy A.zarr W.zarr --sweeps 3
 """
 
 COMMON = """
@@ -570,8 +570,9 @@ def test_calls_keep_to_the_budget_or_are_refused(tmp_path: Path, packed: str) ->
     calls += OTHERWISE.values()
     sweeps = [f"oc.{call}" for call in _table(SWEEPS)]
     assert not REFUSED.keys() - set(calls) - set(sweeps)
-    # Each with one of the two, in turn.
-    calls = calls[packed == ".shards" :: 2]
+    # Each with one of the two, in turn. Those of Dask's come last, which brings Pandas and xarray:
+    # a third of what there may be beside the budget.
+    calls = sorted(calls[packed == ".shards" :: 2], key=lambda call: "dask" in call)
     # Less than an operand, which has 26 MiB.
     most = LITTLE + 8 * MIB
     found = _measured(CALLS, LITTLE, calls, tmp_path, packed, str(most))

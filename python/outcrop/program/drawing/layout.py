@@ -317,10 +317,12 @@ class _Graph:
         tops, bottoms = [], []
         at = top
         for row in self._rows:
-            tops.append(round(at, 1))
+            # From what is drawn: a row's lowest box ends where the row does, to the last digit.
+            at = round(at, 1)
+            tops.append(at)
             boxes = (self._sizes[node][1] for node in row if node < self._boxes)
             at += max(boxes, default=0.0)
-            bottoms.append(round(at, 1))
+            bottoms.append(at)
             far = max(
                 (abs(x[node] - x[other]) for node in row for other in self._below[node]),
                 default=0.0,
