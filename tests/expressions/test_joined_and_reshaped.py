@@ -368,3 +368,27 @@ def test_the_same_bits_for_any_number_of_threads(desk: Any, squares: Any, make: 
         with oc.config(memory="64MiB"):
             made.append(saved.compute().tobytes())
     assert made[0] == made[1] == made[2]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "layout", [{}, {"tile": (97, 210)}, {"tile": (20, 700)}, {"format": "npy"}]
+)
+def test_gradients_of_what_is_stored_are_one_pass(tmp_path: Path, layout: Any, axis: int) -> None:
+    """Differences at both ends were put together with the others in a pass of its own."""
+    values = np.random.default_rng(4).random((700, 700))
+    A = oc.asarray(values).save(
+        tmp_path / ("A.npy" if layout.get("format") else "A.zarr"), **layout
+    )
+    with oc.config(memory="3MiB"):
+        plan = oc.plan(oc.gradient(A, axis=axis), tmp_path / "out.zarr")
+        stored = oc.plan(A.sum()).bytes_read
+        assert plan.bytes_read <= 1.3 * stored
+        found = oc.gradient(A, axis=axis).save(tmp_path / "out.zarr")
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    # The last tiles reach beyond it.
+    tiles = math.prod(-(-n // t) * t for n, t in zip(A.shape, found.tile, strict=True))
+    assert run.bytes_written <= 1.2 * tiles * A.dtype.itemsize
+    np.testing.assert_array_equal(found.compute(), np.gradient(values, axis=axis))

@@ -5,9 +5,11 @@ from typing import Any, overload
 
 import numpy as np
 
+from outcrop.array_api.creation_functions import full
 from outcrop.array_api.families import array_like
 from outcrop.array_api.manipulation_functions import concat, integers, stack
 from outcrop.arrays.array import Array
+from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
@@ -148,8 +150,6 @@ def gradient(
         raise InvalidTypeError(f"{len(distances)} distances are given for {len(axes)} axes")
     if edge_order not in (1, 2):
         raise InvalidArgumentError("edge_order is 1 or 2")
-    if samples.dtype.kind in "iu":
-        samples = samples.astype(np.float64)
     made = tuple(
         _differences(samples, along, _distance(one, samples.shape[along]), edge_order)
         for along, one in zip(axes, distances, strict=True)
@@ -185,6 +185,11 @@ def _differences(f: Array, axis: int, h: Any, order: int) -> Array:
             "elements are required."
         )
 
+    if order == 1 and np.ndim(h) == 0 and not isinstance(f._source, ComputedSource):
+        return _by_neighbours(f, axis, h)
+    if f.dtype.kind in "iu":
+        f = f.astype(np.float64)
+
     def at(k: int) -> Array:
         return _along(f, axis, slice(k, k + 1 if k != -1 else None))
 
@@ -210,6 +215,33 @@ def _differences(f: Array, axis: int, h: Any, order: int) -> Array:
     kind = f.dtype
     parts = [one.astype(kind, copy=False) for one in (begin, middle, end)]
     return concat([part for part in parts if part.size or not f.size], axis=axis)
+
+
+def _by_neighbours(f: Array, axis: int, h: Any) -> Array:
+    """The same of stored samples, each of which is loaded once.
+
+    The samples at both ends are neighbours of their own: a tile is one of differences, and none is
+    put together from what is computed in other tiles.
+    """
+    n = f.shape[axis]
+
+    def part(start: int, stop: int) -> Array:
+        return _along(f, axis, slice(start, stop))
+
+    before = concat([part(0, 1), part(0, n - 1)], axis=axis)
+    after = concat([part(1, n), part(n - 1, n)], axis=axis)
+    if f.dtype.kind in "iu":
+        before, after = before.astype(np.float64), after.astype(np.float64)
+    kind = before.dtype
+    dtype = np.result_type(kind, h)
+
+    def far(count: int, value: Any) -> Array:
+        return full([count if a == axis else 1 for a in range(f.ndim)], value, dtype=dtype)
+
+    # As long as the samples are, and no array in memory therefore.
+    apart = concat([far(1, h), far(n - 2, 2.0 * h), far(1, h)], axis=axis)
+    made: Array = (after - before) / apart
+    return made.astype(kind, copy=False)
 
 
 def _one_sided(values: Sequence[Array], h: Any, sign: float) -> Array:
