@@ -146,10 +146,8 @@ def test_a_full_disk(bench: Bench, new: Any, nth: int) -> None:
     bench.check(new, is_done=True)
 
 
-# An interrupt may come before what has been opened can be closed, or into a finalizer, and goes
-# with it then.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+# An interrupt may come before what has been opened can be closed, and goes with it then.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_ctrl_c(bench: Bench, new: Any) -> None:
     """At any moment."""
     budget = oc.config().memory

@@ -513,10 +513,8 @@ assert np.allclose(a @ x, 1)
     assert ended.returncode == 0, ended.stderr
 
 
-# An interrupt may come before what has been opened can be closed, or into a finalizer, and goes
-# with it then.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+# An interrupt may come before what looks through a folder can be closed, and goes with it then.
+@pytest.mark.filterwarnings("ignore:unclosed scandir iterator:ResourceWarning")
 @pytest.mark.parametrize("delay", [0.002, 0.02, 0.06, 0.2])
 def test_interrupted(
     desk: Desk, positive_definite: Make, operation: Operation, delay: float

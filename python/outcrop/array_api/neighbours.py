@@ -225,13 +225,12 @@ def _by_neighbours(f: Array, axis: int, h: Any) -> Array:
     """
     n = f.shape[axis]
 
-    def part(start: int, stop: int) -> Array:
-        return _along(f, axis, slice(start, stop))
+    def joined(*parts: slice) -> Array:
+        of_them = concat([_along(f, axis, part) for part in parts], axis=axis)
+        # What is converted before it is joined is put aside.
+        return of_them.astype(np.float64) if f.dtype.kind in "iu" else of_them
 
-    before = concat([part(0, 1), part(0, n - 1)], axis=axis)
-    after = concat([part(1, n), part(n - 1, n)], axis=axis)
-    if f.dtype.kind in "iu":
-        before, after = before.astype(np.float64), after.astype(np.float64)
+    before, after = joined(slice(1), slice(n - 1)), joined(slice(1, n), slice(n - 1, n))
     kind = before.dtype
     dtype = np.result_type(kind, h)
 
