@@ -28,7 +28,7 @@ GIVES_BACK = Path("/sys/module/page_reporting")
 GIVEN_BACK = GIVES_BACK / "parameters/reported_kib"
 """How much it has given back, where it counts that."""
 REST, IDLE = 5.0, 40.0
-"""Seconds without anything given back; and of rest, where that cannot be seen."""
+"""Seconds of rest; without anything given back, too; and where that cannot be seen."""
 USED = 5 * GIB
 """What memory is used, instead, where memory is to be warm."""
 USE = f"""
@@ -94,15 +94,18 @@ def memory_group(limit: int) -> Iterator[Callable[[], None] | None]:
                 time.sleep(0.1)
 
 
-def settle(used: bool = False) -> None:
+def settle(used: bool = False, rest: float = REST) -> None:
     """Brings memory into the state in which either side of a comparison starts.
 
     A virtual machine may give memory back to its host while it is idle; what is used first then costs
     seconds for each GiB. So everything starts when all that is free was given back, as a single
     command does, or else right after memory was ``used``, as on a machine that keeps its memory. In
-    either case the disk rests before: it may still be busy with what was written last.
+    either case the disk rests before: it may still be busy with what was written last. Short rests keep
+    memory that is to have been used from being given back in them.
     """
-    if GIVEN_BACK.exists():
+    if used:
+        time.sleep(rest)
+    elif GIVEN_BACK.exists():
         given, since = None, time.monotonic()
         while time.monotonic() - since < REST:
             time.sleep(0.2)
@@ -118,7 +121,7 @@ def limited(
     limit: int, command: Sequence[str], used: bool = False, **options: Any
 ) -> tuple[float, str]:
     """Runs a command under a memory limit; its seconds and what it printed. See `settle`."""
-    settle(used)
+    settle(used, options.pop("rest", REST))
     timeout = options.pop("timeout", None)
     with memory_group(limit) as enter:
         start = time.perf_counter()
@@ -181,14 +184,16 @@ def report(**extra):
 )
 
 
-def outcrop(limit: int, budget: int, body: str, *args: str, used: bool = False) -> dict[str, Any]:
+def outcrop(
+    limit: int, budget: int, body: str, *args: str, used: bool = False, **options: Any
+) -> dict[str, Any]:
     """Runs Python statements with Outcrop in a child under a memory limit. See `settle`.
 
     The statements measure between ``alike(); before = io(); start = ...`` and ``report()``; its
     dictionary comes back.
     """
     script = PROLOGUE + f"USE = {USE if used else ''!r}\noc.config(memory={budget})\n" + body
-    _, printed = limited(limit, [sys.executable, "-c", script, *args], used)
+    _, printed = limited(limit, [sys.executable, "-c", script, *args], used, **options)
     result: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return result
 

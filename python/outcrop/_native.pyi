@@ -42,6 +42,9 @@ class Store:
     ) -> Store:
         """Without axes at one index each; those that are left, in this order, and backwards."""
 
+    def sampled(self, indices: Sequence[tuple[int, tuple[int, int, int]]]) -> Store:
+        """Along axes, so many indices from a first one on, at a distance: (axis, (first, step, count))."""
+
     def bytes_to_load(self, start: Sequence[int], shape: Sequence[int]) -> int:
         """Bytes that reading the box moves, in one go."""
 
@@ -446,7 +449,7 @@ class ProgramPlan:
 
     facts: dict[str, Any]
 
-    def sketch(self, array: int, path: str) -> Store:
+    def sketch(self, array: int, path: str, tile: Sequence[int] | None = None) -> Store:
         """A result as a Zarr array at a path, of which nothing is made."""
 
     def traffic(self) -> list[tuple[str, str, int, int, float]]:

@@ -87,8 +87,7 @@ def plan(
     InvalidArgumentError
         The target cannot have such tiles, such an order, or such a format; `via` is no directory.
     UnsupportedError
-        An array is in memory, and there is nothing to compute; or of one on disk, a view leaves
-        elements out by steps or by indices, which is not planned.
+        An array is in memory, and there is nothing to compute.
 
     Examples
     --------
@@ -160,11 +159,12 @@ def _planned(
         if chunks_in(format, x.shape, options["tile"]) is not None:
             found = planned_save(source, path, view=x._view, **options)
             return ExpressionPlan(found.plan.planned, found.facts)
-    if isinstance(source, StoreSource):
+    if isinstance(source, StoreSource) and x._view.turn is not None:
         return _movement(source, x, target, options, via)
     if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:
         return SweepPlan(_computed(source, target, options, via).facts)
-    if isinstance(source.base, ComputedSource):
+    # What leaves elements of a stored array out is an expression, too.
+    if isinstance(source.base, ComputedSource) or (isinstance(source, StoreSource) and x.size):
         own = ExpressionSource(node_of(x))
         if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:
             own = source
@@ -180,7 +180,9 @@ def _computed(
     source: ComputedSource, target: StrPath | None, options: dict[str, Any], via: StrPath | None
 ) -> Route:
     if via is not None:
-        raise InvalidArgumentError("via= is for what is on disk; this is computed")
+        raise InvalidArgumentError(
+            "via= is for what is moved as a whole; this is computed, or leaves elements out"
+        )
     path = _PLANNED if target is None else check_path(target)
     return planned_save(source, path, **options)
 
@@ -193,11 +195,6 @@ def _movement(
     via: StrPath | None,
 ) -> MovementPlan:
     view = x._view
-    if view.turn is None:
-        raise UnsupportedError(
-            f"{source.describe(str(view))} leaves out elements or axes, and such copies are not "
-            "planned in this version"
-        )
     path = _PLANNED if target is None else check_path(target)
     format = format_for(path, options["format"])
     if options["order"] != "C" and format not in ("npy", "raw"):

@@ -392,3 +392,139 @@ def test_gradients_of_what_is_stored_are_one_pass(tmp_path: Path, layout: Any, a
     tiles = math.prod(-(-n // t) * t for n, t in zip(A.shape, found.tile, strict=True))
     assert run.bytes_written <= 1.2 * tiles * A.dtype.itemsize
     np.testing.assert_array_equal(found.compute(), np.gradient(values, axis=axis))
+
+
+# -- parts that are computed -----------------------------------------------------------------------
+
+COMPUTED: list[tuple[str, Make, Make]] = [
+    (
+        "beside each other",
+        lambda x: oc.concat([x, x**2], axis=1),
+        lambda v: np.concatenate([v, v**2], 1),
+    ),
+    (
+        "one below the other",
+        lambda x: oc.concat([x + 1, x**2], axis=0),
+        lambda v: np.concatenate([v + 1, v**2]),
+    ),
+    ("padded", lambda x: oc.pad(x + 1, 3), lambda v: np.pad(v + 1, 3)),
+    (
+        "edges",
+        lambda x: oc.pad(x + 1, ((2, 1), (0, 3)), mode="edge"),
+        lambda v: np.pad(v + 1, ((2, 1), (0, 3)), mode="edge"),
+    ),
+    (
+        "rolled",
+        lambda x: oc.roll(x + 1, (5, 7), axis=(0, 1)),
+        lambda v: np.roll(v + 1, (5, 7), (0, 1)),
+    ),
+    ("gradient", lambda x: oc.gradient(x * x)[1], lambda v: np.gradient(v * v)[1]),
+    (
+        "of what is joined",
+        lambda x: oc.concat([oc.concat([x, x + 1], axis=1) * 2, oc.concat([x**2, x], axis=1) - 1]),
+        lambda v: np.block([[v * 2, v * 2 + 2], [v**2 - 1, v - 1]]),
+    ),
+    (
+        "with sums",
+        lambda x: oc.concat([x, x - x.mean(axis=1, keepdims=True)], axis=1),
+        lambda v: np.concatenate([v, v - v.mean(1, keepdims=True)], 1),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "layout", [{}, {"format": "npy"}, {"tile": (100, 77)}, {"tile": (60, 1000)}], ids=str
+)
+@pytest.mark.parametrize(
+    ("make", "reference"),
+    [case[1:] for case in COMPUTED],
+    ids=[case[0] for case in COMPUTED],
+)
+def test_parts_that_are_computed_are_not_written(
+    tmp_path: Path, layout: Any, make: Make, reference: Make
+) -> None:
+    """Each had a pass of its own, and was written and read back where memory did not hold it."""
+    values = np.random.default_rng(5).random((1000, 1000))
+    A = oc.asarray(values).save(
+        tmp_path / ("A.npy" if layout.get("format") else "A.zarr"), **layout
+    )
+    with oc.config(memory="6MiB"):
+        plan = oc.plan(make(A), tmp_path / "out.zarr")
+        # Views of it that lie apart in the result are read one after the other.
+        assert plan.bytes_read <= 3.3 * oc.plan(A.sum()).bytes_read
+        found = make(A).save(tmp_path / "out.zarr")
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    # The last tiles reach beyond it.
+    tiles = math.prod(-(-n // t) * t for n, t in zip(found.shape, found.tile, strict=True))
+    assert run.bytes_written <= 1.5 * tiles * A.dtype.itemsize
+    np.testing.assert_allclose(found.compute(), reference(values), rtol=1e-12, atol=1e-14)
+
+
+def test_parts_that_are_results_as_well(tmp_path: Path) -> None:
+    """A part is stored once, and a sum over it sees all of it, whatever the order."""
+    values = np.random.default_rng(6).random((600, 500))
+    A = oc.asarray(values).save(tmp_path / "A.zarr")
+    squares = A**2
+    joined = oc.concat([A, squares, squares - squares.mean(axis=0)], axis=1)
+    with oc.config(memory="2MiB"):
+        oc.save({tmp_path / "s.zarr": squares, tmp_path / "j.zarr": joined})
+    expected = values**2
+    np.testing.assert_array_equal(oc.open(tmp_path / "s.zarr").compute(), expected)
+    np.testing.assert_allclose(
+        oc.open(tmp_path / "j.zarr").compute(),
+        np.concatenate([values, expected, expected - expected.mean(0)], 1),
+        rtol=1e-12,
+        atol=1e-14,
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("layout", [{}, {"format": "npy"}, {"tile": (70, 900)}], ids=str)
+def test_means_from_running_sums(tmp_path: Path, layout: Any, axis: int) -> None:
+    """The sums were written, and read back for either end of the windows."""
+    values = np.random.default_rng(7).random((1000, 900))
+    A = oc.asarray(values).save(
+        tmp_path / ("A.npy" if layout.get("format") else "A.zarr"), **layout
+    )
+
+    def means(sums: Any) -> Any:
+        return (sums[50:] - sums[:-50]) / 50 if axis == 0 else (sums[:, 50:] - sums[:, :-50]) / 50
+
+    with oc.config(memory="4MiB"):
+        result = means(oc.cumulative_sum(A, axis=axis))
+        plan = oc.plan(result, tmp_path / "out.zarr")
+        assert plan.bytes_read <= 2.1 * oc.plan(A.sum()).bytes_read
+        assert plan.waste >= 1.0
+        found = result.save(tmp_path / "out.zarr")
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    tiles = math.prod(-(-n // t) * t for n, t in zip(found.shape, found.tile, strict=True))
+    assert run.bytes_written <= 1.3 * tiles * A.dtype.itemsize
+    np.testing.assert_allclose(found.compute(), means(np.cumsum(values, axis)), atol=1e-10)
+
+
+@pytest.mark.parametrize("layout", [{}, {"format": "npy"}], ids=str)
+def test_columns_of_a_design_matrix_are_made_for_each_pass(tmp_path: Path, layout: Any) -> None:
+    """Powers of columns, and the matrix with them, were written, and read back for residuals."""
+    values = np.random.default_rng(8).random((60_000, 12))
+    y = values @ np.arange(12.0) + 0.1
+    A = oc.asarray(values).save(
+        tmp_path / ("A.npy" if layout.get("format") else "A.zarr"), **layout
+    )
+    D = oc.concat([oc.ones((60_000, 1)), A, A**2], axis=1)
+    with oc.config(memory="4MiB"):
+        weights = oc.linalg.solve(D.T @ D + 1e-3 * np.eye(25), D.T @ y, assume="pos")
+        left = y - D @ weights
+        plan = oc.plan(left, tmp_path / "r.npy")
+        assert plan.bytes_read <= 2.3 * oc.plan(A.sum()).bytes_read
+        assert plan.bytes_written <= left.nbytes + 0.1 * A.nbytes
+        found = left.save(tmp_path / "r.npy")
+        run = oc.last_run()
+        assert run is not None
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    design = np.concatenate([np.ones((60_000, 1)), values, values**2], axis=1)
+    solved = np.linalg.solve(design.T @ design + 1e-3 * np.eye(25), design.T @ y)
+    np.testing.assert_allclose(found.compute(), y - design @ solved, atol=1e-8)

@@ -37,3 +37,18 @@ def test_blocks_of_numbers_are_made_once(
 def test_what_is_no_seed(seed: Any) -> None:
     with pytest.raises(oc.InvalidArgumentError, match="a seed of"):
         oc.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("memory", ["4MiB", "16MiB", "64MiB"])
+@pytest.mark.parametrize("shape", [(300, 20_000), (2000, 3000)], ids=str)
+def test_tiles_are_those_of_what_is_stored(
+    shape: tuple[int, int], memory: str, tmp_path: Path
+) -> None:
+    """They were strips of a few whole rows, and whatever takes columns of them read all."""
+    with oc.config(memory=memory):
+        made = oc.random.default_rng(2).integers(0, 3, shape).astype("int8")
+        tile = made.save(tmp_path / "a.zarr").tile
+    assert max(tile) <= 32 * min(tile)
+    with oc.config(memory="1GiB"):
+        again = oc.random.default_rng(2).integers(0, 3, shape).astype("int8").compute()
+        assert (oc.open(tmp_path / "a.zarr").compute() == again).all()

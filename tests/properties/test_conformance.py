@@ -587,7 +587,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "box": lambda a: a[tuple(slice(n // 4, n - n // 5) for n in a.shape)],
     "key": lambda a: a,
 }
-"""What is copied. Copies that leave out elements or axes are not planned."""
+"""What is copied. What is empty for its key is in memory, and not planned."""
 
 
 @each_kind
@@ -609,7 +609,8 @@ def test_a_copy_moves_what_is_planned(name: str, data: st.DataObject) -> None:
         compressed = "codecs" in options
         with oc.config(memory="4MiB" if compressed else budget(data, kind)):
             planned = {("target_order" if o == "order" else o): w for o, w in options.items()}
-            plan = oc.plan(view, place / target, **planned) if turn != "key" else None
+            is_planned = turn != "key" or 0 not in expected.shape
+            plan = oc.plan(view, place / target, **planned) if is_planned else None
             result = view.save(place / target, **options)
             run = oc.last_run()
             assert run is not None

@@ -220,9 +220,10 @@ def test_a_plan_takes_what_saving_takes(desk: Any, kind: str) -> None:
 
 def test_what_cannot_be_planned(desk: Any) -> None:
     array = oc.open(desk.put("a.npy", desk.values((50, 40))))
-    for view in (array[::2], array[3], array[None], array[..., 3].T):
-        with pytest.raises(oc.UnsupportedError, match="leaves out elements or axes"):
-            oc.plan(view, desk.path / "out.npy")
+    with pytest.raises(oc.UnsupportedError, match="plan is for arrays that are not computed yet"):
+        oc.plan(array[3, :0], desk.path / "out.npy")
+    with pytest.raises(oc.InvalidArgumentError, match="via= is for what is moved as a whole"):
+        oc.plan(array[::2], desk.path / "out.npy", via=desk.path)
     for options, target, match in (
         ({"tile": 5}, "out.npy", "tile= is for Zarr"),
         ({"target_order": "F"}, "out.zarr", "npy and raw"),
@@ -307,3 +308,22 @@ def test_a_picture(desk: Any) -> None:
     picture = (desk.path / "plan.svg").read_text()
     for part in ("a.npy", "turned.npy", "1103 x 907 uint16", "907 x 1103 uint16", "transpose"):
         assert part in picture
+
+
+def test_tiles_nobody_asks_for_are_smaller_where_memory_is_short(tmp_path: Path) -> None:
+    values = np.arange(42 * 11 * 113, dtype="f8").reshape(42, 11, 113)
+    options: dict[str, Any] = {"tile": (42, 11, 73), "codecs": "zstd:1"}
+    a = oc.asarray(values).save(tmp_path / "a.zarr", **options)
+    tiles = []
+    for number, memory in enumerate((4 << 20, 1 << 20, 900 << 10)):
+        with oc.config(memory=memory):
+            plan = oc.plan(a, tmp_path / f"{number}.zarr")
+            saved = a.save(tmp_path / f"{number}.zarr")
+            run = oc.last_run()
+            assert run is not None
+            assert (plan.bytes_read, plan.bytes_written) == (run.bytes_read, run.bytes_written)
+            tiles.append(np.prod(saved.tile))
+        np.testing.assert_array_equal(saved.compute(), values)
+    assert tiles[0] > tiles[1] > tiles[2]
+    with oc.config(memory="512KiB"), pytest.raises(oc.BudgetError, match="least that works"):
+        oc.plan(a, tmp_path / "none.zarr")

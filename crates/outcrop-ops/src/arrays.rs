@@ -202,26 +202,26 @@ impl New<'_> {
 }
 
 /// A result of a plan as a Zarr array at a path, of which nothing is made: what moving it will take, once it is there.
-/// Tiles that no step writes are not in it.
+/// Its tiles are those of the program, or others that divide them. Tiles that no step writes are not in it.
 ///
 /// # Errors
 /// [`outcrop_store::Error::Invalid`] where there can be no such array.
-pub fn sketch(plan: &Plan, array: ArrayId, path: &Path) -> Result<Sketch> {
+pub fn sketch(plan: &Plan, array: ArrayId, tile: Option<&[u64]>, path: &Path) -> Result<Sketch> {
     let (program, declared) = (&plan.program, plan.program.array_at(array));
+    let grid = TileGrid::new(&declared.shape(), tile.unwrap_or(&declared.grid.tile))?;
     let stored = plan.schedule.actions().filter_map(|action| match action {
         Action::Store(tile) if program.array_of(tile) == array => Some(program.region(tile)),
         _ => None,
     });
-    let number = |tile: ArrayBox| {
-        let coords: Dims = tile.start.iter().zip(&declared.grid.tile).map(|(s, t)| s / t).collect();
-        declared.grid.linear_index(&coords)
-    };
-    let numbers = stored.map(number).collect();
+    let numbers = stored.flat_map(|region| {
+        grid.tiles_of(&region).map(|coords| grid.linear_index(&coords)).collect::<Vec<_>>()
+    });
+    let numbers = numbers.collect();
     let info = Info {
         path: path.into(),
         shape: declared.shape(),
         dtype: declared.dtype,
-        tile: declared.grid.tile.clone(),
+        tile: grid.tile.clone(),
         layout: Layout::Tiled,
         format: "zarr",
         codecs: String::new(),

@@ -651,10 +651,12 @@ impl ProgramPlan {
         rows_of(&self.plan.schedule.traffic_by_kernel(&self.plan.program, &BTreeMap::new()))
     }
 
-    /// A result as a Zarr array at a path, of which nothing is made.
-    fn sketch(&self, py: Python<'_>, array: u16, path: PathBuf) -> PyResult<Store> {
+    /// A result as a Zarr array at a path, of which nothing is made, in tiles of the program's or others that divide them.
+    #[pyo3(signature = (array, path, tile=None))]
+    fn sketch(&self, py: Python<'_>, array: u16, path: PathBuf, tile: Option<Vec<u64>>) -> PyResult<Store> {
         let path = std::path::absolute(&path)?;
-        let made = arrays::sketch(&self.plan, ArrayId(array), &path).map_err(|e| to_python(py, e))?;
+        let made = arrays::sketch(&self.plan, ArrayId(array), tile.as_deref(), &path)
+            .map_err(|e| to_python(py, e))?;
         Ok(Store::of(Arc::new(made), &path, None))
     }
 

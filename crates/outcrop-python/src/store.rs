@@ -16,6 +16,7 @@ use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
 use outcrop_store::format::zarr::{Encoding, Labelled, consolidated};
 use outcrop_store::store::adapters::oriented::{Orientation, OrientedArray};
+use outcrop_store::store::adapters::sampled::SampledArray;
 use outcrop_store::store::adapters::section::SectionArray;
 use outcrop_store::store::chunked::Chunks;
 use outcrop_store::store::linear::{Described, NewFile};
@@ -269,6 +270,17 @@ impl Store {
             .map_err(|error| to_python(py, error))?;
         let path = shown.info().path.clone();
         Ok(Store::new(shown, &path))
+    }
+
+    /// Along each of some axes, the indices `first + step * k` for `k < count`, each of which is loaded by itself.
+    fn sampled(&self, py: Python<'_>, indices: Vec<(usize, (u64, u64, u64))>) -> PyResult<Store> {
+        let (_, inner) = self.inner(py)?;
+        let sampled = indices
+            .into_iter()
+            .try_fold(inner, |inner, (axis, indices)| SampledArray::of(&inner, axis, indices))
+            .map_err(|error| to_python(py, error))?;
+        let path = sampled.info().path.clone();
+        Ok(Store::new(sampled, &path))
     }
 
     fn write(&self, py: Python<'_>, start: Vec<u64>, value: &Bound<'_, PyUntypedArray>) -> PyResult<()> {

@@ -21,6 +21,7 @@ __all__ = [
     "assigned",
     "astype",
     "copied",
+    "expressed",
     "external_source",
     "function",
     "in_chunks",
@@ -119,6 +120,11 @@ def materialized(array: "Array") -> "Array":
 @_Hook
 def packed(array: "Array") -> "Array":
     """A copy of some elements of a stored array, which goes with the operation that needs it."""
+
+
+@_Hook
+def expressed(array: "Array") -> "Array":
+    """The same elements as an expression, by which a program moves them."""
 
 
 @_Hook

@@ -30,6 +30,7 @@ __all__ = [
     "composed",
     "goes_aside",
     "has_to_go_aside",
+    "is_scattered",
     "moved_from_scratch",
     "planned_in_memory",
     "route",
@@ -37,6 +38,7 @@ __all__ = [
     "supposing",
     "told",
     "too_little",
+    "whole_lines",
     "with_the_least",
 ]
 
@@ -146,7 +148,9 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
     says how long a plan is: of long ones, what the planner says is taken, once it has been tried.
     """
     try:
-        return plan()
+        # The least is looked for below, whatever the first refusal names.
+        with asking(Asked.PLAN):
+            return plan()
     except BudgetError as caught:
         if caught.needed is None or _native.suppose(None, 0) != (None, 0):
             raise
@@ -155,7 +159,7 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
     named = error.needed
     assert named is not None
     least = _least(plan, steps, named, Asked.WHETHER)
-    if _tried(plan, least, Asked.PLAN)[0] is None:
+    if least != named and _tried(plan, least, Asked.PLAN)[0] is None:
         # The best plan may be another one, of which what comes after it takes more.
         least = _least(plan, steps, named, Asked.PLAN)
     message = str(error).replace(str(named), str(least))
@@ -174,7 +178,7 @@ def _least(plan: Callable[[], _T], steps: Callable[[_T], int], named: int, what:
     least, too_little = named, budget
     for attempt in range(_ATTEMPTS):
         # However long that takes: what is named has to work.
-        found, needed = _tried(plan, least, Asked.LEAST)
+        found, needed = _tried(plan, least, Asked.PLAN)
         if found is not None:
             break
         more = least // (64 if attempt < _HOPEFUL else 4)
@@ -427,7 +431,7 @@ def _is_moved(tile: Sequence[int], target: _native.Store, stacklevel: int = 5) -
 
     Warns where it should be, and there is no room.
     """
-    if not _is_scattered(tile, target):
+    if not is_scattered(tile, target):
         return False
     nbytes = math.prod(target.shape) * np.dtype(target.dtype).itemsize
     if nbytes <= scratch_room():
@@ -474,10 +478,22 @@ def _pieces(tile: Sequence[int], target: _native.Store) -> _Pieces | None:
     return None
 
 
-def _is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
+def is_scattered(tile: Sequence[int], target: _native.Store) -> bool:
     """Whether tiles would be written to many short pieces of a file."""
     pieces = _pieces(tile, target)
     return pieces is not None and not pieces.follow and pieces.nbytes < _LONG_RUN
+
+
+def whole_lines(target: _native.Store) -> tuple[int, ...]:
+    """The least tile that is not written to short pieces of a file."""
+    tile, run = [1] * len(target.shape), np.dtype(target.dtype).itemsize
+    axes = list(range(len(tile)))
+    for axis in axes if target.layout == "column-major" else reversed(axes):
+        tile[axis] = min(-(-_LONG_RUN // run), target.shape[axis])
+        run *= tile[axis]
+        if run >= _LONG_RUN:
+            break
+    return tuple(tile)
 
 
 def _is_reworked(facts: Mapping[str, Any], number: int, target: _native.Store) -> bool:

@@ -77,6 +77,9 @@ _NPY_METADATA = 4096
 _LABELS = ("attributes", "dimension_names", "fill_value")
 """The options of labels."""
 
+_PARTS = (8, 16, 32, 64)
+"""About so many tiles that nobody asks for memory holds: more, where it is too little for fewer."""
+
 _STAGED = ".outcrop-new"
 """In the name under which a new array is built."""
 
@@ -123,7 +126,7 @@ def create_store(
             )
     version = zarr_format or 3
     listed = expand_codecs(codecs, dtype, version)
-    tiled = _tile(tile, shape, dtype, format, listed)
+    tiled = _tiles(tile, shape, dtype, format, listed)[0]
     with _naming_target(name):
         return _native.create(
             name,
@@ -172,12 +175,21 @@ def chunks_in(
     return tuple(min(t, n) for t, n in zip(wanted, shape, strict=True))
 
 
-def _in_chunks(source: Source, view: View, chunk: tuple[int, ...]) -> tuple[Source, View]:
-    """Elements chunk after chunk, which is one block again: an expression."""
+def _expressed(source: Source, view: View, chunk: tuple[int, ...] | None) -> tuple[Source, View]:
+    """Elements as an expression, where they are moved by one.
+
+    That is what makes chunks, in which elements are one block again; and what leaves elements of a
+    stored array out: of a tile that is loaded, all that is taken is.
+    """
     # Imported late: arrays are made of sources.
     from outcrop.arrays.array import Array
 
-    found = hooks.in_chunks(Array(source, view), chunk)
+    if chunk is not None:
+        found = hooks.in_chunks(Array(source, view), chunk)
+    elif isinstance(source, StoreSource) and view.turn is None and 0 not in view.shape:
+        found = hooks.expressed(Array(source, view))
+    else:
+        return source, view
     return found._source, found._view
 
 
@@ -269,7 +281,7 @@ def sketch(
         offset = family.offset(path, format, shape, dtype, labels.attributes or {})
     version, own = zarr_format or 3, labels.json(path)
     listed = expand_codecs(codecs, dtype, version)
-    tiled = _tile(tile, shape, dtype, format, listed)
+    tiled = _tiles(tile, shape, dtype, format, listed)[0]
     if listed is not None:
         text = as_json(listed, "codecs")
         with _naming_target(path):
@@ -277,18 +289,19 @@ def sketch(
     return _native.sketch(path, format, shape, dtype.name, tiled, check_order(order), offset, own)
 
 
-def _tile(
+def _tiles(
     tile: ShapeLike | None,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     format: str,
     codecs: Sequence[Mapping[str, Any]] | None,
-) -> tuple[int, ...] | None:
-    """The tile that is wanted, or one that fits memory; None where there are no tiles."""
+) -> list[tuple[int, ...] | None]:
+    """The tile that is wanted; or those that fit memory, the best one first. None for no tiles."""
     checked = check_tile(tile, shape)
     if checked is not None or format != "zarr":
-        return checked
-    return roomy(fitting_tile(shape, dtype), codecs)
+        return [checked]
+    fitting = (roomy(fitting_tile(shape, dtype, part), codecs) for part in _PARTS)
+    return list(dict.fromkeys(fitting))
 
 
 def save(
@@ -326,6 +339,8 @@ def _check_budget(source: Source, view: View, path: str, options: dict[str, Any]
         planned_save(source, path, **options)
     elif isinstance(source, StoreSource) and view.turn is not None:
         planned_move(source, view, source.store, view, path, options)
+    elif isinstance(source, StoreSource):
+        planned_save(source, path, view=view, **options)
 
 
 def planned_move(
@@ -353,14 +368,42 @@ def planned_move(
     options = {**options, "zarr_format": version, "labels": labels}
 
     def plan() -> tuple[dict[str, Any], _native.Store]:
-        # Tiles that nobody asks for are made to fit the budget.
-        store = sketch(path, view.shape, source.dtype, **options)
-        with naming_tiles(source, store):
-            return _native.plan_copy(near, *seen.box, seen.turn, store), store
+        return _movable(source, near, seen, path, **options)
 
     facts, made = with_the_least(plan)
     facts["copied_bytes"] = copied_with(path, view.shape, source.dtype, options["format"], labels)
     return facts, made
+
+
+def _movable(
+    source: Source,
+    near: _native.Store,
+    seen: View,
+    path: str,
+    *,
+    tile: ShapeLike | None,
+    format: str | None,
+    codecs: Codecs | None,
+    zarr_format: int | None,
+    **options: Any,
+) -> tuple[dict[str, Any], _native.Store]:
+    """What moving a view takes, and to what: of tiles that nobody asks for, to those that fit."""
+    shape, dtype = seen.shape, source.dtype
+    format = format_for(path, format)
+    options.update(format=format, codecs=codecs, zarr_format=zarr_format)
+    refused: BudgetError | None = None
+    for own in _tiles(tile, shape, dtype, format, expand_codecs(codecs, dtype, zarr_format or 3)):
+        store = sketch(path, shape, dtype, tile=own, **options)
+        try:
+            with naming_tiles(source, store):
+                return _native.plan_copy(near, *seen.box, seen.turn, store), store
+        except BudgetError as error:
+            refused = error
+    assert refused is not None
+    try:
+        raise refused
+    finally:
+        del refused
 
 
 def copied_with(
@@ -450,8 +493,7 @@ def _save(
     shape = view.shape
     chunk = chunks_in(format, shape, tile)
     with operation() if together else nullcontext():
-        if chunk is not None:
-            source, view = _in_chunks(source, view, chunk)
+        source, view = _expressed(source, view, chunk)
         computed: ComputedSource | None = None
         if isinstance(source, ComputedSource) and source.result is None and view.is_whole:
             computed = source
@@ -461,6 +503,17 @@ def _save(
             # The tiles in which it is computed are those that are stored.
             if tile is None and planned is not None:
                 tile = roomy(planned.output_tile, expand_codecs(codecs, source.dtype, version or 3))
+        elif tile is None and format == "zarr" and isinstance(source, StoreSource) and view.turn:
+            _, made = _movable(
+                *(source, source.store, view, name),
+                tile=None,
+                format=format,
+                order=order,
+                codecs=codecs,
+                zarr_format=version,
+                labels=labels,
+            )
+            tile = made.tile
         target = create_store(
             path,
             shape,
@@ -619,8 +672,7 @@ def planned_save(
     seen = View.whole(source.shape) if view is None else view
     version, labels = _planned_labels(source, seen, path, format, zarr_format, **wishes)
     shape = seen.shape
-    if (chunk := chunks_in(format, shape, tile)) is not None:
-        source, _ = _in_chunks(source, seen, chunk)
+    source, _ = _expressed(source, seen, chunks_in(format, shape, tile))
     assert isinstance(source, ComputedSource)
     computed = source
 

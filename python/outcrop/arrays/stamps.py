@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from outcrop.errors import StorageError
+from outcrop.process.files import take_file
 from outcrop.process.sizes import format_bytes
 
 __all__ = [
@@ -124,8 +125,10 @@ class Stamp:
             if before is None or after is None or before[:2] != after[:2]:
                 return f"a change to it was committed at {_clock(later.newest)}"
             if before[2] != after[2]:
-                sizes = " to ".join(format_bytes(file[2]) for file in (before, after))
-                return f"its size changed from {sizes}"
+                old, new = format_bytes(before[2]), format_bytes(after[2])
+                if old == new:
+                    old, new = f"{before[2]}", f"{after[2]} bytes"
+                return f"its size changed from {old} to {new}"
             return f"it was written to at {_clock(max(after[3:]))}"
         if self.chunks[0] != later.chunks[0]:
             return f"its chunks are {later.chunks[0]} files now, and were {self.chunks[0]}"
@@ -207,13 +210,9 @@ def lasting_stamp(
 
 def _write_out(path: str) -> None:
     """Write out what any process has changed of a file by mapped memory."""
-    with suppress(OSError):
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            if not _write_pages(file):
-                os.fdatasync(file)
-        finally:
-            os.close(file)
+    with suppress(OSError), take_file(path, os.O_RDONLY | os.O_NONBLOCK) as file:
+        if not _write_pages(file.fileno()):
+            os.fdatasync(file.fileno())
 
 
 def _write_pages(file: int) -> bool:

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -36,7 +36,7 @@ from outcrop.arrays.stamps import (
     stamp_of,
     when_settled,
 )
-from outcrop.arrays.views import View
+from outcrop.arrays.views import Span, View
 from outcrop.errors import (
     ChangedArrayError,
     ClosedArrayError,
@@ -50,7 +50,7 @@ from outcrop.errors import (
 from outcrop.formats.hdf5_writing import check_unchanged, let_go_of_finished
 from outcrop.process.config import piece_limit
 
-__all__ = ["StoreSource", "StoredState", "dies_of_an_exception"]
+__all__ = ["SampledState", "StoreSource", "StoredState", "dies_of_an_exception"]
 
 _T = TypeVar("_T")
 
@@ -700,3 +700,37 @@ def dies_of_an_exception() -> bool:
     # session has one from any earlier mistake, and is ended by its user.
     interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
     return getattr(sys, "last_value", None) is not None and not interactive
+
+
+class SampledState(StoredState):
+    """Indices at equal distances along some axes of a state, of which each is read by itself.
+
+    Parameters
+    ----------
+    state : StoredState
+        The array as it was.
+    spans : mapping from int to Span
+        What is taken along axes, forwards.
+    """
+
+    def __init__(self, state: StoredState, spans: Mapping[int, Span]) -> None:
+        super().__init__(state._live, state._was, state._stamped)
+        self._indices = [(a, (s.start, s.step, s.length)) for a, s in spans.items()]
+        self._samples: tuple[_native.Store, _native.Store] | None = None
+        # As the core has them.
+        self.shape = tuple(spans[a].length if a in spans else n for a, n in enumerate(state.shape))
+        self.tile = tuple(1 if a in spans else t for a, t in enumerate(state.tile))
+
+    @property
+    def store(self) -> _native.Store:
+        whole = self._live.store
+        # It may have been opened again.
+        if self._samples is None or self._samples[0] is not whole:
+            self._samples = whole, whole.sampled(self._indices)
+        return self._samples[1]
+
+    def read_box(self, start: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+        return self.store.read(start, shape)
+
+    def read_ahead(self, cut: Iterator[Piece]) -> Iterator[tuple[Piece, NDArray[Any]]]:
+        return StoreSource.read_ahead(self, cut)

@@ -4,13 +4,14 @@ import json
 import os
 import stat
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from outcrop.arrays.array import Array
 from outcrop.errors import CorruptArrayError
 from outcrop.formats.codecs import expand_codecs
-from outcrop.process.files import read_at_most
+from outcrop.process.files import read_at_most, take_file
 
 __all__ = ["Encoding", "encoding_of", "is_array"]
 
@@ -59,14 +60,14 @@ def _read(path: Path) -> dict[str, Any] | None:
     """A metadata file, which nobody vouches for; None where there is none."""
     try:
         # No link is followed below an array, and no named pipe waited for.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        taken = take_file(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except OSError as error:
         what = f"{path}: cannot read the file: {error.strerror}"
         raise CorruptArrayError(what, errno=error.errno) from None
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with BufferedReader(taken) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise CorruptArrayError(f"{path}: it is not a regular file")
         text = read_at_most(file, _LARGEST)
     if text is None:

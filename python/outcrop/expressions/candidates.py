@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from outcrop import _native
@@ -17,10 +18,32 @@ from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.tile_sizes import Prefer, cut, other_sizes, sizes
 from outcrop.process.config import memory_budget
 
-__all__ = ["Cut", "candidates", "other_cuts", "ways_of"]
+__all__ = ["Aim", "Cut", "candidates", "other_cuts", "ways_of"]
 
 Cut: TypeAlias = tuple[Mapping[int, int], bool]
 """Into which extents lines are cut, and whether stored tiles are held."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a result is computed to.
+
+    Attributes
+    ----------
+    target
+        A store, a part of one, or the tile (or None) and attributes of a Zarr array to be.
+    tile : tuple of int or None
+        What it is computed in whole multiples of, where that matters.
+    """
+
+    target: Any
+    tile: tuple[int, ...] | None
+
+    @classmethod
+    def at(cls, target: Any) -> "Aim":
+        """The tiles that the target has are written whole."""
+        return cls(target, _tile(target))
+
 
 _BESIDE = 2
 """How many times all files of elements have to fit into the budget to be held by whole rows."""
@@ -34,26 +57,26 @@ _PREFERENCES = (
 """Whether stored tiles are held, and what is cut first, as it is tried."""
 
 
-def ways_of(roots: Sequence[Node], targets: Sequence[Any]) -> list[Taking]:
+def ways_of(roots: Sequence[Node], aims: Sequence[Aim]) -> list[Taking]:
     """How rows are taken and shapes changed, the best first; the last one is as they come."""
     roots = [Map.of(Copy(), [n], n.dtype) if isinstance(n, Leaf) else n for n in roots]
     nodes = _with_siblings(ancestors(roots))
     if not any(isinstance(node, Take | Points | Reshape) for node in nodes):
         return [Taking(roots, [])]
-    shapes = [_tile(target) for target in targets]
-    tiling = cut(nodes, list(zip(roots, shapes, strict=True)), *sizes(memory_budget())[0])
+    tiles = [(root, aim.tile) for root, aim in zip(roots, aims, strict=True)]
+    tiling = cut(nodes, tiles, *sizes(memory_budget())[0])
     return ways(roots, tiling, memory_budget())
 
 
 def candidates(
-    taken: Sequence[Taking], targets: Sequence[Any]
+    taken: Sequence[Taking], aims: Sequence[Aim]
 ) -> Iterator[tuple[list[Wanted], Grouping, Taking]]:
     """What may be computed together, the best first: the others take less memory."""
-    shapes, limits = [_tile(target) for target in targets], sizes(memory_budget())
+    limits = sizes(memory_budget())
     for way in taken:
-        given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
+        given = [Wanted(root, aim.target) for root, aim in zip(way.roots, aims, strict=True)]
         nodes = _with_siblings(ancestors(way.roots))
-        tiles = list(zip(way.roots, shapes, strict=True))
+        tiles = [(root, aim.tile) for root, aim in zip(way.roots, aims, strict=True)]
         for holds in (True, False):
             is_held = False
             cuts: dict[int, int] | None = None
@@ -68,7 +91,7 @@ def candidates(
 
 
 def other_cuts(
-    way: Taking, targets: Sequence[Any], tried: Sequence[Cut], *, whole_tiles: bool
+    way: Taking, aims: Sequence[Aim], tried: Sequence[Cut], *, whole_tiles: bool
 ) -> Iterator[tuple[list[Wanted], Grouping]]:
     """What else there is to cut into, the most promising first.
 
@@ -76,15 +99,15 @@ def other_cuts(
     ----------
     way : Taking
         How rows are taken and shapes changed.
-    targets : sequence
+    aims : sequence of Aim
         What each result is computed to.
     tried : sequence of Cut
         What has been tried.
     whole_tiles : bool
         Whether to begin with whole stored tiles.
     """
-    given = [Wanted(root, target) for root, target in zip(way.roots, targets, strict=True)]
-    tiles = [(root, _tile(target)) for root, target in zip(way.roots, targets, strict=True)]
+    given = [Wanted(root, aim.target) for root, aim in zip(way.roots, aims, strict=True)]
+    tiles = [(root, aim.tile) for root, aim in zip(way.roots, aims, strict=True)]
     nodes = _with_siblings(ancestors(way.roots))
     usual = sizes(memory_budget())[0]
     seen = list(tried)

@@ -12,13 +12,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from outcrop import _native
-from outcrop.arrays.route import Asked, asked, asking
+from outcrop.arrays.route import Asked, asked, asking, is_scattered, whole_lines
 from outcrop.arrays.source import storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, SingularMatrixError, forget_frames
-from outcrop.expressions.candidates import Cut, candidates, other_cuts, ways_of
+from outcrop.expressions.candidates import Aim, Cut, candidates, other_cuts, ways_of
 from outcrop.expressions.graph.matrices import MatrixOperation
-from outcrop.expressions.graph.nodes import Leaf, Node
+from outcrop.expressions.graph.nodes import Leaf, Node, ancestors
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.lower.lower import Lowered, Order, orders, too_much_account
 from outcrop.expressions.lower.storage import Wanted
@@ -28,6 +28,7 @@ from outcrop.expressions.rewrite.lines_in_passes import lines_in_passes
 from outcrop.expressions.rewrite.products import by_blocks, others, preferred
 from outcrop.expressions.rewrite.reshape_by_slabs import tiles_taken
 from outcrop.expressions.rewrite.rules import rewritten
+from outcrop.expressions.rewrite.samples import apart
 from outcrop.expressions.rewrite.small_tiles import on_small_tiles
 from outcrop.expressions.rewrite.square_tiles import alternatives
 from outcrop.expressions.rewrite.stencils import settled
@@ -60,6 +61,9 @@ _MANY_STEPS = 10_000
 
 _FEW_WAYS = 2
 
+_MANY_TILES = 30_000
+"""Tiles of programs for which others are looked for first, at least."""
+
 _MORE_TILES = 60_000
 """Tiles that are planned to look for less, at least, ..."""
 
@@ -85,8 +89,10 @@ _SIDE = 128
 No speed that is measured decides it: results depend on tiles in their last bits."""
 
 _FAR_LESS = 1.25
-"""How many times as much is moved otherwise, where products are computed in another way, or what is
-stored is moved first."""
+"""How many times as much is moved otherwise, where products are computed in another way."""
+
+_FIRST = 1.1
+"""How many times as much is moved otherwise, where what is stored is moved first."""
 
 
 class Planned:
@@ -116,6 +122,10 @@ class Planned:
     @cached_property
     def facts(self) -> dict[str, Any]:
         found = self._plan.facts | {"others": self._others}
+        for i, want in enumerate(self._lowered.wanted):
+            if isinstance(want.target, tuple):
+                # People are told of the tiles on disk.
+                found["arrays"][self.number(i)]["tile"] = self.tile(i)
         # Only linear algebra changes tiles of a result that have been stored.
         results = (want.node for want in self._lowered.wanted)
         found["reworks_results"] = any(isinstance(node, MatrixOperation) for node in results)
@@ -133,7 +143,7 @@ class Planned:
     @cached_property
     def once(self) -> float:
         """Bytes that are read where each array is read once."""
-        return sum(reading.least / reading.passes for reading in self.readings())
+        return sum(reading.least / reading.passes for reading in self.readings)
 
     @property
     def needed(self) -> float:
@@ -144,7 +154,7 @@ class Planned:
         """
         if not self._lowered.is_side_by_side:
             return self.once
-        return sum(reading.least for reading in self.readings())
+        return sum(reading.least for reading in self.readings)
 
     @property
     def size(self) -> int:
@@ -219,6 +229,7 @@ class Planned:
         """What each pass reads, computes and keeps."""
         return self._lowered.passes()
 
+    @cached_property
     def readings(self) -> list[Reading]:
         """What the passes take of each stored array, and how little of that would do."""
         return self._lowered.readings(self.facts["arrays"])
@@ -236,13 +247,18 @@ class Planned:
         return Picture(title, items, edges)
 
     def tile(self, i: int) -> tuple[int, ...]:
-        """The shape of the tiles of a result."""
-        want = self._lowered.wanted[i]
-        return self._lowered.tiling.tile(want.node)
+        """The shape of the tiles of a result, on disk."""
+        return self._lowered.result_tiles[i]
+
+    def is_scattered(self, i: int) -> bool:
+        """Whether a result would be written to many short pieces of a file."""
+        target = self._lowered.wanted[i].target
+        is_file = isinstance(target, _native.Store) and target.format != "memory"
+        return is_file and is_scattered(self.tile(i), target)
 
     def sketch(self, i: int, path: str) -> _native.Store:
         """A result as a Zarr array at a path, for plans: nothing is made."""
-        return self._plan.sketch(self.number(i), path)
+        return self._plan.sketch(self.number(i), path, self.tile(i))
 
     def number(self, i: int) -> int:
         """The number of a result among the arrays of the program."""
@@ -320,7 +336,17 @@ class _Effort:
     It is the same on every machine, since what is found may have other last bits.
     """
 
+    least: float = -1
+    most: float = math.inf
+    """How many tiles a first plan has: more than the least, and no more than the most."""
     left: float = math.inf
+    has_put_off: bool = False
+    """Whether a first plan has been put off, for what has fewer tiles."""
+
+    def puts_off(self, tiles: int) -> bool:
+        """Whether a first plan has so many tiles that others come before, or has been looked at."""
+        self.has_put_off |= tiles > self.most
+        return not self.least < tiles <= self.most
 
     def spend(self, found: Planned) -> None:
         """What making a plan has taken; of the first one, how much looking further is worth."""
@@ -336,13 +362,38 @@ class _Effort:
 
 
 def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
-    roots = rewritten(settled(unordered([node for node, _ in wanted])))
-    targets = [target for _, target in wanted]
+    aims = [Aim.at(target) for _, target in wanted]
+    # Of what goes to memory, whole tiles would be there beside it.
+    to_memory = [
+        isinstance(aim.target, _native.Store) and aim.target.format == "memory" for aim in aims
+    ]
+    roots = rewritten(settled(apart(unordered([node for node, _ in wanted])), to_memory))
+    found = _plan_for(roots, aims)
+    if asked() is not Asked.PLAN:
+        return found
+    scattered = [i for i, aim in enumerate(aims) if found.is_scattered(i)]
+    if not scattered:
+        return found
+    # In whole lines, at once, or by way of scratch, where they are written and read once more.
+    for i in scattered:
+        aims[i] = replace(aims[i], tile=whole_lines(aims[i].target))
+    try:
+        other = _plan_for(roots, aims)
+    except BudgetError as error:
+        forget_frames(error)
+        return found
+    beside = 2 * sum(roots[i].nbytes for i in scattered)
+    is_better = other.moved_anyway[1] <= found.moved_anyway[1] + beside
+    return other if is_better else found
+
+
+def _plan_for(roots: Sequence[Node], aims: Sequence[Aim]) -> Planned:
+    """The plan for results that are computed to their aims."""
     error: BudgetError | None = None
     for part in _PARTS:
         cut = lines_in_passes(roots, memory_budget(), part)
         try:
-            return _plan_as(cut or roots, targets)
+            return _plan_as(cut or roots, aims)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
@@ -355,12 +406,35 @@ def _plan(wanted: Sequence[tuple[Node, Any]]) -> Planned:
         del error
 
 
-def _plan_as(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
+def _plan_as(roots: Sequence[Node], aims: Sequence[Aim]) -> Planned:
     """The plan for nodes as they have been rewritten."""
+    leaves = (n for n in ancestors(roots) if isinstance(n, Leaf))
+    stored = {id(n.source): n.source for n in leaves if isinstance(n.source, StoreSource)}
+    nbytes = sum(math.prod(one.shape) * one.dtype.itemsize for one in stored.values())
+    effort = _Effort(most=max(_MANY_TILES, _FOR_BYTES * nbytes))
+    try:
+        return _plan_within(roots, aims, effort)
+    except BudgetError as caught:
+        if not effort.has_put_off:
+            raise
+        error = caught
+        forget_frames(error)
+    try:
+        return _plan_within(roots, aims, _Effort(least=effort.most))
+    except BudgetError as caught:
+        forget_frames(caught)
+        error = min(caught, error, key=_needed)
+    try:
+        raise error
+    finally:
+        del error
+
+
+def _plan_within(roots: Sequence[Node], aims: Sequence[Aim], effort: _Effort) -> Planned:
+    """The plan for nodes as they have been rewritten, by so much effort."""
     chosen, sure = preferred(roots)
     best: Planned | None = None
     error: BudgetError | None = None
-    effort = _Effort()
 
     def moves_far_more(choice: Mapping[int, bool]) -> bool:
         return any(choice[one] != chosen[one] for one in sure)
@@ -370,14 +444,16 @@ def _plan_as(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
         if best is not None and (best.is_near_least or moves_far_more(choice) or effort.is_spent):
             break
         for nodes in alternatives(by_blocks(roots, choice)):
+            if best is not None and best.is_near_least:
+                break
             try:
                 brief = best is not None
-                found = _plan_of(nodes, targets, effort, beside=best, briefly=brief)
+                found = _plan_of(nodes, aims, effort, beside=best, briefly=brief)
                 if asked() is Asked.WHETHER:
                     return found
                 if best is None:
                     best = found
-                elif _moves_far_less(found, best):
+                elif _moves_less(found, best, _FAR_LESS):
                     best = found.completed()
             except BudgetError as caught:
                 forget_frames(caught)
@@ -385,12 +461,12 @@ def _plan_as(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
     for part in _PARTS:
         if best is not None and not best.reads_again:
             break
-        best = _or_rather(best, lines_put_together(roots, memory_budget() // part), targets, effort)
+        best = _or_rather(best, lines_put_together(roots, memory_budget() // part), aims, effort)
     for is_square in (False, True):
         if best is not None and not best.reads_again:
             break
         moved = on_small_tiles(roots, memory_budget(), is_square=is_square)
-        best = _or_rather(best, moved, targets, effort)
+        best = _or_rather(best, moved, aims, effort)
     if best is not None:
         return best
     assert error is not None
@@ -401,7 +477,7 @@ def _plan_as(roots: Sequence[Node], targets: Sequence[Any]) -> Planned:
 
 
 def _or_rather(
-    found: Planned | None, moved: Sequence[Node] | None, targets: Sequence[Any], effort: _Effort
+    found: Planned | None, moved: Sequence[Node] | None, aims: Sequence[Aim], effort: _Effort
 ) -> Planned | None:
     """The plan; or one in which something is moved to other tiles first, where that is less."""
     if moved is None:
@@ -409,22 +485,22 @@ def _or_rather(
     # What was looked for before has not been found.
     effort.left = max(effort.left, _MORE_TILES / 8)
     try:
-        other = _plan_of(moved, targets, effort, beside=found, briefly=found is not None)
+        other = _plan_of(moved, aims, effort, beside=found, briefly=found is not None)
     except BudgetError as error:
         forget_frames(error)
         return found
     if found is None:
         return other
-    return other.completed() if _moves_far_less(other, found) else found
+    return other.completed() if _moves_less(other, found, _FIRST) else found
 
 
-def _moves_far_less(other: Planned, found: Planned) -> bool:
-    return other.moved_anyway[1] * _FAR_LESS < found.moved_anyway[1]
+def _moves_less(other: Planned, found: Planned, times: float) -> bool:
+    return other.moved_anyway[1] * times < found.moved_anyway[1]
 
 
 def _plan_of(
     roots: Sequence[Node],
-    targets: Sequence[Any],
+    aims: Sequence[Aim],
     effort: _Effort,
     *,
     beside: Planned | None = None,
@@ -434,12 +510,17 @@ def _plan_of(
 
     Briefly, the first order that there is.
     """
-    most = sys.maxsize if beside is None else max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"])
+    most = most_tiles = math.inf
+    if beside is not None:
+        # The more is moved otherwise, the longer it may be looked for what moves less.
+        worth = _FOR_BYTES * beside.moved_anyway[1]
+        most = max(_MANY_STEPS, _FAR_MORE * beside.facts["steps"], worth)
+        most_tiles = max(_MANY_TILES, _FAR_MORE * beside.size, worth)
     error: BudgetError | None = None
     held: tuple[Planned, Taking] | None = None
     tried: list[Cut] = []
-    taken = ways_of(roots, targets)
-    for given, grouping, way in candidates(taken, targets):
+    taken = ways_of(roots, aims)
+    for given, grouping, way in candidates(taken, aims):
         holds = grouping.tiling.holds
         # Once there is a plan, it is only looked whether to hold tiles pays.
         if held is not None and way is not held[1]:
@@ -450,8 +531,13 @@ def _plan_of(
             # It would be read in parts: no way that is looked for.
             break
         try:
-            if grouping.tiles() > most:
-                raise too_much_account(grouping.tiles(), "tiles")
+            tiles = grouping.size()
+            if (
+                grouping.tiles() > most
+                or tiles > most_tiles
+                or (beside is None and effort.puts_off(tiles))
+            ):
+                raise too_much_account(tiles, "tiles")
             tried.append((grouping.tiling.cuts, holds))
             is_any = asked() is Asked.WHETHER
             found = _best(given, grouping, briefly=briefly or is_any or held is not None)
@@ -466,8 +552,8 @@ def _plan_of(
                     if held[0].moved_anyway <= found.moved_anyway:
                         break
                     found = found if briefly else _best(given, grouping)
-                found = _or_by_other_cuts(found, way, targets, effort, tried=tried, briefly=briefly)
-                return found if way is taken[-1] else _or_as_it_comes(found, taken[-1], targets)
+                found = _or_by_other_cuts(found, way, aims, effort, tried=tried, briefly=briefly)
+                return found if way is taken[-1] else _or_as_it_comes(found, taken[-1], aims)
             error = error or way.error
         except BudgetError as caught:
             forget_frames(caught)
@@ -477,7 +563,7 @@ def _plan_of(
                 error = caught if error is None else min(caught, error, key=_needed)
             error = error or way.error
     if held is not None:
-        return _or_by_other_cuts(*held, targets, effort, tried=tried, briefly=briefly)
+        return _or_by_other_cuts(*held, aims, effort, tried=tried, briefly=briefly)
     assert error is not None
     try:
         raise error
@@ -488,7 +574,7 @@ def _plan_of(
 def _or_by_other_cuts(
     found: Planned,
     way: Taking,
-    targets: Sequence[Any],
+    aims: Sequence[Aim],
     effort: _Effort,
     *,
     tried: Sequence[Cut],
@@ -500,9 +586,11 @@ def _or_by_other_cuts(
     ones memory holds more at a time.
     """
     enough = _LESS * found.once
+    if found.moved_anyway[0] <= enough:
+        return found
     least, reserve = found, effort.left / 2
     for count, (own, grouping) in enumerate(
-        other_cuts(way, targets, tried, whole_tiles=found.cuts_tiles)
+        other_cuts(way, aims, tried, whole_tiles=found.cuts_tiles)
     ):
         if least.moved_anyway[0] <= enough or effort.left <= reserve:
             break
@@ -532,7 +620,7 @@ def _or_by_other_cuts(
     return least if least is found or briefly else least.completed()
 
 
-def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Planned:
+def _or_as_it_comes(found: Planned, way: Taking, aims: Sequence[Aim]) -> Planned:
     """The plan; or one that puts nothing in order beforehand, where that moves less.
 
     Tiles that are taken from again may still be in memory.
@@ -540,7 +628,7 @@ def _or_as_it_comes(found: Planned, way: Taking, targets: Sequence[Any]) -> Plan
     if found.moved_anyway[0] <= _LESS * found.once:
         return found
     most = max(_MANY_STEPS, _FAR_MORE * found.facts["steps"])
-    for given, grouping, _ in candidates([way], targets):
+    for given, grouping, _ in candidates([way], aims):
         if grouping.tiles() > most:
             break
         shapes = (node for node in grouping.nodes if isinstance(node, Reshape))
@@ -564,14 +652,14 @@ def _best(wanted: Sequence[Wanted], grouping: Grouping, *, briefly: bool = False
     way = 0
     for order in orders(grouping):
         # Along the other axis first, the same steps take as much memory.
-        if (order.together, order.beside) in refused:
+        if replace(order, turned=False) in refused:
             continue
         try:
             found = _by_the_best_way(wanted, grouping, order, way, briefly=briefly)
         except BudgetError as caught:
             forget_frames(caught)
             error = caught if error is None else min(caught, error, key=_needed)
-            refused.add((order.together, order.beside))
+            refused.add(replace(order, turned=False))
             continue
         best, way = found if best is None else best.or_rather(found), found.way
         if briefly or (order == Order() and not _may_be_better(found)):

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from io import FileIO
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from outcrop.formats.hdf5_labels import Scales, write_attributes
 from outcrop.formats.hdf5_names import checked_place
 from outcrop.formats.labels import Labels, as_json
 from outcrop.formats.overlay import Overlay
-from outcrop.process.files import open_file
+from outcrop.process.files import open_file, take_file
 
 __all__ = [
     "bytes_beside",
@@ -413,7 +414,8 @@ def _naming_readers(file: str) -> Iterator[None]:
 def _add_the_rest(design: _Design, staged: str) -> int:
     """Give a file that is being built what h5py has written, and what was in the old one."""
     assert design.below is not None
-    file = os.open(staged, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    taken = take_file(staged, os.O_WRONLY | os.O_NOFOLLOW, "wb")
+    file = taken.fileno()
     try:
         length = design.metadata.length
         if length > design.end:
@@ -436,7 +438,7 @@ def _add_the_rest(design: _Design, staged: str) -> int:
             ) from None
         raise StorageError(f"{design.file}: cannot copy it: {what}", errno=error.errno) from None
     finally:
-        os.close(file)
+        taken.close()
 
 
 @contextmanager
@@ -480,7 +482,7 @@ class _Held:
     """A file that nobody may change until another one has taken its place."""
 
     path: str
-    descriptor: int
+    file: FileIO
     seen: os.stat_result
     successor: str
     successor_id: int
@@ -497,7 +499,7 @@ class _Held:
 
     def check(self) -> None:
         """Refuse to replace what is not what was copied."""
-        now = os.fstat(self.descriptor)
+        now = os.fstat(self.file.fileno())
         same = (now.st_size, now.st_mtime_ns) == (self.seen.st_size, self.seen.st_mtime_ns)
         with suppress(OSError):
             same = same and os.path.samestat(os.stat(self.path), now)
@@ -508,7 +510,7 @@ class _Held:
             )
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        self.file.close()
 
 
 _held: list[_Held] = []
@@ -519,13 +521,13 @@ _letting_go = threading.Lock()
 def _hold(file: str, seen: os.stat_result | None, successor: str) -> _Held:
     """Lock a file as who reads it by HDF5 does: nobody can open it for writing then."""
     assert seen is not None
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    taken = take_file(file, os.O_RDONLY | os.O_NONBLOCK)
     number = os.lstat(successor).st_ino
-    held = _Held(os.path.realpath(file), descriptor, seen, successor, number)
+    held = _Held(os.path.realpath(file), taken, seen, successor, number)
     try:
         held.check()
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(taken, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ArrayBusyError(
                 f"{file}: is being written by another program, which has locked it"

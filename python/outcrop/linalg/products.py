@@ -13,7 +13,7 @@ from outcrop.arrays.creation import asarray
 from outcrop.arrays.registry import implements
 from outcrop.arrays.views import View
 from outcrop.errors import InvalidArgumentError
-from outcrop.expressions.build.arrays import array_of, node_of, product
+from outcrop.expressions.build.arrays import array_of, node_of, product, unturned
 from outcrop.expressions.build.reductions import axes_of, cast
 from outcrop.expressions.graph.functions import Apply
 from outcrop.expressions.graph.nodes import Contract, Map, Node, Reduce
@@ -75,7 +75,7 @@ def einsum(subscripts: str, /, *operands: Any) -> Array:
         _unrepeated(cast(node, loop), labels, extents)
         for node, labels in zip(nodes, inputs, strict=True)
     ]
-    terms = [_summed_alone(i, terms, result) for i in range(len(terms))]
+    terms = [unturned(*_summed_alone(i, terms, result)) for i in range(len(terms))]
     path = np.einsum_path(
         f"{','.join(labels for _, labels in terms)}->{result}",
         *(np.broadcast_to(np.float64(0), node.shape) for node, _ in terms),

@@ -6,7 +6,8 @@ import secrets
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, cast
+from io import BufferedReader, BufferedWriter, FileIO
+from typing import BinaryIO
 
 from outcrop.errors import (
     ArrayExistsError,
@@ -15,7 +16,7 @@ from outcrop.errors import (
     StoragePermissionError,
 )
 
-__all__ = ["check_file", "check_place", "open_file", "read_at_most", "write_file"]
+__all__ = ["check_file", "check_place", "open_file", "read_at_most", "take_file", "write_file"]
 
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -51,7 +52,38 @@ def open_file(path: str) -> BinaryIO:
     OSError
         The operating system refuses.
     """
-    return _opened(path)
+    check_file(path)
+    file = take_file(path, os.O_RDONLY | os.O_NONBLOCK)
+    # Another one may have come to its place.
+    kind = os.fstat(file.fileno()).st_mode
+    if not stat.S_ISREG(kind):
+        raise _no_file(path, _name_of(kind))
+    return BufferedReader(file)
+
+
+def take_file(path: str, flags: int, mode: str = "rb", permissions: int = 0o666) -> FileIO:
+    """Open a file as `os.open` does; it is closed when nobody has it any more.
+
+    Parameters
+    ----------
+    path : str
+        Of no directory.
+    flags : int
+        Of `os.open`; the descriptor is not inherited.
+    mode : str
+        Of `open`, as far as reading and writing go; nothing is made empty by it.
+    permissions : int
+        Of a new file, less what the process does not allow.
+
+    Raises
+    ------
+    OSError
+        The operating system refuses.
+    """
+    # An interrupt may come between any two instructions, after `os.open` and before its number
+    # has a name, too, and would leave it open for good: this is one instruction.
+    (file,) = map(FileIO, map(os.open, (path,), (flags | os.O_CLOEXEC,), (permissions,)), (mode,))
+    return file
 
 
 def read_at_most(file: BinaryIO, most: int) -> bytes | None:
@@ -132,15 +164,14 @@ def _write_beside(path: str, content: bytes, overwrite: bool) -> None:
     # A name has at most 255 bytes.
     short = os.fsdecode(os.fsencode(name)[:200])
     beside = os.path.join(folder, f".{short}.{secrets.token_hex(4)}.outcrop-new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        with open(descriptor, "wb") as file:
+        with BufferedWriter(take_file(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, "wb")) as file:
             if mode is not None:
-                os.fchmod(descriptor, stat.S_IMODE(mode))
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
             file.write(content)
             file.flush()
             # Or after a loss of power there may be a name without its content.
-            os.fsync(descriptor)
+            os.fsync(file.fileno())
         if overwrite:
             os.replace(beside, target)
         else:
@@ -161,24 +192,6 @@ def _move(beside: str, target: str) -> None:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
         os.rename(beside, target)
-
-
-def _opened(path: str) -> BinaryIO:
-    def opener(name: str, flags: int) -> int:
-        try:
-            descriptor = os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            # Of a named pipe that nobody reads, the kernel says that there is no such device.
-            if error.errno == errno.ENXIO:
-                raise _no_file(path, "a named pipe, a socket or a device") from None
-            raise
-        kind = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(kind):
-            os.close(descriptor)
-            raise _no_file(path, _name_of(kind))
-        return descriptor
-
-    return cast(BinaryIO, open(path, "rb", opener=opener))
 
 
 def _name_of(kind: int) -> str:

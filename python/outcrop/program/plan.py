@@ -274,6 +274,7 @@ class Passes(Protocol):
     def passes(self) -> list[dict[str, Any]]:
         """What each pass reads, computes and keeps."""
 
+    @property
     def readings(self) -> list[Reading]:
         """What its passes take of each stored array."""
 
@@ -301,7 +302,7 @@ class ExpressionPlan(Plan):
 
     @cached_property
     def _readings(self) -> list[Reading]:
-        return self._planned.readings()
+        return self._planned.readings
 
     def _least(self) -> float:
         return sum(reading.least for reading in self._readings)

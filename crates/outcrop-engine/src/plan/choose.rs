@@ -32,8 +32,8 @@ const MORE: u64 = 110;
 
 /// A crew and a schedule that together fit into `limit` bytes, if there are.
 ///
-/// Where tiles are loaded again for want of memory, less running ahead and fewer threads are tried as well, and what is
-/// the fastest is taken.
+/// Where threads take more than half of the memory, fewer and all of them are tried; where tiles are loaded again for want
+/// of memory, less running ahead and fewer threads, too. What is the fastest is taken.
 pub(super) fn fit(
     program: &Program,
     limit: usize,
@@ -42,20 +42,26 @@ pub(super) fn fit(
     resident: &[TileId],
     watch: &mut dyn Watch,
 ) -> Result<Option<(Crew, Schedule)>> {
-    let wanted = divide(program, expected_bookkeeping(program), limit, speeds, least);
+    let books = expected_bookkeeping(program);
+    let wanted = divide(program, books, limit, speeds, least);
     let all_of = |crew: Crew| (crew, limit.saturating_sub(fixed(program, &crew)));
     let waiting = wanted.map(|(crew, _)| all_of(crew));
     // One mover keeps the fewest tiles in flight.
     let one_mover = wanted.map(|(crew, _)| all_of(crew_of(program, crew.threads, 1, limit)));
+    // What leaves little memory for tiles, and may be worth it where there is much to compute.
+    let most_threads = Some(all_of(crew_of(program, speeds.threads, 1, limit)))
+        .filter(|&(crew, room)| room >= least + books && wanted.is_some_and(|w| w.0.threads < crew.threads));
+    let smallest = Some(all_of(smallest(program, limit)));
     let mut divisions: Vec<(Crew, usize)> = Vec::new();
-    for division in [wanted, waiting, one_mover, Some(all_of(smallest(program, limit)))].into_iter().flatten()
-    {
+    for division in [wanted, most_threads, waiting, one_mover, smallest].into_iter().flatten() {
         if !divisions.contains(&division) {
             divisions.push(division);
         }
     }
     let mut best: Option<Fitting> = None;
-    for division in divisions {
+    // These in any case.
+    let first = 1 + usize::from(most_threads.is_some());
+    for (number, division) in divisions.into_iter().enumerate() {
         let Some((crew, schedule)) = fit_divided(program, limit, division, least, resident, watch)? else {
             continue;
         };
@@ -66,7 +72,7 @@ pub(super) fn fit(
             None => Some(found),
             Some(other) => Some(faster(program, speeds, other, found, watch)?),
         };
-        if is_enough {
+        if is_enough && number + 1 >= first {
             break;
         }
     }

@@ -287,7 +287,6 @@ fn product(place: Place<'_>, term: Term, changed: Changed) -> Result<Way> {
     let found = matmul::blocks(program, (c, a, b), capacity, super::candidates(count));
     let ways = super::with_the_least(runtime, found.into_iter(), capacity, least, count);
     let (p, q) = super::chosen(&ways, way);
-    let ((m, k), (_, n)) = (a.shape(program), b.shape(program));
     let mut blocks = Vec::new();
     for (number, i0) in (0..mt).step_by(p as usize).enumerate() {
         let mut starts: Vec<u64> = (0..nt).step_by(q as usize).collect();
@@ -301,7 +300,7 @@ fn product(place: Place<'_>, term: Term, changed: Changed) -> Result<Way> {
         remark: format!("{p} x {q} tiles of C, each {rows} x {cols}, in memory"),
         count: ways.len(),
         frugal: (p, q) == (1, 1),
-        lower_bound: matmul::lower_bound(runtime, dtype, (m, n, k), a.is_of_the_array_of(b)),
+        lower_bound: matmul::lower_bound(runtime, builder.program, (a, b)),
     })
 }
 
@@ -319,7 +318,7 @@ fn update(place: Place<'_>, terms: &[Term], changed: Changed) -> Result<Way> {
     let capacity = plan::capacity(runtime, program, half.count(), speeds, half.least())?;
     let ways = half.ways(capacity, runtime.limit());
     let shape = super::chosen(&ways, way);
-    let lower_bound = half.lower_bound(runtime.limit(), a.shape(program), dtype.size());
+    let lower_bound = half.lower_bound(runtime.limit(), program, a);
     block_steps(&mut builder, terms, changed, shape.blocks(half.n).iter());
     Ok(Way {
         remark: format!("{shape} of C, each tile {side} x {side}, in memory"),
@@ -353,10 +352,14 @@ fn block_steps<'b>(
                         term.b.fetch(builder, k, j);
                     }
                 }
-                for i in block.rows_of(j) {
-                    let diagonal = changed.is_on_diagonal(i, j);
-                    let mut accumulate = k > 0 || changed.begin(builder, &mut steps, i, j);
-                    for term in terms {
+                // One product after the other: steps that follow each other change different tiles, and of what stands in
+                // a column, one tile is in use.
+                for (number, term) in terms.iter().enumerate() {
+                    let is_last = k + 1 == depth && number + 1 == terms.len();
+                    for i in block.rows_of(j) {
+                        let diagonal = changed.is_on_diagonal(i, j);
+                        let begun = k > 0 || number > 0;
+                        let accumulate = begun || changed.begin(builder, &mut steps, i, j);
                         let (a, b) = (term.a.at(builder, i, k), term.b.at(builder, k, j));
                         let program = &*builder.program;
                         let tile = c.at(program, i, j);
@@ -369,11 +372,9 @@ fn block_steps<'b>(
                         // Of what is mirrored, the first product writes all of a tile.
                         let how = (accumulate, term.alpha, diagonal && (accumulate || !changed.mirrored));
                         steps.product(builder, (tile, a, b), how, extents);
-                        accumulate = true;
-                    }
-                    if k + 1 == depth && diagonal && changed.hermitian {
-                        let tile = c.at(builder.program, i, j);
-                        steps.real(builder, tile);
+                        if is_last && diagonal && changed.hermitian {
+                            steps.real(builder, tile);
+                        }
                     }
                 }
             }

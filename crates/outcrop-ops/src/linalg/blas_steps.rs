@@ -5,8 +5,10 @@ use super::steps::{Builder, OperandAxes, SQUARE_RATE, factor_of, parts, product}
 use crate::kernels::structured;
 use crate::kernels::{self, Block, Diagonal, Half, Operand, Scalar};
 use outcrop_engine::program::{Kernel, Operand as Use, Running};
+use outcrop_store::io::Cancel;
 use outcrop_store::{DType, Result};
 use smallvec::smallvec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The half of a symmetric matrix that counts, or of a Hermitian one.
@@ -58,11 +60,17 @@ pub(super) struct Steps {
     known: Vec<(Kind, OperandAxes, u16)>,
 }
 
-/// Bytes of workspace before that of products, for a copy of a square tile, and of one that is changed, if it is.
+/// Bytes of workspace before that of products, for a copy of a block on the diagonal of a tile of this order, and of what
+/// is changed by it, if anything is.
 pub(super) fn copies(dtype: DType, order: u64, changed: u64) -> usize {
+    let order = order.min(DIAGONAL as u64);
     let bytes = |rows: u64, cols: u64| (rows * cols) as usize * dtype.size();
     bytes(order, order).next_multiple_of(ALIGNED) + bytes(order, changed).next_multiple_of(ALIGNED)
 }
+
+/// The order of blocks on the diagonal of a tile of which one half counts. They alone are copied, so that what a thread
+/// takes beside the tiles is no tile: that may be what leaves memory for one thread only.
+const DIAGONAL: usize = 128;
 
 /// Copies begin at multiples of this.
 const ALIGNED: usize = 64;
@@ -82,8 +90,8 @@ impl Steps {
                     Kind::Real => ("real", 1.0),
                     Kind::Product { lower: true, .. } => ("herk", SQUARE_RATE),
                     Kind::Product { .. } => ("gemm", 1.0),
-                    // The zeros are multiplied, too.
-                    Kind::Multiply { .. } => ("trmm", 0.5),
+                    // Zeros of blocks on the diagonal are multiplied, too.
+                    Kind::Multiply { .. } => ("trmm", 0.75),
                 };
                 let made = BlasKernel { dtype: builder.dtype, kind, axes: axes.clone() };
                 let number = builder.program.kernel(name, builder.rate * part, Arc::new(made));
@@ -170,18 +178,26 @@ impl Kernel for BlasKernel {
             Kind::Product { accumulate, alpha, conj, mirrors, lower } => {
                 let a = self.axes[1].block(&tiles[1]);
                 let b = self.axes[2].block(tiles.get(2).unwrap_or(&tiles[1]));
-                // One factor at most has a half only.
-                let mut workspace = workspace;
-                let mut expanded = |block: Block, mirror: Option<Mirror>| {
-                    let Some(Mirror { half, hermitian }) = mirror else { return block };
-                    let (whole, rest) = taken(std::mem::take(&mut workspace), block.rows, block.cols, size);
-                    workspace = rest;
-                    // SAFETY: as above.
-                    unsafe { structured::mirrored(dtype, whole, block, half, hermitian) };
-                    whole
-                };
-                let (a, b) = (expanded(a, mirrors.0), expanded(b, mirrors.1));
                 let (a, b) = (factor_of(a, conj.0), factor_of(b, conj.1));
+                // One factor at most has a half only.
+                let how = (accumulate, alpha);
+                match mirrors {
+                    (None, None) => {}
+                    (Some(mirror), _) => {
+                        // SAFETY: as above.
+                        return unsafe {
+                            symmetric_product(dtype, c, how, (a, mirror), b, workspace, cancel)
+                        };
+                    }
+                    (_, Some(Mirror { half, hermitian })) => {
+                        let (c, a, b) = (c.transposed(), a.transposed(), b.transposed());
+                        let mirror = Mirror { half: half.transposed(), hermitian };
+                        // SAFETY: as above.
+                        return unsafe {
+                            symmetric_product(dtype, c, how, (b, mirror), a, workspace, cancel)
+                        };
+                    }
+                }
                 if !lower {
                     // SAFETY: as above.
                     return unsafe { product(dtype, c, (accumulate, alpha), a, b, workspace, cancel) };
@@ -211,29 +227,108 @@ impl Kernel for BlasKernel {
                 }
             }
             Kind::Multiply { alpha, half, diagonal, conj } => {
-                let t = self.axes[1].block(&tiles[1]);
-                let (whole, rest) = taken(workspace, t.rows, t.cols, size);
-                let (given, rest) = taken(rest, c.rows, c.cols, size);
-                let strides = |b: &Block| [b.row_stride, b.col_stride].map(|s| s * size as isize);
-                let shape = [c.rows as u64, c.cols as u64];
+                let t = factor_of(self.axes[1].block(&tiles[1]), conj);
                 // SAFETY: as above.
-                unsafe {
-                    structured::triangle(dtype, whole, t, half, diagonal);
-                    outcrop_store::strided::copy(
-                        given.start,
-                        &strides(&given),
-                        c.start,
-                        &strides(&c),
-                        &shape,
-                        size,
-                    );
-                }
-                // SAFETY: as above.
-                unsafe {
-                    product(dtype, c, (false, alpha), factor_of(whole, conj), given.plain(), rest, cancel)?
-                };
+                unsafe { triangular_product(dtype, c, alpha, (t, half, diagonal), workspace, cancel)? };
             }
         }
         Ok(())
     }
+}
+
+/// Blocks on the diagonal of a tile of this order.
+fn on_diagonal(order: usize) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    (0..order.div_ceil(DIAGONAL)).map(move |i| i * DIAGONAL..((i + 1) * DIAGONAL).min(order))
+}
+
+/// `c = alpha a b`, or `c += alpha a b`, where one half of a is stored. What is beside the diagonal is had from there, as it
+/// is or transposed.
+///
+/// # Errors
+/// [`outcrop_store::Error::Interrupted`].
+///
+/// # Safety
+/// As [`kernels::gemm`].
+unsafe fn symmetric_product(
+    dtype: DType,
+    c: Block,
+    (accumulate, alpha): (bool, Scalar),
+    (a, Mirror { half, hermitian }): (Operand, Mirror),
+    b: Operand,
+    workspace: &mut [u8],
+    cancel: &Cancel,
+) -> Result<()> {
+    let (n, size) = (a.block.rows, dtype.size());
+    let factor = |rows: Range<usize>, cols: Range<usize>| {
+        let is_there = (rows.start > cols.start) == (half == Half::Lower);
+        let block = if is_there {
+            a.block.part(rows, cols, size)
+        } else {
+            a.block.part(cols, rows, size).transposed()
+        };
+        Operand { block, conj: a.conj != (hermitian && !is_there) }
+    };
+    for rows in on_diagonal(n) {
+        let own = c.part(rows.clone(), 0..c.cols, size);
+        let given = |rows| Operand { block: b.block.part(rows, 0..b.block.cols, size), ..b };
+        let (whole, rest) = taken(workspace, rows.len(), rows.len(), size);
+        let diagonal = a.block.part(rows.clone(), rows.clone(), size);
+        // SAFETY: as the caller vouches; copies are in the workspace.
+        unsafe {
+            structured::mirrored(dtype, whole, diagonal, half, hermitian);
+            let whole = factor_of(whole, a.conj);
+            product(dtype, own, (accumulate, alpha), whole, given(rows.clone()), rest, cancel)?;
+            for cols in [0..rows.start, rows.end..n] {
+                if !cols.is_empty() {
+                    let (a, b) = (factor(rows.clone(), cols.clone()), given(cols));
+                    product(dtype, own, (true, alpha), a, b, rest, cancel)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `x = alpha t x` with a triangle. A row of blocks is overwritten when no other one is made of it any more.
+///
+/// # Errors
+/// [`outcrop_store::Error::Interrupted`].
+///
+/// # Safety
+/// As [`kernels::gemm`].
+unsafe fn triangular_product(
+    dtype: DType,
+    x: Block,
+    alpha: Scalar,
+    (t, half, diagonal): (Operand, Half, Diagonal),
+    workspace: &mut [u8],
+    cancel: &Cancel,
+) -> Result<()> {
+    let (n, size) = (t.block.rows, dtype.size());
+    let mut blocks: Vec<_> = on_diagonal(n).collect();
+    if half == Half::Lower {
+        blocks.reverse();
+    }
+    for rows in blocks {
+        let own = x.part(rows.clone(), 0..x.cols, size);
+        let (whole, rest) = taken(workspace, rows.len(), rows.len(), size);
+        let (given, rest) = taken(rest, rows.len(), x.cols, size);
+        let strides = |b: &Block| [b.row_stride, b.col_stride].map(|s| s * size as isize);
+        let shape = [own.rows as u64, own.cols as u64];
+        let others = if half == Half::Lower { 0..rows.start } else { rows.end..n };
+        // SAFETY: as the caller vouches; copies are in the workspace.
+        unsafe {
+            let on_diagonal = t.block.part(rows.clone(), rows.clone(), size);
+            structured::triangle(dtype, whole, on_diagonal, half, diagonal);
+            let (to, from) = (strides(&given), strides(&own));
+            outcrop_store::strided::copy(given.start, &to, own.start, &from, &shape, size);
+            product(dtype, own, (false, alpha), factor_of(whole, t.conj), given.plain(), rest, cancel)?;
+            if !others.is_empty() {
+                let factor = Operand { block: t.block.part(rows, others.clone(), size), ..t };
+                let other = x.part(others, 0..x.cols, size).plain();
+                product(dtype, own, (true, alpha), factor, other, rest, cancel)?;
+            }
+        }
+    }
+    Ok(())
 }

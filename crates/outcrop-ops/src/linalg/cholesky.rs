@@ -204,9 +204,10 @@ fn update(builder: &mut Builder<'_>, l: Columns, (i, j, k): (u64, u64, u64)) {
 /// Bytes that any schedule reads: what the factorization needs with so much memory, and at least the
 /// matrix once.
 pub(super) fn lower_bound(runtime: &Runtime, program: &Program, a: Tiles) -> (f64, &'static str) {
-    let size = a.dtype(program).size() as f64;
+    let (n, _) = a.shape(program);
+    let size = super::read_size(program, a.dtype(program), n * n);
     let memory = (runtime.limit() as f64 / size).max(1.0);
-    let n = a.shape(program).0 as f64;
+    let n = n as f64;
     let (moved, once) = (n.powi(3) / (3.0 * (2.0 * memory).sqrt()), n * (n + 1.0) / 2.0);
     if moved > once {
         (moved * size, "n^3/(3 sqrt(2M)) elements, Beaumont et al. 2022")

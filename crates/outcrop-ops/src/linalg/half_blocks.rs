@@ -182,7 +182,7 @@ impl HalfOf {
         let ((fa, fb, fc), terms, count) = (self.frames, self.terms as usize, self.count());
         // Of a row of tiles, a tile of each factor there is.
         let slice = if self.one { fa } else { (fa + fb) / 2 * terms };
-        let sizes = (capacity, fc, slice, (fa + fb) * terms);
+        let sizes = (capacity, fc, slice, fa + fb);
         let mut ways = half_ways(self.n, sizes, super::candidates(count));
         let tight = capacity < 4 * self.least() || capacity < limit / 2 || count < 50_000;
         if (tight || ways.is_empty()) && !ways.contains(&Shape::LEAST) {
@@ -191,9 +191,10 @@ impl HalfOf {
         ways
     }
 
-    /// Bytes that any schedule reads of factors with n rows and k columns of so many bytes.
-    pub(super) fn lower_bound(&self, limit: usize, (n, k): (u64, u64), size: usize) -> (f64, &'static str) {
-        let size = size as f64;
+    /// Bytes that any schedule reads of factors with the rows and columns of `a`.
+    pub(super) fn lower_bound(&self, limit: usize, program: &Program, a: Tiles) -> (f64, &'static str) {
+        let (n, k) = a.shape(program);
+        let size = super::read_size(program, a.dtype(program), n * k * if self.one { 1 } else { 2 });
         let memory = (limit as f64 / size).max(1.0);
         let (n, k) = (n as f64, k as f64);
         let moved = self.terms as f64 * n * n * k / (2.0 * memory).sqrt();
@@ -225,7 +226,9 @@ fn half_ways(
     for cols in 1..=side {
         // Of the columns of a block, a tile in use and one on its way.
         let Some(left) = capacity.checked_sub(passing + slice) else { break };
-        let rows = (left / (cols as usize * fc + slice)) as u64;
+        // With one column only, what stands in a row passes as well.
+        let row = if cols == 1 { fc } else { cols as usize * fc + slice };
+        let rows = (left / row) as u64;
         if rows == 0 && cols > 1 {
             break;
         }

@@ -669,9 +669,9 @@ fn solve_row(builder: &mut Builder<'_>, l: Columns, k: u64, tile: MatrixTile, ex
 /// Bytes that any schedule reads: what a factorization without pivoting needs with so much memory, and at least the
 /// matrix once.
 fn lower_bound(runtime: &Runtime, program: &Program, a: Tiles) -> (f64, &'static str) {
-    let size = a.dtype(program).size() as f64;
-    let memory = (runtime.limit() as f64 / size).max(1.0);
     let (m, n) = a.shape(program);
+    let size = super::read_size(program, a.dtype(program), m * n);
+    let memory = (runtime.limit() as f64 / size).max(1.0);
     let (least, most) = (m.min(n) as f64, m.max(n) as f64);
     let (moved, once) = (least * least * (most - least / 3.0) / memory.sqrt(), least * most);
     if moved > once {

@@ -9,7 +9,7 @@ use crate::kernels;
 use outcrop_engine::Runtime;
 use outcrop_engine::plan;
 use outcrop_engine::program::Program;
-use outcrop_store::{DType, Result};
+use outcrop_store::Result;
 
 /// The three matrices of a product.
 type Three = (Tiles, Tiles, Tiles);
@@ -41,13 +41,12 @@ pub fn matmul(place: Place<'_>, three: Three, conj: (bool, bool)) -> Result<Way>
     let found = blocks(program, three, capacity, super::candidates(count));
     let ways = super::with_the_least(runtime, found.into_iter(), capacity, least, count);
     let (p, q) = super::chosen(&ways, way);
-    let ((m, k), (_, n)) = (a.shape(program), b.shape(program));
     steps(&mut builder, three, conj, (p, q));
     Ok(Way {
         remark: format!("{p} x {q} tiles of C, each {rows} x {cols}, in memory"),
         count: ways.len(),
         frugal: (p, q) == (1, 1),
-        lower_bound: lower_bound(runtime, dtype, (m, n, k), a.is_of_the_array_of(b)),
+        lower_bound: lower_bound(runtime, builder.program, (a, b)),
     })
 }
 
@@ -119,11 +118,12 @@ fn steps(builder: &mut Builder<'_>, (c, a, b): Three, conj: (bool, bool), (p, q)
 /// the factors once. Where they are one array, what is read of it may serve as both.
 pub(super) fn lower_bound(
     runtime: &Runtime,
-    dtype: DType,
-    (m, n, k): (u64, u64, u64),
-    is_one: bool,
+    program: &Program,
+    (a, b): (Tiles, Tiles),
 ) -> (f64, &'static str) {
-    let size = dtype.size() as f64;
+    let ((m, k), (_, n), is_one) = (a.shape(program), b.shape(program), a.is_of_the_array_of(b));
+    let elements = if is_one { m * k } else { m * k + k * n };
+    let size = super::read_size(program, a.dtype(program), elements);
     let memory = (runtime.limit() as f64 / size).max(1.0);
     let (m, n, k) = (m as f64, n as f64, k as f64);
     let (moved, once) = (2.0 * m * n * k / memory.sqrt(), if is_one { m * k } else { m * k + k * n });

@@ -38,8 +38,8 @@ pub use matmul::matmul;
 pub use matrix::{Axes, Tiles};
 use outcrop_engine::Runtime;
 use outcrop_engine::plan::speeds::Speeds;
-use outcrop_engine::program::{ArrayId, Program, TileId};
-use outcrop_store::Dims;
+use outcrop_engine::program::{ArrayId, Program, Role, TileId};
+use outcrop_store::{DType, Dims};
 pub use solve::solve;
 pub use triangular::{Triangle, solve_triangular};
 
@@ -104,6 +104,15 @@ fn with_the_least(
         found.push((1, 1));
     }
     found
+}
+
+/// Bytes that are read for an element of the factors, of which there are so many in all: fewer than it has in memory where
+/// it is converted as it is loaded, or made of what is less.
+fn read_size(program: &Program, dtype: DType, elements: u64) -> f64 {
+    let inputs = (0..program.tiles() as u32).map(TileId);
+    let inputs = inputs.filter(|&tile| program.array_at(program.array_of(tile)).role == Role::Input);
+    let read: u64 = inputs.map(|tile| program.cost(tile).load).sum();
+    (read as f64 / elements.max(1) as f64).min(dtype.size() as f64)
 }
 
 /// How many ways are tried, to find the best: fewer where each is long to plan.

@@ -69,6 +69,9 @@ pub(super) fn blocks(
         }
         // A block of p rows, one row of finished tiles, and two tiles of T.
         let left = capacity.saturating_sub(2 * ft) / (w as usize * fx);
+        if left < 2 && w > 1 {
+            continue;
+        }
         let p = (left as u64).saturating_sub(1).clamp(1, n);
         found.push((triangle + groups * w * n * n / (2 * p) * fx as u64, p, w));
         if w == 1 {

@@ -86,7 +86,7 @@ impl Keeping {
         if (0..shape.len()).any(|a| a != axis && panel[a] != shape[a]) {
             return None;
         }
-        let panels = Arc::clone(&job.target).panels(&panel, &inside_panels(job))?;
+        let panels = Arc::clone(&job.target).panels(&panel, &inside_panels(job, &panel))?;
         let devices = (job.devices.1.clone(), job.devices.1.clone());
         let turning = turning(job, panels, devices, true, true, memory).exactly(&panel)?.pass;
         let Cut::Run(blocks) = &turning.groups.cut else { return None };

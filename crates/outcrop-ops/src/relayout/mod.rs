@@ -451,10 +451,10 @@ fn rooms(job: &Task<'_>) -> impl Iterator<Item = u64> {
 fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Between>)> {
     let target = job.target.info();
     let ndim = target.shape.len();
-    let inside = inside_panels(job);
     let (panel, between, panels) = match job.target.file_axes() {
         Some(axes) => {
             let panel = contiguous(&axes, &target.shape, target.dtype.size() as u64, room)?;
+            let inside = inside_panels(job, &panel);
             let panels = Arc::clone(&job.target).panels(&panel, &inside)?;
             (panel, None, panels)
         }
@@ -466,6 +466,7 @@ fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Be
             let tile = target.box_bytes(&target.tile);
             let counts = contiguous(&axes, &grid.counts(), tile, room)?;
             let panel: Dims = (0..ndim).map(|a| (counts[a] * target.tile[a]).min(target.shape[a])).collect();
+            let inside = inside_panels(job, &panel);
             let info = Info {
                 path: job.runtime.scratch_dir().join("between"),
                 layout: Layout::RowMajor,
@@ -504,13 +505,15 @@ fn through_panels(job: &Task<'_>, room: u64) -> Option<(Vec<Expected>, Option<Be
 
 /// The order of the axes inside panels, in which elements wait as they come. Those of tiles come in long pieces where
 /// the axis along which panels are short is the fastest.
-fn inside_panels(job: &Task<'_>) -> Vec<usize> {
-    let ndim = job.target.info().shape.len();
+fn inside_panels(job: &Task<'_>, panel: &[u64]) -> Vec<usize> {
+    let ndim = panel.len();
     match (job.source.file_axes(), job.target.file_axes()) {
         (Some(axes), _) => axes.to_vec(),
         (None, axes) => {
             let mut axes = axes.map_or_else(|| (0..ndim).collect(), |a| a.to_vec());
-            axes.rotate_left(1.min(ndim));
+            // Along those before it, they have one index.
+            let short = axes.iter().position(|&axis| panel[axis] > 1).unwrap_or(0);
+            axes.rotate_left((short + 1).min(ndim));
             axes
         }
     }

@@ -3,9 +3,11 @@
 //! - [`cast`]: as another type, or conjugated.
 //! - [`frontier`]: only what is at the edges of its tiles.
 //! - [`oriented`]: with the axes in another order, or backwards.
+//! - [`sampled`]: every so many indices along an axis.
 //! - [`section`]: without some of the axes.
 
 pub mod cast;
 pub mod frontier;
 pub mod oriented;
+pub mod sampled;
 pub mod section;

@@ -39,6 +39,7 @@ __all__ = [
     "now",
     "placed_in",
     "ufunc_dtypes",
+    "unturned",
 ]
 
 
@@ -160,8 +161,8 @@ def product(one: Array, other: Array) -> Node:
     if 0 in (*one.shape, *other.shape):
         zeros = np.broadcast_to(np.zeros((), dtype), shape)
         return Leaf.of(MemorySource(zeros, owned=True), View.whole(shape))
-    a, left = _factor(one, "k" if one.ndim == 1 else "mk")
-    b, right = _factor(other, "k" if other.ndim == 1 else "kn")
+    a, left = unturned(*_factor(one, "k" if one.ndim == 1 else "mk"))
+    b, right = unturned(*_factor(other, "k" if other.ndim == 1 else "kn"))
     result = ("m" if one.ndim > 1 else "") + ("n" if other.ndim > 1 else "")
     return Contract.of(_cast(a, dtype), _cast(b, dtype), (left, right), result)
 
@@ -175,6 +176,35 @@ def _factor(array: Array, labels: str) -> tuple[Node, str]:
         own = "".join(label for _, label in sorted(zip(order, labels, strict=True)))
         return node_of(Array(array._source, straight)), own
     return node_of(array), labels
+
+
+def unturned(node: Node, labels: str) -> tuple[Node, str]:
+    """A factor, and its labels, where one that is made of what is transposed is that by its labels.
+
+    So `Z.T.astype(t)` is the transposed `Z.astype(t)`, which may be the other factor.
+    """
+    if len(node.shape) != 2 or not isinstance(node, Map):
+        return node, labels
+    turned, seen = 0, set()
+    stack: list[Node] = [node]
+    while stack:
+        at = stack.pop()
+        # What is repeated along an axis is there either way.
+        if id(at) in seen or at.shape != node.shape:
+            continue
+        seen.add(id(at))
+        if isinstance(at, Map):
+            stack += at.operands
+        else:
+            turned += 1 if isinstance(at, Leaf) and _is_turned(at.view) else -1
+    if turned <= 0:
+        return node, labels
+    return viewed(node, View.whole(node.shape).transpose((1, 0))), labels[::-1]
+
+
+def _is_turned(view: View) -> bool:
+    axes = [axis for axis in view.axes if isinstance(axis, int)]
+    return axes != sorted(axes)
 
 
 def _cast(node: Node, dtype: np.dtype[Any]) -> Node:
@@ -202,6 +232,12 @@ def now(array: Array) -> Array:
     if isinstance(source, StoreSource):
         return Array(source.now(), array._view)
     return array_of(node_of(array))
+
+
+@hooks.expressed.fill
+def expressed(array: Array) -> Array:
+    """The same elements as an expression, by which a program moves them."""
+    return Array(ExpressionSource(node_of(array)))
 
 
 @hooks.materialized.fill

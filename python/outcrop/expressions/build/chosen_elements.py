@@ -15,6 +15,7 @@ import threading
 from array import array as packed
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from outcrop.expressions.graph.functions import Bits, Seen
 from outcrop.expressions.graph.nodes import Map, Node
 from outcrop.formats.labels import Labels
 from outcrop.process.config import piece_limit, scratch_directory
+from outcrop.process.files import take_file
 from outcrop.process.operation import operation
 from outcrop.process.room import room
 
@@ -226,7 +228,7 @@ class _Growing:
         self._make_path = path
         self._path = ""
         self._start = bytearray()
-        self._file: int | None = None
+        self._file: FileIO | None = None
         self.size = 0
 
     def append(self, data: NDArray[Any]) -> int:
@@ -245,7 +247,7 @@ class _Growing:
     def _to_file(self) -> None:
         self._path = path = self._make_path()
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._file = take_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, "r+b", 0o600)
         except OSError as error:
             raise _told(error, path) from None
         start, self._start = self._start, bytearray()
@@ -255,7 +257,7 @@ class _Growing:
         assert self._file is not None
         while len(data):
             try:
-                data = data[os.write(self._file, data) :]
+                data = data[os.write(self._file.fileno(), data) :]
             except OSError as error:
                 raise _told(error, self._path, len(data)) from None
 
@@ -268,7 +270,7 @@ class _Growing:
         rest = found.view(np.uint8).data
         while len(rest):
             try:
-                got = os.preadv(self._file, [rest], at)
+                got = os.preadv(self._file.fileno(), [rest], at)
             except OSError as error:
                 raise _told(error, self._path) from None
             if not got:
@@ -286,7 +288,7 @@ class _Growing:
         self._start = bytearray()
         if self._file is not None:
             file, self._file = self._file, None
-            os.close(file)
+            file.close()
 
     def remove(self) -> None:
         """The same, and of its space."""

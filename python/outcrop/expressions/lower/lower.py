@@ -25,6 +25,7 @@ from outcrop.expressions.lower.readings import readings
 from outcrop.expressions.lower.side_by_side import apart, courses, side_by_side, together
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
+from outcrop.expressions.lower.when_taken import waits, when_taken
 from outcrop.expressions.tiling.fusion import Group, Grouping
 from outcrop.process.config import memory_budget
 from outcrop.process.sizes import format_bytes, format_shape
@@ -56,21 +57,28 @@ class Order:
         Whether cells that lie along several lines are walked along the other one first.
     beside : bool
         Whether passes over other lines that take the same array are made side by side.
+    beforehand : bool
+        Whether what others gather from has a pass of its own; otherwise each of its tiles is made
+        when it is taken.
     """
 
     together: bool = True
     turned: bool = False
     beside: bool = True
+    beforehand: bool = False
 
     def __str__(self) -> str:
         what = ["each result by itself"] if not self.together else []
         what += ["along the other axis first"] if self.turned else []
+        what += ["parts before the whole"] if self.beforehand else []
         return ", ".join(what + ([] if self.beside else ["one pass after the other"]))
 
 
 def orders(grouping: Grouping) -> Iterator[Order]:
     """The orders that differ, the usual one first."""
     yield Order()
+    if any(waits(group, grouping) for group in grouping.groups):
+        yield Order(beforehand=True)
     several = any(len(grouping.apart(group)) > 1 for group in grouping.groups)
     lines = [grouping.order(group) for group in grouping.groups]
     groups = grouping.groups
@@ -111,6 +119,8 @@ class Lowered:
         The program.
     outputs : list of int
         The number of the array that each wanted node is computed to.
+    result_tiles : list of tuple
+        The tiles that each of them has on disk, where it is a new array.
     nodes : sequence of Node
         All that there is, operands first.
     wanted, grouping
@@ -127,8 +137,16 @@ class Lowered:
             raise too_much_account(tiles, "tiles")
         self._groups, tapes = self._taped()
         self._lines = [grouping.order(group, turned=order.turned) for group in self._groups]
-        self._courses = courses(self._groups, self._lines, self.tiling)
         self._apart = apart(self._groups, self._lines, grouping)
+        paired = {*self._apart, *(one.first for one in self._apart.values())}
+        self._waiting = {
+            i
+            for i, group in enumerate(self._groups)
+            if not order.beforehand and i not in paired and waits(group, grouping)
+        }
+        self._courses = courses(self._groups, self._lines, self.tiling)
+        for i in self._waiting:
+            self._courses[i] = None
         self._together = together(self._groups, self._courses, self._apart, alone=not order.beside)
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
@@ -136,6 +154,7 @@ class Lowered:
         self.draft = _native.Draft(workspace, beside, calls_back)
         self._storage = Storage(self.draft, wanted, self.grouping)
         self.outputs = [stored.number for stored in self._storage.results]
+        self.result_tiles = self._storage.result_tiles
         self._steps = Steps(self.draft)
         self._operations: list[MatrixPass] = []
         self._emit(tapes)
@@ -216,6 +235,7 @@ class Lowered:
         self._check(passes, moved)
         for numbers in self._together:
             first, *others = [passes[i] for i in numbers]
+            self._steps.another_pass()
             if others:
                 members = [one for one in (first, *others) if isinstance(one, Pass)]
                 if numbers[-1] in self._apart:
@@ -223,12 +243,22 @@ class Lowered:
                     continue
                 side_by_side([self._courses[i] for i in numbers], members)
                 continue
+            if numbers[0] in self._waiting:
+                assert isinstance(first, Pass)
+                roots = self._groups[numbers[0]].roots
+                again = all(self.grouping.is_made_again(root) for root in roots)
+                when_taken(first, self._steps, again=again)
+                continue
             is_made_later = self._groups[numbers[0]].is_made_later
             if is_made_later:
+                if isinstance(first, Pass) and first.gathers:
+                    # Linear algebra adds these steps, and none that make what they take.
+                    self._steps.wait_no_more()
                 self._steps.hand_over()
             first.emit()
             if is_made_later:
                 self._steps.hand_over(made=True)
+        self._steps.wait_no_more()
         for node, stored in moved:
             self._move(node, stored)
 
@@ -319,6 +349,27 @@ class Lowered:
 
     # -- for people ------------------------------------------------------------------------------
 
+    def _passes(self) -> list[list[int]]:
+        """The groups that go through what they take at once, by their numbers.
+
+        What is made when it is taken goes with the first that takes it.
+        """
+        found: list[list[int]] = []
+        waiting: dict[int, int] = {}
+        for numbers in self._together:
+            if numbers[0] in self._waiting:
+                (number,) = numbers
+                waiting |= {id(root): number for root in self._groups[number].roots}
+                continue
+            own = list(numbers)
+            for number in own:
+                for node in self._groups[number].computed:
+                    taken = {waiting[id(o)] for o in node.operands if id(o) in waiting}
+                    own += sorted(taken)
+                    waiting = {key: n for key, n in waiting.items() if n not in taken}
+            found.append(own)
+        return found
+
     def passes(self) -> list[dict[str, Any]]:
         """What each group reads, computes and keeps."""
         return [
@@ -334,7 +385,7 @@ class Lowered:
                 "computes": [n.name for n in group.computed if not isinstance(n, Leaf)],
                 "keeps": [(n.name, n.nbytes, bool(self.grouping.sums(n))) for n in group.roots],
             }
-            for numbers in self._together
+            for numbers in self._passes()
             for place, group in enumerate(self._groups[i] for i in numbers)
             if not isinstance(group.operation, Companion)
         ]
@@ -358,7 +409,7 @@ class Lowered:
                 stored, _ = self._storage.matrix(node, group.operation)
             return None if stored is None else stored.number
 
-        passes = [[self._groups[i] for i in numbers] for numbers in self._together]
+        passes = [[self._groups[i] for i in numbers] for numbers in self._passes()]
         return readings(passes, number_of, arrays)
 
     def picture(self, traffic: Sequence[tuple[int, int]]) -> tuple[list[Item], list[Edge]]:
@@ -404,7 +455,7 @@ class Lowered:
             return remarks[0], root.name
         passes = sum(
             any(self._groups[i].lines or self._groups[i].operation is not None for i in numbers)
-            for numbers in self._together
+            for numbers in self._passes()
             if not isinstance(self._groups[numbers[0]].operation, Companion)
         )
         count = {0: "one step", 1: "one pass"}.get(passes, f"{passes} passes")

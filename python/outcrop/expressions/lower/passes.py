@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from outcrop.expressions.lower.steps import (
     arguments,
     operand,
 )
-from outcrop.expressions.lower.storage import Storage
+from outcrop.expressions.lower.storage import Storage, Stored
 from outcrop.expressions.lower.tree_reduction import Sum
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.fusion import Group, Grouping
@@ -83,6 +83,7 @@ class Pass:
         self._tiling, self._steps = grouping.tiling, steps
         self._lines, self.backwards = lines, backwards
         self._scans = any(isinstance(node, Scan) for node in group.computed)
+        self._scanned = [lines.index(line) for line in grouping.scanned(group)]
         self._gathering = [node for node in group.computed if isinstance(node, Gather)]
         self._work, seconds = _cost(group.computed)
         kind, rate = _kind(group.computed), self._work / max(seconds, 1e-12)
@@ -134,25 +135,52 @@ class Pass:
 
     def cells(self, order: Iterable[tuple[int, ...]] | None = None) -> Iterator[tuple[int, ...]]:
         """The cells in their order; the steps of each are appended when the next one is taken."""
-        made = _Cells(
+        for cell in self.in_order() if order is None else order:
+            yield cell
+            self.append(cell)
+
+    def append(self, cell: tuple[int, ...]) -> None:
+        """Append the steps of a cell."""
+        made, kernel = self._cells, self._kernel
+        operands, own = made.operands(cell)
+        work = self._work * made.share(cell)
+        if self._is_taped:
+            self._steps.add_taped(kernel, operands, work, made.parts(cell), own)
+        else:
+            self._steps.add(kernel, operands, work, partial(made.run, cell))
+        if self._sums:
+            at = dict(zip(self._lines, cell, strict=True))
+            for root in self._group.roots:
+                if total := self._sums.get(id(root)):
+                    total.take(made.coords(root, at), total.part(at))
+
+    def previous(self, cell: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The cell that has to come before, where there is a running sum along one line."""
+        for place in self._scanned:
+            if cell[place]:
+                return (*cell[:place], cell[place] - 1, *cell[place + 1 :])
+        return None
+
+    @cached_property
+    def _cells(self) -> "_Cells":
+        return _Cells(
             self._group, self._tape, self._tiling, self._storage, self._lines, self._gathering
         )
-        kernel = self._kernel
-        for cell in self._in_order() if order is None else order:
-            yield cell
-            operands, own = made.operands(cell)
-            work = self._work * made.share(cell)
-            if self._is_taped:
-                self._steps.add_taped(kernel, operands, work, made.parts(cell), own)
-            else:
-                self._steps.add(kernel, operands, work, partial(made.run, cell))
-            if self._sums:
-                at = dict(zip(self._lines, cell, strict=True))
-                for root in self._group.roots:
-                    if total := self._sums.get(id(root)):
-                        total.take(made.coords(root, at), total.part(at))
 
-    def _in_order(self) -> Iterator[tuple[int, ...]]:
+    def left(self) -> list[tuple[Stored, list[int]]]:
+        """The arrays that hold what it leaves, and which of the axes of each its lines are.
+
+        Nothing that it leaves is summed up.
+        """
+        found = []
+        for root in self._group.roots:
+            stored, axes = self._storage.of(root), self._tiling.axes.of(root)
+            assert stored is not None
+            assert not self._sums
+            found.append((stored, [axes.index(line) for line in self._lines]))
+        return found
+
+    def in_order(self) -> Iterator[tuple[int, ...]]:
         """The cells in their order: by blocks of those that have a stored tile in common."""
         blocks: list[list[range]] = []
         for line in self._lines:
@@ -216,14 +244,19 @@ class Pass:
         if len(blocks) != 2 or blocks[0] != blocks[1] or self._scans:
             return False
         known: dict[int, list[int | None]] = {}
-        for node in self._group.inputs:
-            if not isinstance(node, Leaf):
-                continue
-            stored = self._storage.of(node)
-            cut = [line for line in self._tiling.source_lines(node) if line in self._lines]
-            if stored is not None and known.setdefault(stored.number, cut) == cut[::-1] != cut:
+        for array, lines in self._taken_from():
+            cut = [line for line in lines if line in self._lines]
+            if known.setdefault(array, cut) == cut[::-1] != cut:
                 return True
         return False
+
+    def _taken_from(self) -> Iterator[tuple[int, Sequence[int | None]]]:
+        """The arrays of which tiles are taken, by number, and which line runs along each axis."""
+        for node in (*self._group.inputs, *self._gathering):
+            if isinstance(node, Leaf | Select):
+                stored = self._storage.of(node if isinstance(node, Leaf) else node.operands[0])
+                if stored is not None:
+                    yield stored.number, self._tiling.source_lines(node)
 
 
 _Taken: TypeAlias = Sequence[tuple[Gathered, int]]

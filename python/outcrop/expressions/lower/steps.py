@@ -1,16 +1,29 @@
 """The steps of a program, in an order that is right if they are done one after the other."""
 
 from array import array
+from bisect import bisect_right, insort
 from collections.abc import Callable, Hashable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
 
-__all__ = ["READ", "UPDATE", "WRITE", "Action", "Kind", "Size", "Steps", "arguments", "operand"]
+__all__ = [
+    "READ",
+    "UPDATE",
+    "WRITE",
+    "Action",
+    "Kind",
+    "Size",
+    "Steps",
+    "Waiting",
+    "arguments",
+    "operand",
+]
 
 Action: TypeAlias = Callable[[Sequence[NDArray[Any]], NDArray[Any]], None]
 """What a step does, given its tiles and a workspace."""
@@ -30,6 +43,19 @@ class Kind(StrEnum):
     REDUCE = "reduce"
     COMBINE = "combine"
     MOVE = "move"
+
+
+class Waiting(Protocol):
+    """Steps that are appended when one takes what they make."""
+
+    def make(self, tile: int) -> None:
+        """Append what makes a tile, where it has not been."""
+
+    def renew(self) -> None:
+        """Another pass begins."""
+
+    def finish(self) -> None:
+        """Append all that has never been."""
 
 
 class Size(NamedTuple):
@@ -65,6 +91,7 @@ class Steps:
 
     def __init__(self, draft: _native.Draft) -> None:
         self._draft = draft
+        self._waiting: list[tuple[int, int, Waiting]] = []
         self._actions: list[Action] = []
         self._known: dict[Hashable, int] = {}
         self._numbers = array("Q")
@@ -108,8 +135,35 @@ class Steps:
             number = self._known[key] = make()
         return number
 
+    def wait(self, tiles: Sequence[range], waiting: "Waiting") -> None:
+        """Have these tiles, by their numbers, made before a step takes one of them."""
+        for numbers in tiles:
+            insort(self._waiting, (numbers.start, numbers.stop, waiting), key=itemgetter(0))
+
+    def another_pass(self) -> None:
+        """What is rather made again than kept is waiting again."""
+        for one in dict.fromkeys(one for _, _, one in self._waiting):
+            one.renew()
+
+    def wait_no_more(self) -> None:
+        """Append all steps that are waiting."""
+        for one in list(dict.fromkeys(one for _, _, one in self._waiting)):
+            one.finish()
+        self._waiting.clear()
+
+    def _make(self, operands: Sequence[int]) -> None:
+        for used in operands:
+            tile = used >> 2
+            place = bisect_right(self._waiting, tile, key=itemgetter(0)) - 1
+            if place >= 0:
+                _, stop, waiting = self._waiting[place]
+                if tile < stop:
+                    waiting.make(tile)
+
     def add(self, kernel: int, operands: Sequence[int], work: float, action: Action) -> None:
         """Append a step, which takes so many operations."""
+        if self._waiting:
+            self._make(operands)
         self._append(kernel, operands, work)
         self._actions.append(action)
 
@@ -132,6 +186,8 @@ class Steps:
         places : sequence of int
             Which of the operands are the tape's tiles.
         """
+        if self._waiting:
+            self._make(operands)
         self._append(kernel, operands, work)
         self._numbers.extend(parts)
         self._places.extend(places)

@@ -20,6 +20,7 @@ from outcrop.expressions.graph.nodes import Leaf, Node, Scan, Shape
 from outcrop.expressions.kernels.tile_view import Look
 from outcrop.expressions.tiling.fusion import Grouping
 from outcrop.expressions.tiling.halos import Overlap, in_source, overlaps
+from outcrop.expressions.tiling.result_tiles import stored_tile
 
 __all__ = ["Storage", "Stored", "Wanted", "look_at_result"]
 
@@ -64,12 +65,25 @@ class Stored:
         """How far numbers of tiles are apart that follow each other along each axis."""
         return [math.prod(self.counts[axis + 1 :]) for axis in range(len(self.counts))]
 
+    @property
+    def numbers(self) -> range:
+        """Those of its tiles."""
+        return range(self.first, self.first + math.prod(self.counts))
+
     def at(self, coords: Sequence[int]) -> int:
         """The number of a tile."""
         index = 0
         for n, i in zip(self.counts, coords, strict=True):
             index = index * n + i
         return self.first + index
+
+    def coords(self, number: int) -> tuple[int, ...]:
+        """Where the tile of a number is."""
+        index, found = number - self.first, []
+        for n in reversed(self.counts):
+            index, i = divmod(index, n)
+            found.append(i)
+        return tuple(reversed(found))
 
 
 class Numbering:
@@ -111,6 +125,8 @@ class Storage:
     ----------
     results : list of Stored
         The arrays that wanted nodes are stored in.
+    result_tiles : list of tuple
+        The tiles of new arrays on disk, of which each tile of a program has one or several.
     """
 
     def __init__(self, draft: _native.Draft, wanted: Sequence[Wanted], grouping: Grouping) -> None:
@@ -120,6 +136,7 @@ class Storage:
         self._looks: dict[int, Look] = {}
         self._matrices: dict[int, tuple[Stored, Sequence[int | None]]] = {}
         self.results: list[Stored] = []
+        self.result_tiles: list[Shape] = []
         operations = [n for n in grouping.nodes if isinstance(n, MatrixOperation) and n.size]
         for operation in operations:
             self._load(operation)
@@ -354,8 +371,14 @@ class Storage:
     def _result(self, name: str, want: Wanted) -> Stored:
         node, tile = want.node, self._tiling.tile(want.node)
         dtype, initial = storable(node.dtype), self._initial(node)
-        numbers = self._draft.output(name, want.target, dtype, node.shape, tile, initial)
+        target, own = want.target, tile
+        if isinstance(target, tuple) and target[0] is None:
+            # What linear algebra changes is loaded again, as it was stored.
+            own = tile if isinstance(node, MatrixOperation) else stored_tile(node, tile)
+            target = own, target[1]
+        numbers = self._draft.output(name, target, dtype, node.shape, tile, initial)
         stored = Stored(numbers, node.shape, tile)
+        self.result_tiles.append(own)
         if not self._grouping.sums(node):
             self._arrays.setdefault(id(node), stored)
         return stored

@@ -15,7 +15,7 @@ from outcrop.arrays.source import Source
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, Span, View, around
 from outcrop.expressions.graph.gathers import Join, Select
-from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan, Shape
+from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.reshape import Fold, Reshape
 from outcrop.expressions.rewrite.view_pushdown import composed, viewed_later
 from outcrop.expressions.tiling.disk_order import slowness
@@ -33,10 +33,13 @@ _SMALL = 8
 """What part of the budget may be read for views that are not looked at: that is soon done."""
 
 
-def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
-    """The roots with such views of arrays taken from one view; they themselves where none are."""
+def shared(roots: Sequence[Node], nodes: Sequence[Node], own: Set[int]) -> Sequence[Node]:
+    """The roots with such views of arrays taken from one view; they themselves where none are.
+
+    Those whose ids are `own` are views of their own.
+    """
     made: dict[int, Node] = {}
-    for leaves, apart in _alike(roots, nodes):
+    for leaves, apart in _alike(nodes, own):
         made |= _from_one(leaves, apart)
     for reshapes in _folded_alike(nodes):
         made |= _folded_once(reshapes)
@@ -53,7 +56,7 @@ def shared(roots: Sequence[Node], nodes: Sequence[Node]) -> Sequence[Node]:
     return [made[id(root)] for root in roots]
 
 
-def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf], set[int]]]:
+def _alike(nodes: Sequence[Node], own_views: Set[int]) -> list[tuple[list[Leaf], set[int]]]:
     """Views of one array each, and those of them that have tiles of their own."""
     stored: dict[int, list[Leaf]] = {}
     for node in nodes:
@@ -61,7 +64,7 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
             stored.setdefault(id(node.source), []).append(node)
     if all(len(leaves) == 1 and leaves[0].view.is_whole for leaves in stored.values()):
         return []
-    others = {id(root) for root in roots}
+    others = set(own_views)
     joined: set[int] = set()
     for node in nodes:
         if not isinstance(node, Map | Reduce | Contract | Scan | Join | Select):
@@ -80,7 +83,7 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
             if leaf.source.layout == "tiled"
             or id(leaf) in joined
             or not leaf.view.is_dense
-            or _read(leaf.source, *leaf.view.box) > _AGAIN * leaf.size
+            or _read(leaf.source, leaf.view) > _AGAIN * leaf.size
         }
         if apart:
             found.append((own, apart))
@@ -90,13 +93,14 @@ def _alike(roots: Sequence[Node], nodes: Sequence[Node]) -> list[tuple[list[Leaf
 def _from_one(leaves: Sequence[Leaf], apart: Set[int]) -> dict[int, Node]:
     """The views taken from one around all of them, where that is less to read."""
     # Of a matrix and its transpose, both are all of it, and cut in their own ways.
-    source, boxes = leaves[0].source, {leaf.view.box for leaf in leaves}
+    source, boxes = leaves[0].source, {leaf.view.box: leaf.view for leaf in leaves}
     low, high = around(boxes)
     size = math.prod(b - a for a, b in zip(low, high, strict=True))
-    far = {leaf.view.box for leaf in leaves if id(leaf) in apart}
-    read = sum(_read(source, *box) for box in boxes)
+    far = {leaf.view.box: leaf.view for leaf in leaves if id(leaf) in apart}
+    read = sum(_read(source, view) for view in boxes.values())
     is_small = read * source.dtype.itemsize * _SMALL < memory_budget()
-    if is_small or 2 * sum(_read(source, *box) for box in far) < size or read < _AGAIN * size:
+    is_far = 2 * sum(_read(source, view) for view in far.values()) < size
+    if is_small or is_far or read < _AGAIN * size:
         return {}
     if source.layout == "tiled":
         # Tiles are read whole.
@@ -196,13 +200,18 @@ def _folded_once(nodes: Sequence[Reshape]) -> dict[int, Node]:
     return found
 
 
-def _read(source: Source, start: Shape, shape: Shape) -> int:
-    """Elements that are read for a box, in tiles of its own."""
+def _read(source: Source, view: View) -> int:
+    """Elements that are read for a view, in tiles of its own."""
+    start, shape = view.box
     if source.layout == "tiled":
         # Where its tiles begin inside those on disk, each of these is read for two of them. Of what
         # is narrower than a tile, all of that is read.
         extents = list(zip(start, shape, source.tile, source.shape, strict=True))
-        twice = sum(a % t != 0 and n > t for a, n, t, _ in extents)
+        steps = [s.step if isinstance(s, Span) else 1 for s in view.selectors]
+        twice = sum(
+            (a % t != 0 or t % step != 0) and n > t
+            for step, (a, n, t, _) in zip(steps, extents, strict=True)
+        )
         whole = [min(-(-(a + n) // t) * t, m) - a // t * t for a, n, t, m in extents]
         parts = zip(shape, whole, source.tile, strict=True)
         return math.prod(w if n < t else n for n, w, t in parts) << twice

@@ -124,8 +124,9 @@ def _moves_less_by_blocks(product: Contract, is_alone: bool) -> tuple[bool, bool
     # A result of one tile is there through the whole pass, and half of a symmetric one is not
     # computed at all; what is read for others may be in memory, by blocks. What is computed in the
     # same pass need not be kept: with a factor of less than a tile, that costs nothing.
-    is_streamed = product.is_symmetric or max(one.size, other.size) > budget
-    is_small = is_streamed and product.nbytes <= _cell(budget)
+    # Alone, it is as much by blocks, which take the stored tiles one by one, and that is faster.
+    is_streamed = max(one.size, other.size) > budget and not is_alone
+    is_small = product.nbytes <= _cell(budget) and (product.is_symmetric or is_streamed)
     is_thin = min(one.size, other.size) <= _cell(budget) / _FEW_CELLS and not is_alone
     alike = _ALIKE if is_small or is_thin or one.kept or other.kept else 1 / _ALIKE
     return blocks * alike < cells, blocks * _HOPELESS < cells
@@ -200,8 +201,10 @@ def _by_blocks(product: Contract, factors: tuple[_Factor, _Factor], budget: int)
     if product.result[0] not in product.labels[0]:
         one, other = other, one
     room = max(_PART * budget / product.dtype.itemsize, 1)
-    best, rows = math.inf, m
-    while True:
+    # With one factor in memory, the other one comes once.
+    fits = min(one.size, other.size) <= _PART / 2 * budget
+    best, rows = 0.0 if fits else math.inf, m
+    while not fits:
         columns = min(n, max(int(room / rows), 1))
         again = one.own * (math.ceil(n / columns) - 1) + other.own * (math.ceil(m / rows) - 1)
         best = min(best, again)

@@ -28,6 +28,15 @@ _SMALL = 64
 _LARGEST = 1 << 20
 """... and bytes of it."""
 
+_LEAST_SIDE = 32
+"""Rows and columns of a square that is not tiny."""
+
+_PIECE = 24
+"""What part of the budget a square has, at most."""
+
+_HELD = 1.5
+"""How many times as much as is read at once the budget holds, at least."""
+
 _LONG = 4
 """How many times as long as it is wide a tile is, at least, of which others are taken across."""
 
@@ -50,7 +59,12 @@ def on_small_tiles(roots: Sequence[Node], budget: int, *, is_square: bool) -> li
     turned = {source for source, axes in turns.items() if len(axes) > 1}
     if not is_square and turned:
         return None
-    copies = {id(leaf.source): _copy(leaf, budget, is_square=is_square) for leaf in large}
+    copies = {
+        id(leaf.source): _copy(
+            leaf, budget, is_square=is_square, is_turned=id(leaf.source) in turned
+        )
+        for leaf in large
+    }
     taken = set(map(id, large))
     made: dict[int, Node] = {}
     for node in nodes:
@@ -63,15 +77,42 @@ def on_small_tiles(roots: Sequence[Node], budget: int, *, is_square: bool) -> li
     return [made[id(root)] for root in roots] if copies else None
 
 
-def _copy(leaf: Leaf, budget: int, *, is_square: bool) -> Node:
-    """A copy of what a view is of: cut as it is taken, or square."""
+def _copy(leaf: Leaf, budget: int, *, is_square: bool, is_turned: bool) -> Node:
+    """A copy of what a view is of: cut as it is taken, or square; some are taken both ways."""
     whole = View.whole(leaf.source.shape)
     stored = Leaf.of(leaf.source, whole)
     if not is_square:
         return Alias.kept(stored)
-    itemsize, read = leaf.dtype.itemsize, _read(leaf, budget)
-    small = _small(read, _most(budget) // itemsize)
+    itemsize = leaf.dtype.itemsize
+    squares = _squares(leaf, budget) if is_turned else None
+    if squares is None:
+        read = _read(leaf, budget)
+        small = _small(read, _most(budget) // itemsize)
+    else:
+        read, small = squares
     return Moved.made(stored, whole, Cuts(read, small, math.prod(read) * itemsize))
+
+
+def _squares(leaf: Leaf, budget: int) -> tuple[Shape, Shape] | None:
+    """What is read at once of a matrix in tiles, and squares; None of what has other axes, or none.
+
+    Cells of the matrix and of its transpose are made of whole squares alike. They are whole parts
+    of what is read, unless they would be tiny: then, some lie across tiles.
+    """
+    source = leaf.source
+    if source.layout != "tiled" or len(source.shape) != 2:
+        return None
+    itemsize, pairs = source.dtype.itemsize, list(zip(_tile(leaf), source.shape, strict=True))
+    most = min(budget // _PIECE, _LARGEST) // itemsize
+    for across in range(3):
+        for side in range(math.isqrt(most), _LEAST_SIDE - 1, -1):
+            whole = [t % side == 0 or side % t == 0 or t >= n for t, n in pairs]
+            read = tuple(min(-(-side // t) * t, n) for t, n in pairs)
+            # A square that lies across what is read at once is made of several of these.
+            held = math.prod(read) * itemsize << whole.count(False)
+            if whole.count(False) <= across and held * _HELD <= budget:
+                return read, (side, side)
+    return None
 
 
 def _taken(copy: Node, view: View) -> Node:

@@ -61,7 +61,7 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                 is_large = isinstance(node, BlockProduct) and _is_too_large(leaf, node.dtype)
                 if not (is_wide or is_large or _is_read_in_pieces(leaf)):
                     continue
-                if leaf.source.layout == "tiled":
+                if leaf.source.layout == "tiled" and not _is_cut_alike(node):
                     most = max(most, operand.size / min(_tile(leaf)) ** 2)
                 if id(operand) not in squared:
                     squared[id(operand)] = _on_a_copy(operand, leaf)
@@ -76,6 +76,22 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
     if most > _MANY:
         return [others]
     return [list(roots), others] if as_held == list(roots) else [as_held, list(roots), others]
+
+
+def _is_cut_alike(node: MatrixOperation) -> bool:
+    """Whether the factors of a product are stored in the same tiles along what is summed over."""
+    if not isinstance(node, BlockProduct):
+        return False
+    depths = set()
+    for operand, turned, depth in zip(node.operands, node.transposed, (1, 0), strict=True):
+        found = straight(operand)
+        if found is None or found.leaf.source.layout != "tiled":
+            return False
+        tile = _tile(found.leaf)
+        if len(tile) != 2:
+            return False
+        depths.add(tile[1 - depth if turned else depth])
+    return len(depths) == 1
 
 
 def _is_read_in_pieces(leaf: Leaf) -> bool:

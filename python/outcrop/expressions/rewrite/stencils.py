@@ -30,13 +30,17 @@ _AGAIN = 1.5
 """How many times as large as the stencil its views are together, at least, where it is kept."""
 
 
-def settled(roots: Sequence[Node]) -> list[Node]:
-    """The roots with every view of a stencil made of other views, or taken from what is kept."""
+def settled(roots: Sequence[Node], as_they_are: Sequence[bool]) -> list[Node]:
+    """The roots with every view of a stencil made of other views, or taken from what is kept.
+
+    `as_they_are` says which of the roots are read as they lie where they are views of an array.
+    """
     nodes = ancestors(roots)
     if any(isinstance(node, Select) and isinstance(node.operands[0], Map | Join) for node in nodes):
         roots = _Settling(roots, nodes).roots
         nodes = ancestors(roots)
-    if (found := shared(roots, nodes)) is not roots:
+    own = {id(root) for root, is_plain in zip(roots, as_they_are, strict=True) if is_plain}
+    if (found := shared(roots, nodes, own)) is not roots:
         roots, nodes = found, ancestors(found)
     if any(isinstance(node, Join) for node in nodes):
         roots = _without_views_of_views(roots, nodes)

@@ -18,6 +18,9 @@ from outcrop.expressions.tiling.parts import RUN
 
 __all__ = ["Axes", "Tiling"]
 
+_SPARSE = 6
+"""How many times as much may be loaded for a tile: nothing that is made of it is as large."""
+
 
 class Axes:
     """The axes of nodes, joined to *lines*: axes that are cut alike, and run together.
@@ -260,10 +263,10 @@ class Tiling:
         cuts, extents = self.cuts, self.axes.extents
         return tuple([cuts.get(line) or max(extents[line], 1) for line in self.axes.of(node)])
 
-    def source_lines(self, leaf: Leaf) -> list[int | None]:
+    def source_lines(self, view: Leaf | Select) -> list[int | None]:
         """The line along each axis of what a view is of; None where that has one index."""
-        found: list[int | None] = [None] * len(leaf.view.selectors)
-        for axis, line in zip(leaf.view.axes, self.axes.of(leaf), strict=True):
+        found: list[int | None] = [None] * len(view.view.selectors)
+        for axis, line in zip(view.view.axes, self.axes.of(view), strict=True):
             if not isinstance(axis, NewAxis):
                 found[axis] = line
         return found
@@ -294,6 +297,17 @@ class Tiling:
     def tile_bytes(self, node: Node) -> int:
         """Bytes of a node's tile."""
         return math.prod(self.tile(node)) * node.dtype.itemsize
+
+    def loaded_bytes(self, node: Node) -> int:
+        """The same, or a part of what is loaded for it: what lies between its elements, too."""
+        own = self.tile_bytes(node)
+        if not isinstance(node, Leaf | Select) or node.view.is_dense:
+            return own
+        if isinstance(node, Leaf) and node.source.layout == "function":
+            return own
+        pairs = zip(self.tile(node), map(node.view.span, range(node.ndim)), strict=True)
+        loaded = math.prod((n - 1) * abs(s.step) + 1 for n, s in pairs) * node.dtype.itemsize
+        return max(own, loaded // _SPARSE)
 
     def cut_axes(self, node: Node) -> list[int]:
         """The axes of a node whose lines are cut."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis
-from outcrop.expressions.graph.gathers import Alias, Gather, Select
+from outcrop.expressions.graph.gathers import Alias, Gather, Join, Select
 from outcrop.expressions.graph.matrices import MatrixOperation, straight
 from outcrop.expressions.graph.nodes import Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.retile import Moved, Refolded
@@ -203,10 +203,16 @@ class Grouping:
                 lines.sort(key=lambda item: whole(operand, item[0]))
             for axis, line in lines:
                 first.setdefault(line, (len(first), axis))
-        scanned = {axes.of(node)[node.axis] for node in group.computed if isinstance(node, Scan)}
+        scanned = self.scanned(group)
         # The line of a running sum comes last, so that each sum needs what one cell leaves it.
         slowest = sorted(group.lines, key=first.__getitem__, reverse=turned)
         return tuple(sorted(slowest, key=scanned.__contains__))
+
+    def scanned(self, group: Group) -> set[int]:
+        """The cut lines along which a group has running sums."""
+        axes = self.tiling.axes
+        scans = (node for node in group.computed if isinstance(node, Scan))
+        return {line for node in scans if (line := axes.of(node)[node.axis]) in group.lines}
 
     def _inside(self, node: Moved | Refolded, axis: int) -> int:
         """When cells along an axis come one after the other, the last ones nearest.
@@ -334,6 +340,11 @@ class Grouping:
         cost = self._cost_again(node)
         return cost is not None and cost <= 2 * node.nbytes
 
+    def is_made_again(self, node: Node) -> bool:
+        """Whether what is kept for others to gather from is rather made for each pass."""
+        cost = self._cost_again(node)
+        return cost is not None and cost <= node.nbytes
+
     def _cost_again(self, node: Node) -> int | None:
         """Bytes that are read to compute a node again; None where computing takes long."""
         count, bytes_read = 0, 0
@@ -347,7 +358,7 @@ class Grouping:
                 in_memory = isinstance(at, Leaf) and not isinstance(at.source, StoreSource)
                 bytes_read += 0 if in_memory else at.nbytes
                 continue
-            if isinstance(at, Expanded):
+            if isinstance(at, Expanded | Join):
                 stack += at.operands
                 continue
             if not isinstance(at, Map) or at.function.retains:

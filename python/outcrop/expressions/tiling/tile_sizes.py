@@ -1,7 +1,7 @@
 """Into which tiles the arrays of an expression are cut."""
 
 import math
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from outcrop.arrays.stored import StoreSource
@@ -151,6 +151,21 @@ def cut(
                     natural.setdefault(line, extent)
                 if extent < leaf.shape[axis]:
                     there_too.setdefault(line, set()).add(extent)
+    # What is made by a function has the tiles that it would have if it were stored, where nothing
+    # that is stored runs along with it; of what is made by blocks, whole ones.
+    blocks_made: dict[int, int] = {}
+    with_stored = {own for leaf in stored for line in axes.of(leaf) for own in axes.alike(line)}
+    for leaf in (n for n in nodes if isinstance(n, Leaf) and n.source.layout == "function"):
+        lines = axes.of(leaf)
+        for axis, line in enumerate(lines):
+            blocks_made[line] = max(blocks_made.get(line, 1), leaf.grain(axis))
+            source = leaf.view.axes[axis]
+            if (
+                leaf.nbytes > nbytes
+                and with_stored.isdisjoint(lines)
+                and not isinstance(source, NewAxis)
+            ):
+                natural.setdefault(line, leaf.source.tile[source])
     # What is gathered from tiles takes elements of few of them where it is cut as they are.
     for node in nodes:
         if not isinstance(node, Select):
@@ -246,18 +261,18 @@ def cut(
     for node in sorted(nodes, key=lambda n: -n.nbytes):
         lines = axes.of(node)
         most = max([nbytes, *(larger[own] for own in lines if own in larger)])
-        while tiling.tile_bytes(node) > most:
+        while tiling.loaded_bytes(node) > most:
             kept = natural if prefer is Prefer.WHOLE_TILES else fixed
             free = [None if own in uncut else own for own in lines]
-            chosen = _which(node, free, tiling, natural, kept, apart, prefer)
+            chosen = _which(node, free, tiling, natural, kept, apart, blocks_made, prefer)
             if chosen is None:
                 break
             line = chosen
             is_second = line not in cuts and any(other in cuts for other in lines)
             is_product = any(product.issuperset(lines) for product in products)
-            if (is_second or is_product) and tiling.tile_bytes(node) <= wide:
+            if (is_second or is_product) and tiling.loaded_bytes(node) <= wide:
                 break
-            excess = tiling.tile_bytes(node) / most
+            excess = tiling.loaded_bytes(node) / most
             extent = max(int(tiling.extent(line) / excess), 1)
             given = natural.get(line)
             if given is not None and extent >= given:
@@ -270,15 +285,16 @@ def cut(
             together = blocks.get(line, 1)
             if given is None and extent >= together:
                 extent = extent // together * together
+            made = blocks_made.get(line, 1)
+            if line not in fixed and tiling.extent(line) > made:
+                extent = max(extent // made, 1) * made
             shorten(line, extent)
-    # Whole blocks of what is made by blocks.
-    for leaf in (n for n in nodes if isinstance(n, Leaf) and n.source.grain is not None):
-        for axis, line in enumerate(axes.of(leaf)):
-            grain = leaf.grain(axis)
-            if line not in fixed and grain < (extent := cuts.get(line, 0)):
-                shorten(line, extent // grain * grain)
+    for line, made in blocks_made.items():
+        if line not in fixed and made < (extent := cuts.get(line, 0)):
+            shorten(line, extent // made * made)
     _square(tiling, nodes, [leaf for leaf in stored if leaf.source.layout != "tiled"], fixed, wide)
-    _square_pairs(tiling, stored, natural, fixed)
+    gathered = [n for n in nodes if isinstance(n, Select) and n.size]
+    _square_pairs(tiling, [*stored, *gathered], natural, fixed)
     _cut_alike(tiling, nodes, fixed)
     for alike in axes.classes():
         # What is shorter than that stays whole.
@@ -389,13 +405,14 @@ def _square(
 
 
 def _square_pairs(
-    tiling: Tiling, leaves: Sequence[Leaf], natural: dict[int, int], fixed: set[int]
+    tiling: Tiling, views: Sequence[Leaf | Select], natural: dict[int, int], fixed: set[int]
 ) -> None:
     """Cut tiles of an array and of its transpose alike: each is loaded once for both, then."""
     own: dict[int, list[int]] = {}
-    for leaf in leaves:
-        lines = [line for line in tiling.source_lines(leaf) if line is not None]
-        known = own.setdefault(id(leaf.source), lines)
+    for view in views:
+        lines = [line for line in tiling.source_lines(view) if line is not None]
+        viewed = view.source if isinstance(view, Leaf) else view.operands[0]
+        known = own.setdefault(id(viewed), lines)
         if len(lines) != 2 or known != lines[::-1] or known == lines:
             continue
         unit = natural.get(lines[0], 1)
@@ -437,9 +454,13 @@ def _which(
     natural: dict[int, int],
     fixed: Container[int],
     apart: Container[int],
+    blocks: Mapping[int, int],
     prefer: Prefer,
 ) -> int | None:
-    """The line to be cut (further) of those given for the axes; None where there is none."""
+    """The line to be cut (further) of those given for the axes; None where there is none.
+
+    `blocks` are the extents of what is made by blocks: a part of one takes all of it.
+    """
     scan = node.axis if isinstance(node, Scan) else None
     open_lines = [
         (axis, line)
@@ -453,10 +474,11 @@ def _which(
         axis, line = item
         if prefer is Prefer.FEW_LINES and line in tiling.cuts and axis != scan:
             return ()
+        is_block = 1 < tiling.extent(line) <= blocks.get(line, 1)
         below = tiling.extent(line) <= natural.get(line, 0)
         across = not _follows(node, axis, tiling)
         slow = -1 if line in apart else slowness(node, axis)
-        return (below, axis == scan, line not in tiling.cuts, across, slow)
+        return (is_block, below, axis == scan, line not in tiling.cuts, across, slow)
 
     return min(open_lines, key=rank)[1]
 
