@@ -181,7 +181,7 @@ def _least(plan: Callable[[], _T], steps: Callable[[_T], int], named: int, what:
         found, needed = _tried(plan, least, Asked.PLAN)
         if found is not None:
             break
-        more = least // (64 if attempt < _HOPEFUL else 4)
+        more = least // (64 if attempt < _HOPEFUL else 4) if time.monotonic() < end else least
         too_little, least = least, max(needed, least + more)
 
     def narrowed(found: _T, least: int, too_little: int) -> int:

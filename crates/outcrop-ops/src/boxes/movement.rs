@@ -35,7 +35,10 @@ pub(crate) fn threads_beside(limit: usize, frames: usize, load: Staging, store: 
             let loaders = Loaders::Threads(movers);
             let more =
                 Threads { loaders, storers: storers(movers), load_staging, store_staging, room: limit };
-            if more.staging() <= (limit / 4).min(limit.saturating_sub(frames)) {
+            // However many threads move small pieces, two that have what they want move more.
+            let is_worse = choice.loaders != Loaders::Threads(1)
+                && (load_staging < choice.load_staging || store_staging < choice.store_staging);
+            if !is_worse && more.staging() <= (limit / 4).min(limit.saturating_sub(frames)) {
                 choice = more;
             }
         }
@@ -106,4 +109,25 @@ pub(crate) fn whole_tiles(grid: &TileGrid, region: &ArrayBox) -> Option<ArrayBox
         inner.shape[axis] = to - from;
     }
     Some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_threads_have_what_they_want_where_more_would_not() {
+        let load = Staging { least: 64 << 10, wanted: 4 << 20 };
+        let store = Staging { least: 2 << 20, wanted: 2 << 20 };
+        let chosen = |room: usize| {
+            let threads = threads_beside(256 << 20, (256 << 20) - room, load, Some(store));
+            assert!(threads.staging() <= room);
+            (threads.storers, threads.load_staging)
+        };
+        assert_eq!(chosen(64 << 20), (4, 4 << 20));
+        assert_eq!(chosen(20 << 20), (3, 4 << 20));
+        assert_eq!(chosen(14 << 20), (2, 4 << 20));
+        // One thread waits for the disk.
+        assert_eq!(chosen(9 << 20), (3, 64 << 10));
+    }
 }
