@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(chosen(20 << 20), (3, 4 << 20));
         assert_eq!(chosen(14 << 20), (2, 4 << 20));
         // One thread waits for the disk.
-        assert_eq!(chosen(9 << 20), (3, 64 << 10));
+        assert_eq!(chosen(9 << 20), (4, 64 << 10));
     }
 }
