@@ -12,7 +12,7 @@ from outcrop.arrays.saving import chunks_in, planned_move, planned_save
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import ShapeLike, StrPath, check_order, check_path
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import ExpressionSource, node_of
 from outcrop.expressions.build.saving import planned
 from outcrop.formats import format_for
@@ -57,9 +57,9 @@ def plan(
     x : Array, or a mapping from paths to arrays
         An array that is not computed yet, whatever it is made of, such as ``A @ B`` or
         ``oc.linalg.solve(A.T @ A, b) + 1``; or one that is on disk, or a view of it such as
-        ``A.T`` or ``A[::-1]``, which will be moved. Several, by the paths where they would be
-        saved, are expressions that are computed together. Of none, as `save` takes them, the plan
-        moves nothing.
+        ``A.T`` or ``A[::-1]``, which will be moved; or one in memory, which will be written.
+        Several, by the paths where they would be saved, are expressions that are computed together.
+        Of none, as `save` takes them, the plan moves nothing.
     target : str or os.PathLike, optional
         Where it would be saved. Default: a new Zarr array in the current directory. A result whose
         tiles would be many small pieces of its file is computed to tiles first, and moved; both
@@ -86,8 +86,6 @@ def plan(
         The memory budget is too small; says which would do.
     InvalidArgumentError
         The target cannot have such tiles, such an order, or such a format; `via` is no directory.
-    UnsupportedError
-        An array is in memory, and there is nothing to compute.
 
     Examples
     --------
@@ -163,17 +161,12 @@ def _planned(
         return _movement(source, x, target, options, via)
     if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:
         return SweepPlan(_computed(source, target, options, via).facts)
-    # What leaves elements of a stored array out is an expression, too.
-    if isinstance(source.base, ComputedSource) or (isinstance(source, StoreSource) and x.size):
-        own = ExpressionSource(node_of(x))
-        if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:
-            own = source
-        found = _computed(own, target, options, via)
-        return ExpressionPlan(found.plan.planned, found.facts)
-    raise UnsupportedError(
-        "plan is for arrays that are not computed yet, such as A @ B, and for arrays on disk; "
-        f"this one is {source.describe('')}"
-    )
+    # What leaves elements of a stored array out is an expression, too, and so is one in memory.
+    own = ExpressionSource(node_of(x))
+    if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:
+        own = source
+    found = _computed(own, target, options, via)
+    return ExpressionPlan(found.plan.planned, found.facts)
 
 
 def _computed(

@@ -134,3 +134,19 @@ def test_what_is_made_of_the_transposed_is_the_transposed_of_what_is_made(
     np.testing.assert_array_equal(found, found.T)
     expected = STRAIGHT[what](values.astype("f8"))  # type: ignore[arg-type]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_long_rows_of_a_file_are_not_read_in_short_pieces(desk: Desk) -> None:
+    # A relationship matrix of a table of bytes: squares are pieces of few bytes, in blocks of many.
+    table = np.random.default_rng(0).integers(0, 3, (750, 25_000)).astype("int8")
+    with oc.config(memory="1GiB"):
+        G = oc.asarray(table).save(desk.new(".npy"))
+    with oc.config(memory="5MiB"):
+        Z = (G - G.mean(axis=0, dtype="f4")) / G.std(axis=0, dtype="f4")
+        plan = oc.plan(Z @ Z.T)
+        # 64 times, as it was.
+        assert plan.bytes_read + plan.bytes_written < 8 * G.nbytes
+        found = (Z @ Z.T).compute()
+    z = table.astype("f8")
+    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    np.testing.assert_allclose(found, z @ z.T, rtol=1e-4, atol=0.5)

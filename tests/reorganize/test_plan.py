@@ -218,10 +218,28 @@ def test_a_plan_takes_what_saving_takes(desk: Any, kind: str) -> None:
         oc.plan(computed, order="F")
 
 
+@pytest.mark.parametrize("target", ["out.npy", "out.zarr"])
+@pytest.mark.parametrize("what", ["in memory", "made", "nothing", "sum of nothing", "computed"])
+def test_whatever_can_be_saved_has_a_plan(desk: Any, what: str, target: str) -> None:
+    stored = oc.open(desk.put("a.npy", desk.values((50, 40))))
+    computed = stored.sum(axis=0)
+    computed.compute()
+    array = {
+        "in memory": oc.asarray(np.arange(12.0).reshape(3, 4))[::2].T,
+        "made": oc.random.default_rng(1).random((30, 7)),
+        "nothing": stored[3, :0],
+        "sum of nothing": stored[:0].sum(axis=0),
+        "computed": computed,
+    }[what]
+    plan = oc.plan(array, desk.path / target)
+    assert not (desk.path / target).exists()
+    array.save(desk.path / target)
+    report = oc.last_run()
+    assert (plan.bytes_read, plan.bytes_written) == (report.bytes_read, report.bytes_written)
+
+
 def test_what_cannot_be_planned(desk: Any) -> None:
     array = oc.open(desk.put("a.npy", desk.values((50, 40))))
-    with pytest.raises(oc.UnsupportedError, match="plan is for arrays that are not computed yet"):
-        oc.plan(array[3, :0], desk.path / "out.npy")
     with pytest.raises(oc.InvalidArgumentError, match="via= is for what is moved as a whole"):
         oc.plan(array[::2], desk.path / "out.npy", via=desk.path)
     for options, target, match in (

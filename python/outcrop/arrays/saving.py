@@ -18,7 +18,7 @@ from outcrop.arrays.beside import check_replaced
 from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
 from outcrop.arrays.data_sets import DataSetSource
 from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
-from outcrop.arrays.source import MemorySource, Source, filler, fitting_tile
+from outcrop.arrays.source import Source, filler, fitting_tile
 from outcrop.arrays.stamps import stamp_at
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
@@ -489,7 +489,7 @@ def _save(
     elif isinstance(base, StoreSource) and base.path is not None and overwrite:
         check_replaced(base, name)
     # With what makes the array visible, one operation; but functions may compute what they like.
-    together = isinstance(base, ComputedSource | StoreSource | MemorySource)
+    together = isinstance(base, ComputedSource) or not base.calls_back
     shape = view.shape
     chunk = chunks_in(format, shape, tile)
     with operation() if together else nullcontext():

@@ -15,6 +15,7 @@ from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.lower.storage import Wanted
 from outcrop.expressions.rewrite.external_shuffle import Taking, ways
 from outcrop.expressions.tiling.fusion import Grouping
+from outcrop.expressions.tiling.parts import RUN
 from outcrop.expressions.tiling.tile_sizes import Prefer, cut, other_sizes, sizes
 from outcrop.process.config import memory_budget
 
@@ -22,6 +23,9 @@ __all__ = ["Aim", "Cut", "candidates", "other_cuts", "ways_of"]
 
 Cut: TypeAlias = tuple[Mapping[int, int], bool]
 """Into which extents lines are cut, and whether stored tiles are held."""
+
+_SHORTER_RUNS = (RUN // 2, RUN // 4)
+"""Bytes of each row of a file that are held where memory has no room for more of all its rows."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,10 @@ def other_cuts(
         if (known := (grouping.tiling.cuts, False)) not in seen:
             seen.append(known)
             yield own, grouping
+    for run in _SHORTER_RUNS:
+        own, grouping = _grouped(given, nodes, tiles, way, usual, holds=True, run=run)
+        if _holds_files(grouping):
+            yield own, grouping
     for limit in other_sizes(memory_budget()):
         for holds, prefer in _PREFERENCES:
             own, grouping = _grouped(given, nodes, tiles, way, limit, holds=holds, prefer=prefer)
@@ -141,6 +149,13 @@ def _fit(nodes: Iterable[Node]) -> bool:
     return nbytes * _BESIDE <= memory_budget()
 
 
+def _holds_files(grouping: Grouping) -> bool:
+    """Whether parts of files of elements are held, and are not whole rows."""
+    tiling = grouping.tiling
+    leaves = (n for n in grouping.nodes if isinstance(n, Leaf) and n.source.layout != "tiled")
+    return not tiling.by_rows and any(map(tiling.is_held, leaves))
+
+
 def _with_siblings(nodes: Sequence[Node]) -> list[Node]:
     """With all the numbers that make up results of reductions."""
     found: list[Node] = []
@@ -163,11 +178,12 @@ def _grouped(
     *,
     holds: bool = False,
     prefer: Prefer = Prefer.USUAL,
+    run: int = RUN,
 ) -> tuple[list[Wanted], Grouping]:
     """What is computed together, with tiles of so many bytes, at most; and what is wanted of it."""
     while True:
         tiling = cut(nodes, tiles, *limit, way.short, way.whole, prefer)
-        tiling.holds, tiling.by_rows = holds, holds and _fit(nodes)
+        tiling.holds, tiling.by_rows, tiling.run = holds, holds and _fit(nodes), run
         made: dict[int, Node] = {}
         for node in nodes:
             operands = [made[id(o)] for o in node.operands]

@@ -288,6 +288,8 @@ class _Program:
             )
             for k in job.kernels
         ]
+        # A refusal says what is refused; what there is to say of it is known once it is made.
+        self.draft.describe("", "sweep")
         self._check_size()
         self._add()
         self.draft.describe(self.remark, "sweep")

@@ -236,6 +236,8 @@ class Tiling:
         it is the turn of their parts.
     by_rows : bool
         Whether what is held of files of elements is whole rows: memory has room for all of them.
+    run : int
+        Bytes of each row of files of elements that are held at least, otherwise.
     """
 
     axes: Axes
@@ -243,6 +245,7 @@ class Tiling:
     fixed: set[int] = field(default_factory=set)
     holds: bool = False
     by_rows: bool = False
+    run: int = RUN
 
     def extent(self, line: int) -> int:
         """Of a tile along a line."""
@@ -283,7 +286,7 @@ class Tiling:
             is_fastest = source == (len(leaf.view.selectors) - 1 if is_row else 0)
             if is_fastest and self.by_rows:
                 return self.count(line)
-            return max(RUN // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
+            return max(self.run // max(own * leaf.dtype.itemsize, 1), 1) if is_fastest else 1
         tile = leaf.source.tile[source]
         if own > 0 and span.low // tile == (span.low + span.extent - 1) // tile:
             # In one tile, all of it.

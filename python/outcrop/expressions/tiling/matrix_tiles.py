@@ -22,7 +22,7 @@ from outcrop.expressions.graph.matrices import (
     straight,
 )
 from outcrop.expressions.graph.nodes import Leaf, Map, Node
-from outcrop.expressions.tiling.disk_order import whole
+from outcrop.expressions.tiling.disk_order import slowness, whole
 from outcrop.expressions.tiling.parts import equal_part
 from outcrop.process.config import memory_budget
 
@@ -30,6 +30,9 @@ __all__ = ["factored_with_pivots", "is_pivoted", "side_for_pivots", "wanted_exte
 
 _THERE = 3
 """What part of the budget the tiles have that something is copied from, at most."""
+
+_ROW = 1 / 2
+"""What part a row of tiles has, at most, into which rows of a file are copied: all are begun."""
 
 _COLUMN = 3
 """What part of the budget a column of tiles has, at most, that is in memory as a whole."""
@@ -253,9 +256,17 @@ def _copy_below(operand: Node) -> Leaf | None:
 
 
 def _of_copy(leaf: Leaf, best: int) -> tuple[int, int] | None:
-    """Rows and columns of a copy: as many as may be there of the tiles that it is copied from."""
-    if leaf.source.layout != "tiled" or leaf.ndim != 2:
+    """Rows and columns of a copy: as many as may be there of the tiles that it is copied from.
+
+    Of a file without tiles, those that its rows cross are there together.
+    """
+    if leaf.ndim != 2:
         return None
+    if leaf.source.layout != "tiled":
+        across = 1 if slowness(leaf, 0) < slowness(leaf, 1) else 0
+        row = leaf.shape[across] * leaf.dtype.itemsize
+        most = max(min(int(_ROW * memory_budget()) // max(row, 1), best), 1)
+        return (most, best) if across else (best, most)
     tile = [min(whole(leaf, axis), n) for axis, n in enumerate(leaf.shape)]
     there = max(memory_budget() // _THERE // (math.prod(tile) * leaf.dtype.itemsize), 1)
     extents = [min(best, n * there) if n < best else best for n in tile]
