@@ -51,7 +51,7 @@ ROUTINES = [
     Routine("trsm", TRIANGLE, 1, 1, 1.5),
 ]
 options = arguments(__doc__)
-n, planned = (4096, 4096) if options.quick else (8192, 16384)
+n = 4096 if options.quick else 16384
 nbytes = 8 * n * n
 claim = Claim(f"Level-3 BLAS in place, float64, {n} x {n} ({nbytes / GIB:g} GiB)", options)
 memory = InMemory(options, claim)
@@ -82,45 +82,37 @@ ratios: dict[str, list[float]] = {routine.name: [] for routine in ROUTINES}
 runs: dict[str, list[dict[str, Any]]] = {routine.name: [] for routine in ROUTINES}
 budget = nbytes // 16
 reads = []
-with scratch(options, "blas3") as directory:
-    with matrices(directory, planned) as made:
-        for part in (4, 16) if options.quick else (4, 16, 64):
-            room = 8 * planned * planned // part
-            row = [f"1/{part} of a matrix ({room / MIB:g} MiB)"]
-            for routine in ROUTINES:
-                names = "T" if routine.name in ("trmm", "trsm") else "AB"
-                inputs = [oc.open(made[name]) for name in names]
-                with oc.config(memory=room), oc.open(made["C"], "r+") as C:
-                    said = {"inputs": inputs, "C": C}
-                    plan = eval(
-                        f"oc.blas.{routine.name}.plan({routine.arguments})", {"oc": oc}, said
-                    )
-                row.append(f"{plan.bytes_read / bound(routine, planned, room):.2f}")
-                if routine.name in ("gemm", "syrk", "trmm", "trsm"):
-                    name = f"{routine.name}, budget {row[0]}: bytes read / bound"
-                    claim.row(
-                        name, [plan.bytes_read / bound(routine, planned, room)], 1.25, 1.0, low=True
-                    )
-            reads.append(row)
-    with matrices(directory, n) as made:
-        for _ in range(options.rounds):
-            for routine in ROUTINES:
-                flops = routine.flops * n**3
-                best = memory.measure(routine.name, "float64", n, flops)
-                names = "T" if routine.name in ("trmm", "trsm") else "AB"
-                inputs = [made[name] for name in names]
-                run = changed(budget, routine.name, routine.arguments, made["C"], *inputs)
-                ratios[routine.name].append(flops / run["seconds"] / best)
-                runs[routine.name].append(run)
-                print(
-                    f"    {routine.name}: {run['seconds']:.2f} s, {flops / run['seconds'] / 1e9:.1f} "
-                    f"Gflop/s, {ratios[routine.name][-1]:.3f} of in memory"
-                )
-            # Products and triangles have changed it again and again.
-            remove(made["C"])
-            made["C"] = make_matrix(
-                made["C"], data.right, (n, n), "float64", oc.open(made["A"]).tile
+with scratch(options, "blas3") as directory, matrices(directory, n) as made:
+    for part in (4, 16) if options.quick else (4, 16, 64):
+        room = 8 * n * n // part
+        row = [f"1/{part} of a matrix ({room / MIB:g} MiB)"]
+        for routine in ROUTINES:
+            names = "T" if routine.name in ("trmm", "trsm") else "AB"
+            inputs = [oc.open(made[name]) for name in names]
+            with oc.config(memory=room), oc.open(made["C"], "r+") as C:
+                said = {"inputs": inputs, "C": C}
+                plan = eval(f"oc.blas.{routine.name}.plan({routine.arguments})", {"oc": oc}, said)
+            row.append(f"{plan.bytes_read / bound(routine, n, room):.2f}")
+            if routine.name in ("gemm", "syrk", "trmm", "trsm"):
+                name = f"{routine.name}, budget {row[0]}: bytes read / bound"
+                claim.row(name, [plan.bytes_read / bound(routine, n, room)], 1.25, 1.0, low=True)
+        reads.append(row)
+    for _ in range(options.rounds):
+        for routine in ROUTINES:
+            flops = routine.flops * n**3
+            best = memory.measure(routine.name, "float64", n, flops)
+            names = "T" if routine.name in ("trmm", "trsm") else "AB"
+            inputs = [made[name] for name in names]
+            run = changed(budget, routine.name, routine.arguments, made["C"], *inputs)
+            ratios[routine.name].append(flops / run["seconds"] / best)
+            runs[routine.name].append(run)
+            print(
+                f"    {routine.name}: {run['seconds']:.2f} s, {flops / run['seconds'] / 1e9:.1f} "
+                f"Gflop/s, {ratios[routine.name][-1]:.3f} of in memory"
             )
+        # Products and triangles have changed it again and again.
+        remove(made["C"])
+        made["C"] = make_matrix(made["C"], data.right, (n, n), "float64", oc.open(made["A"]).tile)
 
 curve = []
 for routine in ROUTINES:
@@ -143,7 +135,7 @@ for routine in ROUTINES:
     )
 accounts(claim, [run for own in runs.values() for run in own])
 claim.table(
-    f"Bytes read over the bound, {planned} x {planned}, by plans",
+    f"Bytes read over the bound, {n} x {n}, by plans",
     ("budget", *(routine.name for routine in ROUTINES)),
     reads,
 )

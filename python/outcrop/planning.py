@@ -8,7 +8,7 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.route import Route
-from outcrop.arrays.saving import chunks_in, planned_move, planned_save
+from outcrop.arrays.saving import chunks_in, planned_fill, planned_move, planned_save
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.checks import ShapeLike, StrPath, check_order, check_path
@@ -161,12 +161,33 @@ def _planned(
         return _movement(source, x, target, options, via)
     if isinstance(source, SweptSource) and x._view.is_whole and source.result is None:
         return SweepPlan(_computed(source, target, options, via).facts)
-    # What leaves elements of a stored array out is an expression, too, and so is one in memory.
+    is_stored = isinstance(source.base, StoreSource) and x.size > 0
+    if via is None and not (is_stored or isinstance(source.base, ComputedSource)):
+        return _filled(x, target, options)
+    # What leaves elements of a stored array out is an expression, too.
     own = ExpressionSource(node_of(x))
     if isinstance(source, ExpressionSource) and x._view.is_whole and source.result is None:
         own = source
     found = _computed(own, target, options, via)
     return ExpressionPlan(found.plan.planned, found.facts)
+
+
+def _filled(x: Array, target: StrPath | None, options: dict[str, Any]) -> Plan:
+    """The plan for an array that is in memory, or made by a function."""
+    path = _PLANNED if target is None else check_path(target)
+    facts, store = planned_fill(x._source, x._view, path, options)
+    moved = {"bytes_read": 0, "bytes_written": facts["bytes_written"] - facts["commit_bytes"]}
+    array = {"name": Path(path).name, "role": "output", "shape": x.shape, "dtype": x.dtype.name}
+    return Plan(
+        {
+            **_of_nothing()._facts,
+            **facts,
+            "operation": "fill",
+            "remark": f"{x._source.describe('')}, written box by box",
+            "io_seconds": facts["seconds"],
+            "arrays": [{**array, "tile": store.tile, **moved}],
+        }
+    )
 
 
 def _computed(

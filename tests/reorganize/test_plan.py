@@ -219,7 +219,9 @@ def test_a_plan_takes_what_saving_takes(desk: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["out.npy", "out.zarr"])
-@pytest.mark.parametrize("what", ["in memory", "made", "nothing", "sum of nothing", "computed"])
+@pytest.mark.parametrize(
+    "what", ["in memory", "made", "nothing", "sum of nothing", "computed", "conjugated"]
+)
 def test_whatever_can_be_saved_has_a_plan(desk: Any, what: str, target: str) -> None:
     stored = oc.open(desk.put("a.npy", desk.values((50, 40))))
     computed = stored.sum(axis=0)
@@ -230,12 +232,26 @@ def test_whatever_can_be_saved_has_a_plan(desk: Any, what: str, target: str) -> 
         "nothing": stored[3, :0],
         "sum of nothing": stored[:0].sum(axis=0),
         "computed": computed,
+        "conjugated": oc.open(desk.put("c.npy", desk.values((50, 40)).astype("c8"))).conj().T,
     }[what]
     plan = oc.plan(array, desk.path / target)
     assert not (desk.path / target).exists()
     array.save(desk.path / target)
     report = oc.last_run()
+    assert plan.operation == report.operation
     assert (plan.bytes_read, plan.bytes_written) == (report.bytes_read, report.bytes_written)
+
+
+@pytest.mark.parametrize("target", ["out.npy", "out.zarr"])
+def test_the_least_that_is_named_of_what_is_in_memory_works(desk: Any, target: str) -> None:
+    array = oc.asarray(np.ones((700, 600)))
+    with oc.config(memory="256KiB"), pytest.raises(oc.BudgetError) as caught:
+        oc.plan(array, desk.path / target, tile=(700, 600) if target == "out.zarr" else None)
+        raise oc.BudgetError("", 1 << 18)  # A file is written in parts.
+    with oc.config(memory=caught.value.needed):
+        array.save(desk.path / target, tile=(700, 600) if target == "out.zarr" else None)
+    with oc.config(memory="64MiB"):
+        np.testing.assert_array_equal(oc.open(desk.path / target).compute(), np.ones((700, 600)))
 
 
 def test_what_cannot_be_planned(desk: Any) -> None:

@@ -17,8 +17,15 @@ from outcrop.arrays import hooks
 from outcrop.arrays.beside import check_replaced
 from outcrop.arrays.computed import ComputedPlan, ComputedSource, Progress
 from outcrop.arrays.data_sets import DataSetSource
-from outcrop.arrays.route import Route, route, share_of_computing, told, with_the_least
-from outcrop.arrays.source import Source, filler, fitting_tile
+from outcrop.arrays.route import (
+    Route,
+    route,
+    share_of_computing,
+    told,
+    too_little,
+    with_the_least,
+)
+from outcrop.arrays.source import ConjugateSource, Source, filler, fitting_tile
 from outcrop.arrays.stamps import stamp_at
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
@@ -53,7 +60,7 @@ from outcrop.formats.hdf5_writing import (
 )
 from outcrop.formats.labels import Labels, as_json, checked_labels, labels_of_new
 from outcrop.formats.missing import MISSING_ATTRIBUTE, Missing
-from outcrop.process.config import ensure_configured
+from outcrop.process.config import ensure_configured, memory_budget
 from outcrop.process.operation import note_copied, operation
 from outcrop.program.progress import watching
 
@@ -178,15 +185,18 @@ def chunks_in(
 def _expressed(source: Source, view: View, chunk: tuple[int, ...] | None) -> tuple[Source, View]:
     """Elements as an expression, where they are moved by one.
 
-    That is what makes chunks, in which elements are one block again; and what leaves elements of a
-    stored array out: of a tile that is loaded, all that is taken is.
+    That is what makes chunks, in which elements are one block again; what is made of elements; and
+    what leaves elements of a stored array out: of a tile that is loaded, all that is taken is.
     """
     # Imported late: arrays are made of sources.
     from outcrop.arrays.array import Array
 
     if chunk is not None:
         found = hooks.in_chunks(Array(source, view), chunk)
-    elif isinstance(source, StoreSource) and view.turn is None and 0 not in view.shape:
+    elif 0 not in view.shape and (
+        isinstance(source, ConjugateSource)
+        or (isinstance(source, StoreSource) and view.turn is None)
+    ):
         found = hooks.expressed(Array(source, view))
     else:
         return source, view
@@ -373,6 +383,31 @@ def planned_move(
     facts, made = with_the_least(plan)
     facts["copied_bytes"] = copied_with(path, view.shape, source.dtype, options["format"], labels)
     return facts, made
+
+
+def planned_fill(
+    source: Source, view: View, path: str, options: dict[str, Any]
+) -> tuple[dict[str, Any], _native.Store]:
+    """What writing elements will take that are in memory or made, and what will be there.
+
+    Raises
+    ------
+    BudgetError
+        The memory budget is too small; names the least that works.
+    """
+    wishes = {name: options[name] for name in _LABELS if name in options}
+    options = {name: value for name, value in options.items() if name not in _LABELS}
+    version, labels = _planned_labels(
+        source, view, path, options["format"], options["zarr_format"], **wishes
+    )
+    options |= {"zarr_format": version, "labels": labels}
+    target = sketch(path, view.shape, source.dtype, **options)
+    facts = _native.plan_fill(target)
+    needed, budget = facts["least_bytes"], memory_budget()
+    if needed > budget:
+        raise BudgetError(too_little(f"writing {os.path.basename(path)}", needed, budget), needed)
+    facts["exact"] = target.format != "zarr-foreign"
+    return facts, target
 
 
 def _movable(
