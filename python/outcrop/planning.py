@@ -18,7 +18,7 @@ from outcrop.expressions.build.saving import planned
 from outcrop.formats import format_for
 from outcrop.formats.codecs import Codecs, laid_out
 from outcrop.process.operation import scope
-from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan
+from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan, plan_of_nothing
 from outcrop.reorganize.bridge import bridge_sketch
 from outcrop.sweeps.source import SweptSource
 
@@ -111,7 +111,7 @@ def plan(
                     "of several arrays, the paths say where they are saved; there are no other "
                     "options"
                 )
-            found = ExpressionPlan(*planned(x)) if x else _of_nothing()
+            found = ExpressionPlan(*planned(x)) if x else plan_of_nothing()
         elif isinstance(x, Array):
             path = _PLANNED if target is None else check_path(target)
             options: dict[str, Any] = {
@@ -128,21 +128,6 @@ def plan(
         else:
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
         return found._add_operands(running.again.plus(before, -1))
-
-
-def _of_nothing() -> Plan:
-    """The plan for no arrays."""
-    facts = _native.plan_program(_native.Draft(0, 0, False)).facts
-    return Plan(
-        {
-            **facts,
-            "remark": "there is nothing to compute",
-            "others": [],
-            "flops": 0.0,
-            "compute_seconds": 0.0,
-            "peak_bytes": 0,
-        }
-    )
 
 
 def _planned(
@@ -180,7 +165,7 @@ def _filled(x: Array, target: StrPath | None, options: dict[str, Any]) -> Plan:
     array = {"name": Path(path).name, "role": "output", "shape": x.shape, "dtype": x.dtype.name}
     return Plan(
         {
-            **_of_nothing()._facts,
+            **plan_of_nothing()._facts,
             **facts,
             "operation": "fill",
             "remark": f"{x._source.describe('')}, written box by box",

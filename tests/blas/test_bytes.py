@@ -153,3 +153,47 @@ def test_progress_is_told(tmp_path: Path, kind: str, start: tuple[int, int]) -> 
     assert all(0 <= done <= total for done, total in told)
     assert [done / total for done, total in told] == sorted(done / total for done, total in told)
     assert told[-1][0] == told[-1][1]
+
+
+STEPPED: dict[str, dict[str, Any]] = {
+    "strips": {"tile": (402, 20)},
+    "odd": {"tile": (70, 130)},
+    "default": {},
+    "npy": {"order": "C"},
+    "fortran": {"order": "F"},
+}
+
+
+@pytest.mark.parametrize("layout", STEPPED)
+@pytest.mark.parametrize("routine", ["gemm", "syrk"])
+@pytest.mark.parametrize("memory", ["2MiB", "4MiB"])
+def test_of_what_leaves_rows_out_bytes_are_planned_from_above(
+    tmp_path: Path, layout: str, routine: str, memory: str
+) -> None:
+    """Written tile by tile of the result, a stored tile may be written several times."""
+    chance = np.random.default_rng(0)
+    before = chance.normal(size=(402, 201)) + 1j * chance.normal(size=(402, 201))
+    factor = chance.normal(size=(201, 68)) + 0j
+    path = tmp_path / ("c.npy" if "order" in STEPPED[layout] else "c.zarr")
+    with oc.config(memory="64MiB"):
+        oc.asarray(before).save(path, **STEPPED[layout])
+    product = factor @ factor.T
+    expected = before.copy()
+    if routine == "gemm":
+        given: tuple[Any, ...] = (1.0, factor, factor.T)
+        expected[1::2] = product + 0.5 * before[1::2]
+    else:
+        given = (1.0, factor)
+        half = np.tril(np.ones(product.shape, bool))
+        expected[1::2][half] = (product + 0.5 * before[1::2])[half]
+    with oc.config(memory=memory, scratch=tmp_path), oc.open(path, "r+") as c:
+        call = getattr(oc.blas, routine)
+        plan = call.plan(*given, beta=0.5, C=c[1::2])
+        call(*given, beta=0.5, C=c[1::2])
+        run = oc.last_run()
+        assert run is not None
+        assert not plan.is_exact
+        assert run.bytes_read <= plan.bytes_read
+        assert run.bytes_written <= plan.bytes_written
+    with oc.config(memory="64MiB"):
+        np.testing.assert_allclose(oc.open(path).compute(), expected, rtol=1e-12)

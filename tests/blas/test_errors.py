@@ -144,5 +144,31 @@ def test_plans_change_nothing_and_hold_nothing(tmp_path: Path) -> None:
     c.close()
     with oc.open(tmp_path / "c.zarr", "r+") as again:
         np.testing.assert_array_equal(again.compute(), 1)
-    with pytest.raises(oc.UnsupportedError, match="stays as it is"):
-        oc.blas.gemm.plan(0.0, np.ones((2, 2)), np.ones((2, 2)), beta=1.0, C=np.ones((2, 2)))
+
+
+def test_what_stays_as_it_is_has_a_plan_of_nothing() -> None:
+    plan = oc.blas.gemm.plan(0.0, np.ones((2, 3)), np.ones((3, 4)), beta=1, C=np.ones((2, 4)))
+    assert (plan.bytes_read, plan.bytes_written, plan.waste) == (0, 0, 1)
+    assert "nothing to compute" in plan.explain()
+
+
+@pytest.mark.parametrize(("alpha", "dtype"), [(10**400, "f8"), (1e300, "f4"), (1e300j, "c8")])
+def test_numbers_that_no_matrix_has(alpha: Any, dtype: str) -> None:
+    one = np.eye(3, dtype=dtype)
+    with pytest.raises(oc.InvalidArgumentError, match="larger than any number of"):
+        oc.blas.gemm(alpha, one, one, C=np.zeros((3, 3), dtype))
+
+
+def test_what_lies_on_itself_is_not_changed() -> None:
+    own = np.lib.stride_tricks.as_strided(np.zeros(5), (3, 3), (8, 8))
+    with pytest.raises(oc.InvalidArgumentError, match="lie on each other"):
+        oc.blas.gemm(1.0, np.eye(3), np.eye(3), C=own)
+    for strides in ((8, 24), (-24, 8), (8, -40)):
+        apart = np.lib.stride_tricks.as_strided(np.zeros(40)[20:], (3, 3), strides)
+        oc.blas.gemm(1.0, np.eye(3), np.eye(3), C=apart)
+        np.testing.assert_array_equal(apart, np.eye(3))
+
+
+def test_a_path_is_no_matrix() -> None:
+    with pytest.raises(oc.InvalidTypeError, match=r"'A\.npy' is no array; oc\.open opens"):
+        oc.blas.gemm(1.0, "A.npy", np.eye(3), C=np.eye(3))

@@ -141,6 +141,11 @@ def test_condition_numbers(outcrop: Run, matrices: Matrices, norm: str) -> None:
     assert expected / 3 < float(told.stdout) < expected * 1.001
 
 
+def test_the_plan_of_a_condition_number(outcrop: Run, matrices: Matrices) -> None:
+    facts = json.loads(outcrop("plan", "cond", "spd.zarr", "--json").stdout)
+    assert facts["bytes_read"] >= matrices["spd.zarr"].nbytes
+
+
 @pytest.mark.parametrize("assumed", ["pos", "gen", "sym", "her"])
 @pytest.mark.parametrize("given", ["v.npy", "many.zarr"])
 def test_solutions(
@@ -276,6 +281,8 @@ def test_quiet(start: Run, matrices: Matrices) -> None:
 # -- failures -----------------------------------------------------------------------------------
 
 USAGE = [
+    (["cholesky", "spd.zarr", "l", "--resume", "--plan"], "without --resume"),
+    (["lu", "spd.zarr", "l", "p", "--resume", "--plan"], "without --resume"),
     (["matmul", "a.zarr", "b.npy"], "missing argument 'C'"),
     (["matmul", "a.zarr", "b.npy", "c.h5"], "is the name of an HDF5 file"),
     (["matmul", "a.zarr", "b.npy", "c.npy", "--tile", "3x3"], "--tile is for Zarr arrays"),

@@ -231,6 +231,41 @@ def test_what_cannot_be_resumed(place: Path) -> None:
     assert sorted(os.listdir()) == ["a.zarr", "x.zarr"]
 
 
+def test_what_is_in_the_way_of_what_is_kept(place: Path) -> None:
+    Path(".l.zarr.outcrop-resume").write_text("")
+    with pytest.raises(oc.InvalidArgumentError, match="no directory, and in the way"):
+        save("lower", resume=True)
+    assert sorted(os.listdir()) == [".l.zarr.outcrop-resume", "a.zarr"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_damage_of_what_is_kept(place: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told of, with what helps; and that does."""
+    expected = save("lower", resume=False)
+    Path("l.zarr").rename("before.zarr")
+    columns, count = resuming._Factoring._columns, iter(range(3))
+
+    def some(*rest: object) -> None:
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        columns(*rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(resuming._Factoring, "_columns", some)
+        save("lower", resume=True)
+    factors = Path(".l.zarr.outcrop-resume/factors.zarr")
+    if damage == "missing":
+        shutil.rmtree(factors)
+    else:
+        for chunk in (path for path in (factors / "c").rglob("*") if path.is_file()):
+            chunk.write_bytes(chunk.read_bytes()[:-64])
+    for _ in range(2):
+        with pytest.raises(oc.OutcropError, match="resume=False removes what is kept"):
+            save("lower", resume=True)
+    assert save("lower", resume=False) == expected
+    assert sorted(os.listdir()) == ["a.zarr", "before.zarr", "l.zarr"]
+
+
 def test_what_fails_is_an_error_again(place: Path) -> None:
     """A matrix that is not definite stays that, and nothing but what is kept is left."""
     with oc.open("a.zarr", "r+") as a:

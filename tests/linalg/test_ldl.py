@@ -447,3 +447,22 @@ def test_condition_of_factors(desk: Desk, dtype: str, hermitian: bool) -> None:
     with pytest.raises(oc.InvalidTypeError):
         oc.linalg.sycon(a, anorm)  # type: ignore[arg-type]
     del factor
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("tile", [(64, 64), (70, 130)])
+@pytest.mark.parametrize("n", [200, 300])
+def test_factors_that_are_of_no_use_are_refused(
+    desk: Desk, n: int, tile: tuple[int, int], dtype: str
+) -> None:
+    # Rotated, tiles on the diagonal are nothing but rounding errors: residuals were 1e16.
+    exchange = np.kron([[0, 1], [1, 0]], np.eye(n // 2)).astype(dtype)
+    with oc.config(memory="2MiB"):
+        a = desk.put(exchange, tile)
+        b = np.arange(1.0, n + 1).astype(dtype)
+        factor = oc.linalg.ldl_factor(a, hermitian=False)
+        with pytest.raises(oc.SingularMatrixError):
+            oc.linalg.ldl_solve(factor, b).compute()
+        np.testing.assert_allclose(
+            oc.linalg.solve(a, b, assume="sym").compute(), exchange @ b, rtol=1e-5
+        )

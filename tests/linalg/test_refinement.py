@@ -381,3 +381,9 @@ def test_of_hardly_anything(desk: Desk) -> None:
     assert oc.linalg.gesvx([[4.0]], [2.0]).x.compute() == [0.5]
     x, ferr, berr = oc.linalg.gerfs([[4.0]], ([[4.0]], [0]), [0.0], [0.0])
     assert (x.compute(), ferr, berr) == ([0], 0, 0)
+
+
+@pytest.mark.parametrize("equilibrate", [False, True])
+def test_gesvx_names_the_pivot(equilibrate: bool) -> None:
+    with pytest.raises(oc.SingularMatrixError, match="pivot 2, counted from 1, is exactly zero in"):
+        oc.linalg.gesvx(np.ones((3, 3)), np.ones(3), equilibrate=equilibrate)

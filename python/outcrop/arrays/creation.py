@@ -584,6 +584,10 @@ def asarray(
             f"a {type(x).__name__} is no array, but has arrays by name; pass one of them, such as "
             f"x[{str(next(iter(x), 'NAME'))!r}]"
         )
+    if isinstance(x, str | os.PathLike):
+        raise InvalidTypeError(
+            f"{os.fspath(x)!r} is no array; oc.open opens what is stored at a path"
+        )
     array = unmasked(x, kind)
     own = check_dtype(array.dtype, swapped=True)
     if not own.isnative:

@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +20,12 @@ from outcrop.arrays.computed import fingerprint
 from outcrop.arrays.source import MemorySource, Source
 from outcrop.arrays.stored import StoredState, StoreSource
 from outcrop.arrays.views import View
-from outcrop.errors import InvalidArgumentError, UnsupportedError
+from outcrop.errors import (
+    ArrayNotFoundError,
+    CorruptArrayError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
@@ -33,6 +38,7 @@ __all__ = [
     "identity_of_stored",
     "identity_of_view",
     "kept_beside",
+    "naming_kept",
 ]
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -47,6 +53,8 @@ _LONGEST = 255
 """Bytes of the name of a file."""
 
 _RECORD = "state.json"
+
+_SUFFIX = ".outcrop-resume"
 
 
 class Kept:
@@ -84,7 +92,7 @@ class Kept:
             if found["format"] != _FORMAT:
                 return None
             work, done = str(found["work"]), int(found["done"])
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError):
             return None
         if work != self._work:
             raise InvalidArgumentError(
@@ -95,6 +103,10 @@ class Kept:
 
     def begin(self) -> None:
         """Make the directory anew."""
+        if os.path.lexists(self.path) and (self.path.is_symlink() or not self.path.is_dir()):
+            raise InvalidArgumentError(
+                f"{self.path} is no directory, and in the way of what resume= keeps; remove it"
+            )
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
         os.mkdir(self.path)
@@ -120,6 +132,19 @@ class Kept:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
+@contextmanager
+def naming_kept() -> Iterator[None]:
+    """Say of what is kept, and cannot be read, how to go on."""
+    try:
+        yield
+    except (ArrayNotFoundError, CorruptArrayError) as error:
+        if _SUFFIX in str(error):
+            # The same error: another one would keep this one's frames, and what they have open.
+            said = f"{error}; saving with resume=False removes what is kept"
+            error.args = (said, *error.args[1:])
+        raise
+
+
 class Resumable(ABC):
     """A computation that is done in parts, which are kept as they become complete."""
 
@@ -140,12 +165,12 @@ class Resumable(ABC):
 
 def kept_beside(path: str) -> Path:
     """Where a computation to a path keeps what is done, so that it can go on from there."""
-    place, suffix = Path(path), ".outcrop-resume"
+    place = Path(path)
     name = os.fsencode(place.name)
-    if len(name) + len(suffix) >= _LONGEST:
+    if len(name) + len(_SUFFIX) >= _LONGEST:
         # A name that is as long as one may be has a digest instead.
-        return place.with_name(f".{hashlib.sha256(name).hexdigest()}{suffix}")
-    return place.with_name(f".{place.name}{suffix}")
+        return place.with_name(f".{hashlib.sha256(name).hexdigest()}{_SUFFIX}")
+    return place.with_name(f".{place.name}{_SUFFIX}")
 
 
 def clear_kept(path: str) -> None:

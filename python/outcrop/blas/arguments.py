@@ -61,21 +61,30 @@ def scalar(value: object, name: str, dtype: np.dtype[Any], *, is_real: bool = Fa
         value = value[()]
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Complex):
         raise InvalidTypeError(f"{name} must be a number, got {value!r}")
-    number: complex = np.complex128(value).item()
-    if number.imag == 0 and not np.isnan(number.imag):
+    try:
+        number: complex = np.complex128(value).item()
+    except OverflowError:
+        raise InvalidArgumentError(f"{name} is larger than any number of {dtype}") from None
+    with np.errstate(over="ignore"):
         # As it counts in the precision of the matrix.
-        return complex(np.array(number.real, dtype).item())
+        held = complex(np.array(number if dtype.kind == "c" else number.real, dtype).item())
+    if np.isfinite(number) and not np.isfinite(held):
+        raise InvalidArgumentError(f"{name} is larger than any number of {dtype}: {value!r}")
+    if number.imag == 0 and not np.isnan(number.imag):
+        return complex(held.real)
     if is_real:
         raise InvalidTypeError(f"{name} must be real, got {value!r}")
     if dtype.kind != "c":
         raise InvalidTypeError(f"{name} must be real for matrices of {dtype}, got {value!r}")
-    return complex(np.array(number, dtype).item())
+    return held
 
 
 def target_of(given: Changed, name: str) -> Array:
     """What is changed, as an array of ours."""
     if isinstance(given, np.ndarray):
         check_dtype(given.dtype)
+        if _overlaps_itself(given):
+            raise InvalidArgumentError(f"{name} has elements that lie on each other in memory")
         target = Array(MemorySource(given))
     elif isinstance(given, Array):
         target = given
@@ -111,6 +120,17 @@ def factor(given: Matrix, name: str, target: Array, target_name: str) -> Array:
 def _check_matrix(array: Array, name: str) -> None:
     if array.ndim != 2:
         raise InvalidArgumentError(f"{name}: a matrix has two axes; the shape is {array.shape}")
+
+
+def _overlaps_itself(array: NDArray[Any]) -> bool:
+    """Whether a change of one element may change another one."""
+    along = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    reach = array.itemsize
+    for stride, n in along:
+        if stride < reach:
+            return array.size > 0
+        reach += stride * (n - 1)
+    return False
 
 
 def _overlaps(read: Array, changed: Array) -> bool:

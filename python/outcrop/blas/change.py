@@ -8,7 +8,7 @@ computed: so no failure of that leaves a part of a change behind.
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from outcrop.arrays.saving import part_of
 from outcrop.arrays.source import MemorySource, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.errors import BudgetError, UnsupportedError, forget_frames
+from outcrop.errors import BudgetError, forget_frames
 from outcrop.expressions.build.arrays import ExpressionSource, node_of, resolved
 from outcrop.expressions.build.reductions import cast
 from outcrop.expressions.graph.blas import Blas, Call
@@ -41,7 +41,7 @@ from outcrop.expressions.planner import plan as planned
 from outcrop.expressions.rewrite.view_pushdown import leaf_of
 from outcrop.process.config import memory_budget, piece_limit, scratch_directory
 from outcrop.process.operation import operation, scope
-from outcrop.program.plan import ExpressionPlan
+from outcrop.program.plan import ExpressionPlan, Plan, plan_of_nothing
 from outcrop.program.progress import watching
 
 __all__ = ["Change", "Progress", "Routine"]
@@ -134,12 +134,12 @@ class Routine(Generic[_P]):
             _run(change, change.progress)
         return change.given
 
-    def plan(self, *args: _P.args, **kwargs: _P.kwargs) -> ExpressionPlan:
+    def plan(self, *args: _P.args, **kwargs: _P.kwargs) -> Plan:
         """Plan what a call with these arguments would run.
 
         Returns
         -------
-        ExpressionPlan
+        Plan
             What it will cost, as of `outcrop.plan`. Nothing is changed.
 
         Raises
@@ -148,13 +148,10 @@ class Routine(Generic[_P]):
             The memory budget is too small; says which would do.
         InvalidArgumentError, InvalidTypeError
             The arguments do not fit together.
-        UnsupportedError
-            There is nothing to compute.
         """
         change = self._check(*args, **kwargs)
-        if change.call is None:
-            raise UnsupportedError("there is nothing to compute: the matrix stays as it is")
-        return _planned(change)
+        # Where the matrix stays as it is, nothing moves.
+        return plan_of_nothing() if change.call is None else _planned(change)
 
     def __repr__(self) -> str:
         return f"<outcrop.blas.{getattr(self, '__name__', '?')}>"
@@ -361,21 +358,27 @@ def _is_apart(target: Array) -> bool:
     return isinstance(target._source.base, MemorySource)
 
 
-def _writing(target: Array) -> int:
-    """Bytes that are written where a target is, and read before, at most.
+def _writing(target: Array, blocks: Iterable[tuple[slice, slice]]) -> int:
+    """Bytes that are written where a target is, and read before, at most, block after block.
 
-    What is written in pieces is moved in whole tiles, or blocks of the disk, twice at most.
+    What is written in pieces is moved in whole tiles, or blocks of the disk.
     """
-    source, (start, shape) = target._source, target._view.box
-    if source.layout == "tiled":
-        each = zip(start, shape, source.tile, strict=True)
-        count = math.prod((s + n - 1) // t - s // t + 1 for s, n, t in each)
-        nbytes = math.prod(source.tile) * target.itemsize
-    else:
-        fastest = 0 if source.layout == "column-major" else -1
-        count, nbytes = math.prod(shape) // shape[fastest], shape[fastest] * target.itemsize
-    # With what a codec adds to what it cannot make shorter, and the metadata.
-    return 2 * count * (nbytes + nbytes // 64 + 2 * _BLOCK) + _METADATA
+    source, nbytes = target._source, _METADATA
+    itemsize = target.itemsize
+    # With what a codec adds to what it cannot make shorter.
+    whole = math.prod(source.tile) * itemsize if source.layout == "tiled" else 0
+    whole += whole // 64 + 2 * _BLOCK
+    fastest = 0 if source.layout == "column-major" else -1
+    for rows, cols in blocks:
+        view = target[rows, cols]._view
+        start, shape = view.box
+        if source.layout == "tiled":
+            each = zip(start, shape, source.tile, strict=True)
+            nbytes += math.prod((s + n - 1) // t - s // t + 1 for s, n, t in each) * whole
+        else:
+            runs = math.prod(shape) // shape[fastest]
+            nbytes += runs * (shape[fastest] * itemsize + 2 * _BLOCK)
+    return nbytes
 
 
 # -- both ------------------------------------------------------------------------------------------
@@ -459,28 +462,40 @@ def _planned(change: Change) -> ExpressionPlan:
     source = _result(change)
     source.check_open()
     with scope():
-        one, facts = with_the_least(lambda: _apart(change, source), lambda found: _steps(found[0]))
+        one, facts, is_in_memory = with_the_least(
+            lambda: _apart(change, source), lambda found: _steps(found[0])
+        )
     if not _is_apart(change.target):
-        most = _writing(change.target)
-        facts["bytes_read"] += most
+        if is_in_memory and change.half is None:
+            # Assigned at once.
+            tile: tuple[int, ...] = source.shape
+        else:
+            tile = source.tile if is_in_memory else one.output_tile
+        most = _writing(change.target, _tiles_of(source.shape, tile, change.half))
+        # Of a half, what is not of it is read besides.
+        facts["bytes_read"] += most if change.half is None else 2 * most
         facts["bytes_written"] += most
         facts["exact"] = False
     one.planned.let_go()
     return ExpressionPlan(one.planned, facts)
 
 
-def _apart(change: Change, source: ExpressionSource) -> tuple[Any, dict[str, Any]]:
-    """The plan of a result that is computed aside, and what it takes, with reading it again."""
+def _apart(change: Change, source: ExpressionSource) -> tuple[Any, dict[str, Any], bool]:
+    """The plan of a result that is computed aside; what it takes, with reading it again; and where.
+
+    That is in memory, or in scratch.
+    """
     if math.prod(source.shape) * source.dtype.itemsize <= piece_limit():
         one, held = planned_in_memory(source)
-        return one, {"exact": True, **one.facts, "peak_bytes": one.facts["peak_bytes"] + held}
+        peak = one.facts["peak_bytes"] + held
+        return one, {"exact": True, **one.facts, "peak_bytes": peak}, True
     one = source.plan((None, "{}"))
     tiles = one.sketch(str(scratch_directory() / "result.zarr"))
     facts = {"exact": True, **one.facts}
     for rows, cols in _tiles_of(source.shape, one.output_tile, change.half):
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         facts["bytes_read"] += tiles.bytes_to_load((rows.start, cols.start), shape)
-    return one, facts
+    return one, facts, False
 
 
 def _steps(one: Any) -> int:

@@ -61,7 +61,7 @@ def gemm(
         Another one.
     C : Array or numpy.ndarray, shape (m, n)
         What is changed, of float32, float64, complex64 or complex128; the others are converted to
-        that, where nothing is lost.
+        that, where NumPy calls it safe (so are integers of 64 bits to float64).
     trans_a, trans_b : {"N", "T", "C"}
         What op is of each: nothing, transposed, or transposed and conjugated; also 0, 1, 2.
     progress : callable, optional

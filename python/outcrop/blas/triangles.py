@@ -83,7 +83,7 @@ def trmm(
         The triangular matrix, of which one half is read.
     B : Array or numpy.ndarray, shape (m, n)
         What is changed, of float32, float64, complex64 or complex128; `A` is converted to that,
-        where nothing is lost.
+        where NumPy calls it safe (so are integers of 64 bits to float64).
     side : {"L", "R"}
         On which side of `B` `A` stands.
     uplo : {"L", "U"}
@@ -138,7 +138,7 @@ def trsm(
         The triangular matrix, of which one half is read.
     B : Array or numpy.ndarray, shape (m, n)
         What is changed, of float32, float64, complex64 or complex128; `A` is converted to that,
-        where nothing is lost.
+        where NumPy calls it safe (so are integers of 64 bits to float64).
     side : {"L", "R"}
         On which side of X `A` stands.
     uplo : {"L", "U"}

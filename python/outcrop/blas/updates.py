@@ -48,7 +48,9 @@ def _update(
         what = " and ".join(
             f"op({n}) of shape {x.shape}" for x, n in zip(factors, names, strict=False)
         )
-        raise InvalidArgumentError(f"{name}: {what} do not fit C of shape {target.shape}")
+        raise InvalidArgumentError(
+            f"{name}: {what} and C of shape {target.shape} do not fit each other"
+        )
     if one == 0 or factors[0].shape[1] == 0 or not target.size:
         return scaled(target, C, name, two, lower=lower, hermitian=hermitian)
     call = Call(
@@ -134,7 +136,7 @@ def herk(
         The factor.
     C : Array or numpy.ndarray, shape (n, n)
         What is changed, as for `gemm`. The other half stays as it is, to the last bit; imaginary
-        parts on the diagonal count as zero, and are that afterwards.
+        parts on the diagonal count as zero, and are that afterwards, if anything is changed at all.
     uplo : {"L", "U"}
         Which half of `C` is changed.
     trans : {"N", "C"}
@@ -238,7 +240,7 @@ def her2k(
         Where it is zero, what `C` holds makes no difference.
     C : Array or numpy.ndarray, shape (n, n)
         What is changed, as for `gemm`. The other half stays as it is, to the last bit; imaginary
-        parts on the diagonal count as zero, and are that afterwards.
+        parts on the diagonal count as zero, and are that afterwards, if anything is changed at all.
     uplo : {"L", "U"}
         Which half of `C` is changed.
     trans : {"N", "C"}

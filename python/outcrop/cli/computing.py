@@ -22,7 +22,16 @@ from outcrop.program.plan import Plan
 from outcrop.program.progress import Computing, Scale, Steps, Sweeping
 from outcrop.program.report import last_run
 
-__all__ = ["Job", "array", "compute", "result_options", "resume_option", "tell", "together"]
+__all__ = [
+    "Job",
+    "array",
+    "check_plan",
+    "compute",
+    "result_options",
+    "resume_option",
+    "tell",
+    "together",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -88,6 +97,14 @@ def tell(planned: Plan, as_json: bool = False) -> None:
     click.echo(json.dumps(planned._facts, indent=2) if as_json else planned.explain())
 
 
+def check_plan(only_plan: bool, resume: bool) -> None:
+    """Raise where a plan is asked for that would not be true."""
+    if only_plan and resume:
+        raise click.UsageError(
+            "--plan says what is moved without --resume, which moves more: what is kept on the way"
+        )
+
+
 def compute(
     session: Session,
     prepare: Callable[[], Job],
@@ -103,6 +120,7 @@ def compute(
     """Compute what is prepared to a target, with progress and a line that says what was done."""
     if resume and (tile is not None or format is not None):
         raise click.UsageError("--resume takes neither --tile nor --format")
+    check_plan(only_plan, resume)
     target = undescribed(target, name, "what is computed")
     format = target_format(target, format, name)
     check_zarr_only(target, format, {"--tile": tile})

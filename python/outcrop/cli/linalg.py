@@ -7,11 +7,21 @@ import click
 from outcrop import linalg
 from outcrop.arrays.array import Array
 from outcrop.checks import StrPath
-from outcrop.cli.computing import Job, array, compute, result_options, resume_option, tell, together
+from outcrop.cli.computing import (
+    Job,
+    array,
+    check_plan,
+    compute,
+    result_options,
+    resume_option,
+    tell,
+    together,
+)
 from outcrop.cli.places import Place
 from outcrop.cli.session import Session, pass_session
 from outcrop.cli.targets import target_format, undescribed
 from outcrop.expressions.build.saving import save
+from outcrop.linalg.condition import matrix_norm
 from outcrop.planning import plan as planning
 from outcrop.program.progress import Computing
 from outcrop.program.report import last_run
@@ -112,6 +122,7 @@ def lu(
     rows from 0 on. Both are as LAPACK's getrf has them; suffixes give their formats: .zarr (or
     none), and .npy.
     """
+    check_plan(only_plan, resume)
     factors = linalg.lu_factor(a.open())
     targets = {"LU": undescribed(lu, "LU", "A"), "PIV": undescribed(piv, "PIV", "the pivots")}
     for name, target in targets.items():
@@ -131,6 +142,11 @@ def lu(
             work.flops = run.flops
 
 
+_norm = click.option(
+    "--norm", type=click.Choice(["1", "inf"]), default="1", help="By which norm."
+)
+
+
 @click.command()
 @together(array("a"), array("x"), result_options)
 def inv(session: Session, a: Place, x: Place, **wishes: Any) -> None:
@@ -144,7 +160,7 @@ def inv(session: Session, a: Place, x: Place, **wishes: Any) -> None:
 
 @click.command()
 @together(array("a"))
-@click.option("--norm", type=click.Choice(["1", "inf"]), default="1", help="By which norm.")
+@_norm
 def cond(a: Place, norm: str) -> None:
     """Estimate the condition number of a matrix, |A| |inv(A)|.
 
@@ -210,6 +226,20 @@ def _plan_lu(a: Place, as_json: bool) -> None:
 def _plan_inv(a: Place, as_json: bool) -> None:
     """Plan the inversion of a matrix A."""
     tell(planning(_inv(a).result), as_json)
+
+
+@plan.command("cond")
+@together(array("a"), _norm, _json)
+def _plan_cond(a: Place, norm: str, as_json: bool) -> None:
+    """Plan the estimation of the condition number of a matrix A, but for its last part.
+
+    That is solutions with the factors, each of which reads them; how many, depends on the numbers.
+    """
+    matrix = a.open()
+    factors = linalg.lu_factor(matrix)
+    sizes = matrix_norm(matrix, adjoint=norm != "1")
+    results = {"lu.zarr": factors.lu, "piv.zarr": factors.piv, "norm.zarr": sizes}
+    tell(planning(results), as_json)
 
 
 @plan.command("solve")

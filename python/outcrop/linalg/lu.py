@@ -225,7 +225,11 @@ def lu(
 
     Notes
     -----
-    All are lazy, and the matrix is factored once where they are computed or saved together.
+    All are lazy, and the matrix is factored once where they are computed together, in one
+    expression or saved by `outcrop.save`. Computed one by one, each is of a factorization of its
+    own, whose last bits may be others, since these depend on the tiles: of a matrix that is
+    singular to the last bit, whose last pivots are chosen among rounding errors, they need not
+    belong together.
 
     Examples
     --------

@@ -11,7 +11,12 @@ from outcrop.array_api.manipulation_functions import where
 from outcrop.array_api.statistical_functions import max as greatest
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
-from outcrop.errors import BudgetError, InvalidArgumentError, forget_frames
+from outcrop.errors import (
+    BudgetError,
+    InvalidArgumentError,
+    SingularMatrixError,
+    forget_frames,
+)
 from outcrop.expressions.build.arrays import node_of
 from outcrop.expressions.build.materializing import materialize
 from outcrop.expressions.graph.nodes import Leaf
@@ -287,7 +292,16 @@ def gesvx(
         before, after = (rows, columns) if meant == "N" else (columns, rows)
         right: Any = given if before is None else _times(before, given)
         operator = Operator(matrix, meant)
-        x, ferr, berr = _refined(operator, factored, right, None, meant, dtype)
+        try:
+            x, ferr, berr = _refined(operator, factored, right, None, meant, dtype)
+        except SingularMatrixError as error:
+            # It is told of the factor, of which nobody has asked for solutions.
+            forget_frames(error)
+            raise SingularMatrixError(
+                f"the matrix is singular: pivot {error.index}, counted from 1, is exactly zero in "
+                f"{dtype}",
+                error.index,
+            ) from None
         if after is not None:
             # The scale of an error is that of the largest element.
             (x,) = materialize(_times(after, x))

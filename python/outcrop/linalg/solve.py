@@ -61,7 +61,8 @@ def solve(
         that it is symmetric; ``"her"`` (or ``"hermitian"``), that it is Hermitian.
     refine : {"float32", "complex64"}, optional
         A type of lower precision to factor the matrix in; the solution is refined to double
-        precision, and computed at once: see `solve_mixed`.
+        precision, and computed at once: see `solve_mixed`. ``"float32"`` is for real matrices, and
+        ``"complex64"`` for complex ones.
     assume_a : str, optional
         The same as `assume`, by the name that it has in SciPy.
 

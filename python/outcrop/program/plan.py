@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, Self
 
+from outcrop import _native
 from outcrop.checks import StrPath, check_path
 from outcrop.process.operation import Moved
 from outcrop.process.sizes import format_bytes, format_shape
@@ -21,7 +22,7 @@ from outcrop.program.drawing.page import plan_page
 from outcrop.program.folded_text import folded_lines
 from outcrop.program.reading import Reading, waste
 
-__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "SweepPlan"]
+__all__ = ["ExpressionPlan", "MovementPlan", "Plan", "SweepPlan", "plan_of_nothing"]
 
 
 _WIDEST_NAME = 32
@@ -257,6 +258,21 @@ class Plan:
             f"{'' if self.is_exact else 'at most '}{format_bytes(self.bytes_written)}, "
             f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
+
+
+def plan_of_nothing() -> Plan:
+    """The plan of what has nothing to do."""
+    facts = _native.plan_program(_native.Draft(0, 0, False)).facts
+    return Plan(
+        {
+            **facts,
+            "remark": "there is nothing to compute",
+            "others": [],
+            "flops": 0.0,
+            "compute_seconds": 0.0,
+            "peak_bytes": 0,
+        }
+    )
 
 
 def _made(array: Mapping[str, Any]) -> int:

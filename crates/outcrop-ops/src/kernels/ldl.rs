@@ -356,6 +356,56 @@ fn largest<T: Float>(values: &[T]) -> Option<(usize, f64)> {
     found
 }
 
+/// The largest real or imaginary part of a block's elements, or of those on and below its diagonal, without its sign. NaN
+/// is left out.
+///
+/// # Safety
+/// The elements are valid for reads, and written by nobody meanwhile.
+pub unsafe fn largest_part(dtype: DType, x: Block, half: bool) -> f64 {
+    // SAFETY: as the caller vouches.
+    with_float!(dtype, T => unsafe { largest_part_of::<T>(x, half) })
+}
+
+unsafe fn largest_part_of<T: Float>(x: Block, half: bool) -> f64 {
+    // Rows of the transposed block are columns, from the diagonal on.
+    let (x, is_turned) = if x.row_stride == 1 { (x.transposed(), true) } else { (x, false) };
+    let mut found = 0.0f64;
+    for row in 0..x.rows {
+        let cols = match (half, is_turned) {
+            (false, _) => 0..x.cols,
+            (true, false) => 0..x.cols.min(row + 1),
+            (true, true) => row.min(x.cols)..x.cols,
+        };
+        // SAFETY: as the caller vouches.
+        let own = unsafe {
+            if x.col_stride == 1 {
+                farthest(std::slice::from_raw_parts(at::<T>(&x, row, cols.start), cols.len()))
+            } else {
+                cols.fold(0.0, |most: f64, col| most.max(at::<T>(&x, row, col).read().magnitude()))
+            }
+        };
+        found = found.max(own);
+    }
+    found
+}
+
+/// The magnitude of the largest value; several at a time, as processors have it.
+fn farthest<T: Float>(values: &[T]) -> f64 {
+    let mut most = [0.0f64; 8];
+    let take = |most: &mut f64, value: &T| {
+        let size = value.magnitude();
+        if size > *most {
+            *most = size;
+        }
+    };
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        most.iter_mut().zip(chunk).for_each(|(most, value)| take(most, value));
+    }
+    most.iter_mut().zip(rest).for_each(|(most, value)| take(most, value));
+    most.into_iter().fold(0.0, f64::max)
+}
+
 /// Gives rows, or columns of the transposed block, another order: the first is that of this number, and so on.
 ///
 /// # Panics

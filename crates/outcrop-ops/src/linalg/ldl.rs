@@ -431,7 +431,7 @@ impl Factoring<'_, '_> {
                         let program = &*self.builder.program;
                         let (x, m) = (self.l.at(program, i, k), self.l.rows_of(program, i));
                         let (tiles, order) = (self.tiles(k), self.l.rows_of(program, k));
-                        self.steps.solve(self.builder, x, tiles, m, order);
+                        self.steps.solve(self.builder, x, tiles, (m, order), k == 0);
                     }
                     for j in k + 1..j1.min(i1) {
                         for i in i0.max(j)..i1 {
@@ -459,7 +459,7 @@ impl Factoring<'_, '_> {
         let [c, a, b] = [(i, j), (i, k), (j, k)].map(|(row, col)| self.l.at(program, row, col));
         let d = self.d.at(program, 0, k).transposed();
         let extents = (self.l.rows_of(program, i), self.l.rows_of(program, j), self.l.rows_of(program, k));
-        self.steps.update(self.builder, (c, a, b, d), extents);
+        self.steps.update(self.builder, (c, a, b, d), extents, [k == 0, k + 1 == j, k < self.l.first]);
     }
 }
 

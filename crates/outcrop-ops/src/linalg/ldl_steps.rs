@@ -7,7 +7,8 @@ use crate::kernels::{self, Block, Diagonal, Half};
 use outcrop_engine::program::{Kernel, Operand as Use, Running, Tile};
 use outcrop_store::{DType, Error, Failure, Result};
 use smallvec::smallvec;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,49 @@ struct LdlKernel {
     kind: Kind,
     hermitian: bool,
     axes: OperandAxes,
+    growth: Arc<Growth>,
+}
+
+/// How large elements become while they are made those of L, row of tiles by row.
+#[derive(Default)]
+struct Growth(Mutex<HashMap<usize, RowSizes>>);
+
+/// Of a row of tiles.
+#[derive(Default)]
+struct RowSizes {
+    /// The largest element that it has at first.
+    first: f64,
+    /// The largest one that its tile on the diagonal has afterwards, and the least pivot by which it has become that.
+    most: (f64, u64),
+}
+
+impl Growth {
+    /// Takes in the largest element of a tile that nothing has been subtracted from yet.
+    fn begin(&self, row: usize, size: f64) {
+        self.change(row, |sizes| sizes.first = sizes.first.max(size));
+    }
+
+    /// Takes in that of the tile on the diagonal, by its first row.
+    fn note(&self, row: usize, size: f64, pivot: u64) {
+        self.change(row, |sizes| {
+            if size > sizes.most.0 {
+                sizes.most = (size, pivot);
+            }
+        });
+    }
+
+    /// Looks, when all has been subtracted from the tile on the diagonal, whether there is anything left of what it was.
+    ///
+    /// Then all tiles beside it have begun, so that it is the same whichever steps come first.
+    fn check(&self, row: usize, dtype: DType) -> Result<()> {
+        let (growth, pivot) = self.change(row, |sizes| (sizes.most.0 / sizes.first, sizes.most.1));
+        if growth > most_growth(dtype) { Err(grown(pivot, growth)) } else { Ok(()) }
+    }
+
+    fn change<T>(&self, row: usize, change: impl FnOnce(&mut RowSizes) -> T) -> T {
+        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(sizes.entry(row).or_default())
+    }
 }
 
 /// Which rows are partners: a row with that so many rows further down, of all rows, and then of each of the two parts that
@@ -80,6 +124,7 @@ pub(super) struct FactorTiles {
 /// Appends such steps to a program.
 pub(super) struct Steps {
     hermitian: bool,
+    growth: Arc<Growth>,
     /// The kernels that have been declared.
     known: Vec<(Kind, OperandAxes, u16)>,
 }
@@ -100,7 +145,7 @@ const ALIGNED: usize = 64;
 
 impl Steps {
     pub(super) fn new(hermitian: bool) -> Steps {
-        Steps { hermitian, known: Vec::new() }
+        Steps { hermitian, growth: Arc::default(), known: Vec::new() }
     }
 
     fn add(
@@ -124,8 +169,13 @@ impl Steps {
                     Kind::Fit => ("check", 1.0),
                     Kind::Around { .. } => ("rotate rows", 0.05),
                 };
-                let made =
-                    LdlKernel { dtype: builder.dtype, kind, hermitian: self.hermitian, axes: axes.clone() };
+                let made = LdlKernel {
+                    dtype: builder.dtype,
+                    kind,
+                    hermitian: self.hermitian,
+                    axes: axes.clone(),
+                    growth: Arc::clone(&self.growth),
+                };
                 let number = builder.program.kernel(name, builder.rate * part, Arc::new(made));
                 self.known.push((kind, axes, number));
                 number
@@ -163,21 +213,31 @@ impl Steps {
         self.add(builder, Kind::Factor, axes, (&operands, &arguments), work);
     }
 
-    /// Makes a tile below one on the diagonal one of L; it has `m` rows, and `n` columns.
-    pub(super) fn solve(&mut self, builder: &mut Builder<'_>, x: MatrixTile, t: FactorTiles, m: f64, n: f64) {
+    /// Makes a tile below one on the diagonal one of L; it has `m` rows, and `n` columns. `first` ones are as they were.
+    pub(super) fn solve(
+        &mut self,
+        builder: &mut Builder<'_>,
+        x: MatrixTile,
+        t: FactorTiles,
+        (m, n): (f64, f64),
+        first: bool,
+    ) {
         let operands =
             [Use::update(x.tile), Use::read(t.l.tile), Use::read(t.d.tile), Use::read(t.rows.tile)];
         let axes = smallvec![x.axes, t.l.axes, t.d.axes, t.rows.axes];
-        self.add(builder, Kind::Solve, axes, (&operands, &[]), builder.pair() / 2.0 * n * n * m);
+        let work = builder.pair() / 2.0 * n * n * m;
+        self.add(builder, Kind::Solve, axes, (&operands, &[u64::from(first)]), work);
     }
 
     /// `c -= a D b^H`; of a product of a tile with itself, the lower half. `extents` are the rows and columns of c, and the
-    /// columns of a.
+    /// columns of a. `turns` are whether it is the first
+    /// and the last time for that tile, and whether a has been there before this program.
     pub(super) fn update(
         &mut self,
         builder: &mut Builder<'_>,
         (c, a, b, d): (MatrixTile, MatrixTile, MatrixTile, MatrixTile),
         (m, n, k): (f64, f64, f64),
+        turns: [bool; 3],
     ) {
         let lower = a.tile == b.tile;
         let operands = [Use::update(c.tile), Use::read(d.tile), Use::read(a.tile), Use::read(b.tile)];
@@ -185,7 +245,8 @@ impl Steps {
         let operands = &operands[..if lower { 3 } else { 4 }];
         let axes = smallvec![c.axes, d.axes, a.axes, b.axes];
         let part = if lower { 0.5 } else { 1.0 };
-        self.add(builder, Kind::Update { lower }, axes, (operands, &[]), builder.pair() * m * n * k * part);
+        let work = builder.pair() * m * n * k * part;
+        self.add(builder, Kind::Update { lower }, axes, (operands, &turns.map(u64::from)), work);
     }
 
     /// Checks that parts of a factor fit each other.
@@ -362,6 +423,11 @@ impl Kernel for LdlKernel {
             Kind::Solve => {
                 let [x, t, d, rows] = [0, 1, 2, 3].map(|i| self.block(i, &tiles[i]));
                 let order = order_of(&rows, row_of(self.axes[1], &tiles[1]))?;
+                if arguments[0] == 1 {
+                    // SAFETY: as above.
+                    let size = unsafe { ldl::largest_part(dtype, x, false) };
+                    self.growth.begin(row_of(self.axes[0], &tiles[0]), size);
+                }
                 // SAFETY: as above.
                 unsafe { ldl::gathered(x.transposed(), size, &order, workspace) };
                 for cols in spans(x.rows, x.cols * x.cols, dtype) {
@@ -379,8 +445,18 @@ impl Kernel for LdlKernel {
                 let [c, d, a] = [0, 1, 2].map(|i| self.block(i, &tiles[i]));
                 let b = if lower { a } else { self.block(3, &tiles[3]) };
                 let (ad, workspace) = taken(workspace, a.rows, a.cols, size);
+                let row = row_of(self.axes[0], &tiles[0]);
+                if arguments[0] == 1 {
+                    // SAFETY: as above.
+                    self.growth.begin(row, unsafe { ldl::largest_part(dtype, c, lower) });
+                }
                 // SAFETY: as above.
                 unsafe { ldl::multiply(dtype, ad, a, d, hermitian) };
+                if lower && arguments[2] == 1 {
+                    // What it was at first is not known here, and hardly less than that.
+                    // SAFETY: as above.
+                    self.growth.begin(row, unsafe { ldl::largest_part(dtype, ad, false) });
+                }
                 let of = |block: Block| factor_of(block.transposed(), hermitian);
                 if !lower {
                     let alpha = (true, (-1.0).into());
@@ -408,6 +484,12 @@ impl Kernel for LdlKernel {
                             workspace,
                         );
                     }
+                }
+                // SAFETY: as above.
+                let (size, pivot) = unsafe { (ldl::largest_part(dtype, c, true), smallest_pivot(dtype, &d)) };
+                self.growth.note(row, size, (row_of(self.axes[1], &tiles[1]) + pivot) as u64 + 1);
+                if arguments[1] == 1 {
+                    self.growth.check(row, dtype)?;
                 }
             }
             Kind::Order => {
@@ -504,6 +586,35 @@ fn taken(workspace: &mut [u8], rows: usize, cols: usize, itemsize: usize) -> (Bl
     let skip = workspace.as_ptr().align_offset(ALIGNED);
     let (own, rest) = workspace[skip..].split_at_mut(rows * cols * itemsize);
     (Block::row_major(own.as_mut_ptr(), rows, cols, cols), rest)
+}
+
+/// How many times as large elements may become by one column of tiles: half of all digits stay right then, and whoever
+/// refines a solution gets the others.
+fn most_growth(dtype: DType) -> f64 {
+    let epsilon = if matches!(dtype, DType::F32 | DType::C64) { f32::EPSILON.into() } else { f64::EPSILON };
+    epsilon.sqrt().recip()
+}
+
+/// The row of D with the smallest pivot.
+///
+/// # Safety
+/// The tile is granted to the step.
+unsafe fn smallest_pivot(dtype: DType, d: &Block) -> usize {
+    let size = |row: usize| {
+        let beside = row.saturating_sub(1);
+        // SAFETY: the caller's promise.
+        let parts = unsafe { [(row, 0), (row, 1), (beside, 1)].map(|(i, j)| single(dtype, d, i, j)) };
+        parts.into_iter().flatten().fold(0.0, |most: f32, part| most.max(part.abs()))
+    };
+    (0..d.rows).min_by(|&i, &j| size(i).total_cmp(&size(j))).unwrap_or(0)
+}
+
+fn grown(index: u64, growth: f64) -> Error {
+    let what = format!(
+        "the matrix cannot be factored so: elements grow {growth:.0e} times by pivot {index}, counted from 1, which is \
+         next to zero; solve(..., assume=\"sym\") or \"her\" solves such systems by LU"
+    );
+    Error::Numerical { what, failure: Failure::Singular, index }
 }
 
 fn no_pivot(index: u64) -> Error {

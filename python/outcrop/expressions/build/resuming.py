@@ -13,7 +13,14 @@ from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.computed import ComputedSource
 from outcrop.arrays.creation import create, open
-from outcrop.arrays.kept import SECONDS, Kept, Resumable, clear_kept, identity_of_stored
+from outcrop.arrays.kept import (
+    SECONDS,
+    Kept,
+    Resumable,
+    clear_kept,
+    identity_of_stored,
+    naming_kept,
+)
 from outcrop.arrays.route import with_the_least
 from outcrop.arrays.saving import part_of
 from outcrop.arrays.stored import StoreSource
@@ -70,7 +77,7 @@ def save_resumably(
         if os.path.lexists(name) and not overwrite:
             raise ArrayExistsError(f"{name}: exists already; pass overwrite=True to replace it")
     # What is computed now, and bringing it to where it is wanted, are one report.
-    with operation():
+    with operation(), naming_kept():
         share = work.run(progress)
         saved = work.finish(save, overwrite=overwrite, progress=part_of(progress, share, 1.0))
     for name in results:
