@@ -142,9 +142,7 @@ def lu(
             work.flops = run.flops
 
 
-_norm = click.option(
-    "--norm", type=click.Choice(["1", "inf"]), default="1", help="By which norm."
-)
+_norm = click.option("--norm", type=click.Choice(["1", "inf"]), default="1", help="By which norm.")
 
 
 @click.command()
