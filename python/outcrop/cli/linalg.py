@@ -235,9 +235,8 @@ def _plan_cond(a: Place, norm: str, as_json: bool) -> None:
     """
     matrix = a.open()
     factors = linalg.lu_factor(matrix)
-    sizes = matrix_norm(matrix, adjoint=norm != "1")
-    results = {"lu.zarr": factors.lu, "piv.zarr": factors.piv, "norm.zarr": sizes}
-    tell(planning(results), as_json)
+    size = matrix_norm(matrix, adjoint=norm != "1")
+    tell(planning({"lu.zarr": factors.lu, "piv.zarr": factors.piv, "norm.zarr": size}), as_json)
 
 
 @plan.command("solve")
