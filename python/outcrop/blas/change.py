@@ -359,7 +359,7 @@ def _is_apart(target: Array) -> bool:
 
 
 def _writing(target: Array, blocks: Iterable[tuple[slice, slice]]) -> int:
-    """Bytes that are written where a target is, and read before, at most, block after block.
+    """Bytes that are written where a target is, at most, block after block.
 
     What is written in pieces is moved in whole tiles, or blocks of the disk.
     """
@@ -472,8 +472,8 @@ def _planned(change: Change) -> ExpressionPlan:
         else:
             tile = source.tile if is_in_memory else one.output_tile
         most = _writing(change.target, _tiles_of(source.shape, tile, change.half))
-        # Of a half, what is not of it is read besides.
-        facts["bytes_read"] += most if change.half is None else 2 * most
+        # What a step leaves out may come twice; of a half, what is not of it is read besides.
+        facts["bytes_read"] += (2 if change.half is None else 3) * most
         facts["bytes_written"] += most
         facts["exact"] = False
     one.planned.let_go()
