@@ -151,7 +151,7 @@ def side_for_pivots(matrix: Node, parts: int = _COLUMN) -> int:
     most = budget // (parts * row)
     steps = _HIGH * _PROGRAM * budget / _STEP
     fewest = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (1 / 3)
-    most = max(most, min(int(fewest), int(_WIDEST * budget) // row))
+    most = max(most, min(math.ceil(round(fewest, 6)), int(_WIDEST * budget) // row))
     return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
 
 
