@@ -61,7 +61,11 @@ if options.quick:
     PLANNED, BUDGETS = 2048, (4, 16)
     ORDERS, MEMORY = (1024, 2048), (16, 64)
 else:
-    CASES = [Case("float64", 8192, 32), Case("float32", 8192, 16), Case("complex128", 8192, 64)]
+    CASES = [
+        Case("float64", 24576, 288),
+        Case("float32", 12288, 36),
+        Case("complex128", 12288, 144),
+    ]
     PLANNED, BUDGETS = 16384, (16, 32, 64, 128, 256, 512, 1024)
     ORDERS, MEMORY = (2048, 4096, 8192, 14336), (16, 64)
 claim = Claim("LU with partial pivoting, and SOLAR's table", options)
