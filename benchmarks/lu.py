@@ -62,7 +62,7 @@ if options.quick:
     ORDERS, MEMORY = (1024, 2048), (16, 64)
 else:
     CASES = [
-        Case("float64", 24576, 288),
+        Case("float64", 12288, 72),
         Case("float32", 12288, 36),
         Case("complex128", 12288, 144),
     ]
