@@ -63,6 +63,7 @@ if options.quick:
 else:
     CASES = [
         Case("float64", 12288, 72),
+        Case("float64", 24576, 288),
         Case("float32", 12288, 36),
         Case("complex128", 12288, 144),
     ]

@@ -290,7 +290,8 @@ VERBS = """
     solve Q.zarr Q.npy X.npy --assume pos  plan matmul A.npy Y.npy  plan cholesky Q.npy
     plan solve Q.zarr R.npy --assume pos  solve Q.zarr R.npy S.npy  inv Q.zarr Z.zarr
     solve Q.npy R.npy V.npy --assume sym
-    lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  cond Q.zarr  doctor --quick .
+    lu Q.zarr U.zarr P.npy  plan lu Q.npy  plan inv Q.npy  plan cond Q.npy  cond Q.zarr
+    doctor --quick .
     timeline run.json run.png  completion bash  sweep gauss-seidel A.npy A.zarr W.zarr --sweeps 3
 """
 

@@ -607,7 +607,7 @@ def blas(A: Array, B: Array, C: Array, n: NDArray[np.float64]) -> None:
     assert_type(oc.blas.syrk(1.0, A, C=C), Array | Any)
     assert_type(oc.blas.trmm(1.0, A, B, diag="U"), Array | Any)
     assert_type(oc.blas.trsm(1.0, A, B), Array | Any)
-    assert_type(oc.blas.gemm.plan(2.0, A, B, C=C), oc.ExpressionPlan)
+    assert_type(oc.blas.gemm.plan(2.0, A, B, C=C), oc.Plan)
 
 
 def fourier(A: Array) -> None:
