@@ -150,7 +150,9 @@ def side_for_pivots(matrix: Node, parts: int = _COLUMN) -> int:
     row = max(rows, 1) * matrix.dtype.itemsize
     most = budget // (parts * row)
     steps = _HIGH * _PROGRAM * budget / _STEP
-    fewest = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (1 / 3)
+    fewest: float = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (
+        1 / 3
+    )
     most = max(most, min(math.ceil(round(fewest, 6)), int(_WIDEST * budget) // row))
     return max(most if most < _EVEN else most // _EVEN * _EVEN, 1)
 
