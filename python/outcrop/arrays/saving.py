@@ -370,19 +370,25 @@ def planned_move(
     BudgetError
         The memory budget is too small; names the least that works.
     """
-    wishes = {name: options[name] for name in _LABELS if name in options}
-    options = {name: value for name, value in options.items() if name not in _LABELS}
-    version, labels = _planned_labels(
-        source, view, path, options["format"], options["zarr_format"], **wishes
-    )
-    options = {**options, "zarr_format": version, "labels": labels}
+    options = _with_labels(source, view, path, options)
 
     def plan() -> tuple[dict[str, Any], _native.Store]:
         return _movable(source, near, seen, path, **options)
 
     facts, made = with_the_least(plan)
+    labels = options["labels"]
     facts["copied_bytes"] = copied_with(path, view.shape, source.dtype, options["format"], labels)
     return facts, made
+
+
+def _with_labels(source: Source, view: View, path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options with which a view would be saved, for plans: with labels as they are written."""
+    wishes = {name: options[name] for name in _LABELS if name in options}
+    options = {name: value for name, value in options.items() if name not in _LABELS}
+    version, labels = _planned_labels(
+        source, view, path, options["format"], options["zarr_format"], **wishes
+    )
+    return {**options, "zarr_format": version, "labels": labels}
 
 
 def planned_fill(
@@ -395,18 +401,15 @@ def planned_fill(
     BudgetError
         The memory budget is too small; names the least that works.
     """
-    wishes = {name: options[name] for name in _LABELS if name in options}
-    options = {name: value for name, value in options.items() if name not in _LABELS}
-    version, labels = _planned_labels(
-        source, view, path, options["format"], options["zarr_format"], **wishes
-    )
-    options |= {"zarr_format": version, "labels": labels}
+    options = _with_labels(source, view, path, options)
     target = sketch(path, view.shape, source.dtype, **options)
     facts = _native.plan_fill(target)
     needed, budget = facts["least_bytes"], memory_budget()
     if needed > budget:
         raise BudgetError(too_little(f"writing {os.path.basename(path)}", needed, budget), needed)
     facts["exact"] = target.format != "zarr-foreign"
+    labels = options["labels"]
+    facts["copied_bytes"] = copied_with(path, view.shape, source.dtype, options["format"], labels)
     return facts, target
 
 

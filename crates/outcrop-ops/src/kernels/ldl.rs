@@ -366,6 +366,8 @@ pub unsafe fn largest_part(dtype: DType, x: Block, half: bool) -> f64 {
     with_float!(dtype, T => unsafe { largest_part_of::<T>(x, half) })
 }
 
+/// # Safety
+/// As [`largest_part`].
 unsafe fn largest_part_of<T: Float>(x: Block, half: bool) -> f64 {
     // Rows of the transposed block are columns, from the diagonal on.
     let (x, is_turned) = if x.row_stride == 1 { (x.transposed(), true) } else { (x, false) };
