@@ -12,20 +12,21 @@ HERE = Path(__file__).resolve().parent
 PACKAGES = ("numpy", "scipy", "dask[array,distributed]", "zarr", "blosc2")
 
 
-def rivals(directory: Path) -> tuple[Path | None, str]:
+def rivals(directory: Path, *more: str) -> tuple[Path | None, str]:
     """The Python of an environment with the rivals, or None; and their versions, or what went wrong.
 
-    It stays in `directory`, for the next benchmark that needs it.
+    It stays in `directory`, for the next benchmark that needs it. One with `more` packages is another one.
     """
-    home = (directory / "libraries").resolve()
+    packages = (*PACKAGES, *more)
+    home = (directory / "-".join(("libraries", *more))).resolve()
     python, ready = home / "bin" / "python", home / "ready"
-    wanted = "\n".join(PACKAGES)
+    wanted = "\n".join(packages)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
     if not ready.is_file() or ready.read_text() != wanted:
-        print("    installing the rivals: " + ", ".join(PACKAGES))
+        print("    installing the rivals: " + ", ".join(packages))
         for command in (
             [sys.executable, "-m", "venv", "--clear", str(home)],
-            [*pip, "install", "--quiet", *PACKAGES],
+            [*pip, "install", "--quiet", *packages],
         ):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
@@ -33,7 +34,7 @@ def rivals(directory: Path) -> tuple[Path | None, str]:
                 return None, said[-1] if said else f"exit status {done.returncode}"
         ready.write_text(wanted)
     listed = subprocess.run([*pip, "freeze"], capture_output=True, text=True, check=True).stdout
-    names = {package.split("[")[0] for package in PACKAGES}
+    names = {package.split("[")[0] for package in packages}
     lines = (line.replace("==", " ") for line in listed.splitlines())
     return python, ", ".join(line for line in lines if line.split(" ")[0] in names)
 

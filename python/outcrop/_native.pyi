@@ -552,6 +552,21 @@ def sketch(
 ) -> Store:
     """A target for `plan_copy`, of which nothing is made."""
 
+def merged(
+    values: tuple[Sequence[Store], Sequence[tuple[int, int]]],
+    others: tuple[Sequence[Store], Sequence[tuple[int, int]]] | None,
+    shape: tuple[int, int],
+    row: int,
+    low: bytes,
+    high: bytes,
+    descending: bool,
+) -> Store:
+    """Lines of sorted runs, merged `row` elements at a time; or what stands beside these in others.
+
+    Stores of one row each, and of each run in which of them it is, and where it begins there; where
+    what is merged for a row begins and ends in each run, 4 bytes each, run after run for each row.
+    """
+
 def commit(stores: Sequence[Store]) -> None:
     """All of them, one right after the other: signals come before or after."""
 

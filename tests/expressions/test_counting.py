@@ -135,3 +135,32 @@ def test_what_is_not_supported(desk: Any) -> None:
     assert caught.value.needed
     with pytest.raises(oc.BudgetError, match="values, counted"):
         np.bincount(X[0].astype(int) * 0 + 10**9)
+
+
+@pytest.mark.parametrize("kind", ["int64", "float64", "complex64"])
+def test_values_that_memory_has_no_room_for(desk: Any, kind: str) -> None:
+    plain = np.random.default_rng(3).integers(0, 60_000, (150, 1000)).astype(kind)
+    if plain.dtype.kind in "fc":
+        plain[plain.real % 7 == 0] = np.nan
+    array = desk.put(plain, "npy")
+    with oc.config(memory="1MiB"):
+        values, counts = oc.unique_counts(array)
+        found = oc.unique_all(array)
+        inverse = oc.unique_inverse(array)
+        alone = oc.unique_values(array)
+        assert alone.nbytes > (1 << 20) // 8
+    with oc.config(memory="64MiB"):
+        expected = np.unique(plain, return_counts=True, equal_nan=False)
+        for one in (values, found.values, inverse.values, alone):
+            np.testing.assert_array_equal(one.compute(), expected[0])
+        for one in (counts, found.counts):
+            np.testing.assert_array_equal(one.compute(), expected[1])
+        elements, places = found.values.compute(), found.indices.compute()
+        np.testing.assert_array_equal(plain.reshape(-1)[places], elements)
+        for one in (found.inverse_indices, inverse.inverse_indices):
+            which = one.compute()
+            np.testing.assert_array_equal(elements[which], plain)
+            # Those are the first ones.
+            first = np.full(len(elements), plain.size)
+            np.minimum.at(first, which.reshape(-1), np.arange(plain.size))
+            np.testing.assert_array_equal(first, places)

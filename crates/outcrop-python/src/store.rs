@@ -15,6 +15,7 @@ use outcrop_ops::boxes::{access, verify};
 use outcrop_store::format::pnm;
 use outcrop_store::format::raw::Description;
 use outcrop_store::format::zarr::{Encoding, Labelled, consolidated};
+use outcrop_store::store::adapters::merged::{Cuts, MergedArray, Runs};
 use outcrop_store::store::adapters::oriented::{Orientation, OrientedArray};
 use outcrop_store::store::adapters::sampled::SampledArray;
 use outcrop_store::store::adapters::section::SectionArray;
@@ -508,6 +509,35 @@ pub fn create(
         store::open::create(runtime.disk(), &path, &shape, dtype, format, overwrite).inspect(remember)
     })?;
     Ok(Store::new(inner, &path))
+}
+
+/// Where runs are: in stores of one row, in which of these each is, and where it begins there.
+type Placed<'py> = (Vec<PyRef<'py, Store>>, Vec<(usize, u64)>);
+
+/// Lines of sorted runs, merged `row` elements at a time; or what stands beside these in other runs. Places where runs
+/// are cut are 4 bytes each.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn merged(
+    py: Python<'_>,
+    values: Placed<'_>,
+    others: Option<Placed<'_>>,
+    shape: [u64; 2],
+    row: u64,
+    low: &[u8],
+    high: &[u8],
+    descending: bool,
+) -> PyResult<Store> {
+    let runs = |(stores, starts): Placed<'_>| -> PyResult<Runs> {
+        let stores = stores.iter().map(|store| Ok(store.inner(py)?.1)).collect::<PyResult<_>>()?;
+        Ok(Runs { stores, starts })
+    };
+    let places = |bytes: &[u8]| bytes.as_chunks().0.iter().map(|&place| u32::from_ne_bytes(place)).collect();
+    let cuts = Cuts { row, low: places(low), high: places(high), descending };
+    let made = MergedArray::of(runs(values)?, others.map(runs).transpose()?, shape, cuts)
+        .map_err(|error| to_python(py, error))?;
+    let path = made.info().path.clone();
+    Ok(Store::new(made, &path))
 }
 
 /// What members of a JSON object are, as their text, without parsing the others; `None` for one that is not there.

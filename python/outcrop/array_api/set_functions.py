@@ -1,6 +1,7 @@
 """How often elements have which values: what NumPy's functions of these names find, in one pass.
 
-What is counted is small, and computed at once.
+What is counted is small, and computed at once. Different values of which there are more are found
+by sorting (`many_values`).
 """
 
 import operator
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from outcrop.array_api.families import array_like
 from outcrop.array_api.manipulation_functions import where
+from outcrop.array_api.many_values import different, places
 from outcrop.array_api.non_ufunc_functions import searchsorted
 from outcrop.array_api.statistical_functions import any as any_of
 from outcrop.array_api.statistical_functions import cumulative_sum
@@ -58,6 +60,10 @@ finding the place of each value among the others as well."""
 
 _LONG = 4
 """Bytes of integers of which there may be more than are counted."""
+
+
+class _TooManyError(BudgetError):
+    """There are more values than there is memory for."""
 
 
 def _see(x: Array, see: Callable[..., None], *, with_places: bool = False) -> None:
@@ -264,7 +270,7 @@ def unique_all(x: Any, /) -> UniqueAllResult:
     -------
     values, indices, inverse_indices, counts : Array
         The values, ascending, where in the flattened array each is first, and how often each is
-        there, are in memory; of which of them each element is, is not computed yet.
+        there, are in memory, or in scratch; of which of them each element is, is not computed yet.
 
     Examples
     --------
@@ -273,7 +279,12 @@ def unique_all(x: Any, /) -> UniqueAllResult:
     (array([1, 0]), [[1, 0], [0, 1]])
     """
     array = array_like(x)
-    values, counts, firsts = _unique_with_places(array)
+    try:
+        values, counts, firsts = _unique_with_places(array)
+    except _TooManyError:
+        found = different(array)
+        indices, inverse = places(array, found)
+        return UniqueAllResult(found.values, indices, inverse, found.counts)
     inverse = _inverse(array, values)
     return UniqueAllResult(_of_ours(values), _of_ours(firsts), inverse, _of_ours(counts))
 
@@ -290,12 +301,13 @@ def unique_counts(x: Any, /) -> UniqueCountsResult:
     Returns
     -------
     values, counts : Array
-        In memory.
+        In memory, or, where they take more than an eighth of the budget, in scratch: all elements
+        are sorted then.
 
     Raises
     ------
     BudgetError
-        They take more than an eighth of the budget.
+        As for `sort`.
 
     Examples
     --------
@@ -303,7 +315,12 @@ def unique_counts(x: Any, /) -> UniqueCountsResult:
     >>> values.compute(), counts.compute()
     (array([1, 3]), array([2, 4]))
     """
-    values, counts = _unique(array_like(x), equal_nan=False)
+    array = array_like(x)
+    try:
+        values, counts = _unique(array, equal_nan=False)
+    except _TooManyError:
+        found = different(array)
+        return UniqueCountsResult(found.values, found.counts)
     return UniqueCountsResult(_of_ours(values), _of_ours(counts))
 
 
@@ -314,8 +331,8 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
     Returns
     -------
     values, inverse_indices : Array
-        The values, ascending, are in memory; the indices, of the shape of `x`, are not computed
-        yet: ``oc.take(values, inverse_indices)`` has the elements of `x`.
+        The values, ascending, are in memory, or in scratch; the indices, of the shape of `x`, are
+        not computed yet: ``oc.take(values, inverse_indices)`` has the elements of `x`.
 
     Examples
     --------
@@ -324,11 +341,15 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
            [0, 1]])
     """
     array = array_like(x)
-    # Complex numbers that are NaN may differ: those have to be in their own order.
-    if array.dtype.kind == "c":
-        values, _, _ = _unique_with_places(array)
-    else:
-        values, _ = _unique(array, equal_nan=False)
+    try:
+        # Complex numbers that are NaN may differ: those have to be in their own order.
+        if array.dtype.kind == "c":
+            values, _, _ = _unique_with_places(array)
+        else:
+            values, _ = _unique(array, equal_nan=False)
+    except _TooManyError:
+        found = different(array)
+        return UniqueInverseResult(found.values, places(array, found)[1])
     return UniqueInverseResult(_of_ours(values), _inverse(array, values))
 
 
@@ -341,7 +362,11 @@ def unique_values(x: Any, /) -> Array:
     >>> oc.unique_values(oc.asarray([[3, 1], [1, 3]])).compute()
     array([1, 3])
     """
-    return _of_ours(_unique(array_like(x), equal_nan=False)[0])
+    array = array_like(x)
+    try:
+        return _of_ours(_unique(array, equal_nan=False)[0])
+    except _TooManyError:
+        return different(array).values
 
 
 @overload
@@ -485,7 +510,7 @@ def _least(count: int, which: NDArray[Any], numbers: NDArray[Any]) -> NDArray[np
 def _check_room(count: int, itemsize: int) -> None:
     """Raise where there are so many values that they do not fit in their part of the budget."""
     if count * itemsize > piece_limit():
-        raise BudgetError(
+        raise _TooManyError(
             f"{count} values, counted, take {format_bytes(count * itemsize)}, and at most "
             f"{format_bytes(piece_limit())} of the memory budget are for that",
             count * itemsize * 8,

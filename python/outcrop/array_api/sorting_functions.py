@@ -1,7 +1,7 @@
 """Sorting along an axis, by the names of the Python array API standard, and NumPy's.
 
-Whole lines are sorted, lazily, as many at once as memory has room for. A few lines that are longer
-than that are sorted at once, in scratch.
+Whole lines are sorted, lazily, as many at once as memory has room for. Of lines that are longer
+than that, runs are sorted at once, in scratch, and merged lazily.
 """
 
 import operator
@@ -11,13 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outcrop.array_api.families import array_like, long_lines
-from outcrop.array_api.manipulation_functions import moveaxis, reshape, stack
+from outcrop.array_api.external_sorting import places_in_order, sorted_externally
+from outcrop.array_api.families import array_like, exceeds_memory, long_lines, whole_tiles
+from outcrop.array_api.manipulation_functions import moveaxis, reshape
+from outcrop.array_api.sorted_lines import first_in_order, first_places, order_of, put_in_order
 from outcrop.arrays.array import Array
+from outcrop.arrays.source import MemorySource
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.lines import of_lines
-from outcrop.expressions.build.merge_sort import places_in_order, sorted_elements
 from outcrop.expressions.build.reductions import axis_of
+from outcrop.expressions.build.saving import compute
+from outcrop.process.config import piece_limit
 
 __all__ = ["argsort", "partition", "sort", "top_k"]
 
@@ -41,13 +45,13 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     Returns
     -------
     Array
-        Not computed yet; but computed to scratch, in two passes, where there are few lines along
-        the axis and memory has no room for one.
+        Not computed yet. Of lines that memory has no room for, sorted parts are written to scratch
+        now, and merged where the result is taken: two passes in all.
 
     Raises
     ------
     BudgetError
-        Memory has no room for a line along the axis, and there are many; when it is computed.
+        Memory has no room for what it takes to merge parts of lines.
 
     Examples
     --------
@@ -56,11 +60,11 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
            [7, 8, 9]])
     """
     array, axis = _given(x, axis)
-    if long_lines(array, axis):
-        made = _line_by_line(sorted_elements, array, axis)
-        return made[_backwards(axis)] if descending else made
+    if _is_external(array, axis):
+        return _externally(sorted_externally, array, axis, bool(descending))
     options = (("descending", bool(descending)),)
-    return _made("sort", _sorted, options, array, axis, array.shape[axis], array.dtype)
+    length = array.shape[axis]
+    return _made("sort", put_in_order, options, array, axis, length, array.dtype, fills=True)
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -88,14 +92,10 @@ def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bo
     array([0, 2, 1, 3])
     """
     array, axis = _given(x, axis)
-    if long_lines(array, axis):
-        if not descending:
-            return _line_by_line(places_in_order, array, axis)
-        backwards = _line_by_line(places_in_order, array[_backwards(axis)], axis)
-        found: Array = array.shape[axis] - 1 - backwards[_backwards(axis)]
-        return found
+    if _is_external(array, axis):
+        return _externally(places_in_order, array, axis, bool(descending))
     options = (("descending", bool(descending)),)
-    return _made("argsort", _ordered, options, array, axis, array.shape[axis], _INDEX)
+    return _made("argsort", order_of, options, array, axis, array.shape[axis], _INDEX)
 
 
 def partition(x: Array, kth: Any, /, *, axis: int = -1) -> Array:
@@ -120,7 +120,7 @@ def partition(x: Array, kth: Any, /, *, axis: int = -1) -> Array:
     InvalidArgumentError
         There is no such element.
     BudgetError
-        Memory has no room for a line along the axis, and there are many; when it is computed.
+        As for `sort`.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def partition(x: Array, kth: Any, /, *, axis: int = -1) -> Array:
         raise InvalidTypeError(f"kth: {error}") from None
     if length and not all(-length <= k < length for k in places):
         raise InvalidArgumentError(f"kth(={kth}) out of bounds ({length})")
-    if long_lines(array, axis):
+    if _is_external(array, axis):
         # What is sorted is in order around any of them.
         return sort(array, axis=axis)
     options = (("kth", tuple(places)),)
@@ -167,14 +167,16 @@ def top_k(x: Array, k: int, /, *, axis: int = -1, largest: bool = True) -> TopKR
     -------
     values, indices : Array
         The largest first, or the smallest first; of equal ones the first. Not computed yet:
-        ``oc.save({"values.npy": values, "indices.npy": indices})`` computes both at once.
+        ``oc.save({"values.npy": values, "indices.npy": indices})`` computes both at once. Of lines
+        that memory has no room for, they are found now, in one pass; or lines are sorted, where
+        they are too many for memory.
 
     Raises
     ------
     InvalidArgumentError
         There are not so many.
     BudgetError
-        Memory has no room for a line along the axis, and there are many; when it is computed.
+        As for `sort`.
 
     Examples
     --------
@@ -191,7 +193,12 @@ def top_k(x: Array, k: int, /, *, axis: int = -1, largest: bool = True) -> TopKR
         raise InvalidArgumentError(
             f"k={count} elements are not to be found along an axis of {array.shape[axis]}"
         )
-    if long_lines(array, axis):
+    if _is_external(array, axis):
+        found = _best(_rows(array, axis), count, bool(largest))
+        if found is not None:
+            shape = (*np.delete(array.shape, axis).tolist(), count)
+            values, indices = (moveaxis(reshape(one, shape), -1, axis) for one in found)
+            return TopKResult(values, indices)
         first = (slice(None),) * axis + (slice(count),)
         return TopKResult(
             sort(array, axis=axis, descending=largest)[first],
@@ -199,8 +206,8 @@ def top_k(x: Array, k: int, /, *, axis: int = -1, largest: bool = True) -> TopKR
         )
     options = (("descending", bool(largest)), ("most", count))
     return TopKResult(
-        _made("top_k", _sorted, options, array, axis, count, array.dtype),
-        _made("top_k", _ordered, options, array, axis, count, _INDEX),
+        _made("top_k", first_in_order, options, array, axis, count, array.dtype),
+        _made("top_k", first_places, options, array, axis, count, _INDEX),
     )
 
 
@@ -211,41 +218,73 @@ def _given(x: Any, axis: Any) -> tuple[Array, int]:
 
 def _made(
     name: str,
-    function: Callable[..., NDArray[Any]],
+    function: Callable[..., NDArray[Any] | None],
     options: tuple[tuple[str, Any], ...],
     array: Array,
     axis: int,
     length: int,
     dtype: np.dtype[Any],
+    *,
+    fills: bool = False,
 ) -> Array:
     shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
     if array.size == 0 or 0 in shape:
         return array_like(np.empty(shape, dtype))
-    return of_lines(name, function, options, array, (axis,), (length,), dtype)
+    times = 1 if fills else 4
+    return of_lines(
+        name, function, options, array, (axis,), (length,), dtype, times=times, fills=fills
+    )
 
 
-def _backwards(axis: int) -> tuple[slice, ...]:
-    return (slice(None),) * axis + (slice(None, None, -1),)
+def _is_external(array: Array, axis: int) -> bool:
+    """Whether lines along an axis are sorted in parts."""
+    return long_lines(array, axis) or (array.size > 0 and exceeds_memory(array, axis))
 
 
-def _line_by_line(function: Callable[[Array], Array], array: Array, axis: int) -> Array:
-    """What a function makes of each line along an axis, computed at once."""
-    rows = moveaxis(array, axis, -1)
-    made = [function(rows[at]) for at in np.ndindex(*rows.shape[:-1])]
-    whole = made[0] if len(made) == 1 else stack(made)
-    return moveaxis(reshape(whole, rows.shape), -1, axis)
+def _rows(array: Array, axis: int) -> Array:
+    """The lines along an axis as the rows of a matrix."""
+    moved = moveaxis(array, axis, -1)
+    if moved.ndim < 3:
+        return moved if moved.ndim == 2 else moved[None]
+    return reshape(moved, (-1, array.shape[axis]))
 
 
-def _sorted(block: NDArray[Any], descending: bool, most: int | None = None) -> NDArray[Any]:
-    """Lines along the last axis, sorted."""
-    made = np.sort(block, axis=-1)
-    return (made[..., ::-1] if descending else made)[..., :most]
+def _externally(
+    function: Callable[[Array, bool], Array], array: Array, axis: int, descending: bool
+) -> Array:
+    """What a function makes of the rows of a matrix, of lines along an axis."""
+    made = function(_rows(array, axis), descending)
+    shape = (*np.delete(array.shape, axis).tolist(), array.shape[axis])
+    return moveaxis(reshape(made, shape), -1, axis)
 
 
-def _ordered(block: NDArray[Any], descending: bool, most: int | None = None) -> NDArray[Any]:
-    """The indices that sort lines along the last axis: those of equal elements ascend."""
-    if not descending:
-        return np.argsort(block, axis=-1, kind="stable")[..., :most]
-    backwards = np.argsort(block[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :most]
-    np.subtract(block.shape[-1] - 1, backwards, out=backwards)
-    return backwards
+def _best(rows: Array, count: int, largest: bool) -> tuple[Array, Array] | None:
+    """The first elements of rows in order, and their places, found in one pass.
+
+    None where those of parts of rows are too many for memory.
+    """
+    length = rows.shape[1]
+    each = rows.dtype.itemsize
+    run = whole_tiles(piece_limit() // (2 * each), rows, 1)
+    whole, rest = divmod(length, run)
+    many = whole * min(count, run) + min(count, rest)
+    if rows.shape[0] * many * (each + _INDEX.itemsize) > piece_limit() or not count:
+        return None
+    found: list[Array] = []
+    for at, own, parts in ((0, run, whole), (whole * run, rest, 1)):
+        if not own or not parts:
+            continue
+        part = reshape(rows[:, at : at + parts * own], (-1, own))
+        options = (("descending", largest), ("most", min(count, own)))
+        first = np.tile(at + own * np.arange(parts), rows.shape[0])[:, None]
+        shape = (rows.shape[0], -1)
+        lines = (part, 1, min(count, own))
+        found.append(reshape(_made("top_k", first_in_order, options, *lines, rows.dtype), shape))
+        places = _made("top_k", first_places, options, *lines, _INDEX)
+        found.append(reshape(places + array_like(first), shape))
+    made = compute(*found)
+    values, places = (np.concatenate(made[i::2], axis=1) for i in (0, 1))
+    order = first_places(values, largest, count)
+    both = (np.take_along_axis(one, order, 1) for one in (values, places))
+    values, indices = (Array(MemorySource(one, owned=True)) for one in both)
+    return values, indices

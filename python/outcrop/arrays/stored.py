@@ -114,6 +114,8 @@ class StoreSource(Source):
         self.writable_instead = f"oc.open({store.path!r}, 'r+') allows writing"
         self.scratch: object = None
         """What has to live as long, such as the directory in which the array lies."""
+        self.beyond: str | None = None
+        """Why more is read of it than it has, for people, where its tiles are not why."""
         self._writes = 0
         self._where = os.path.abspath(self.path)
         self._files: tuple[str, ...] = ()
@@ -516,6 +518,7 @@ class StoredState(StoreSource):
         self.layout, self.format, self.path = live.layout, live.format, live.path
         self.thickness = live.thickness
         self.offset, self.page, self.scratch = live.offset, live.page, live.scratch
+        self.beyond = live.beyond
         self.zarr_format, self.dimension_names = live.zarr_format, live.dimension_names
         self.fill_value = live.fill_value
         self.read_only_reason = "it is part of an expression"

@@ -41,6 +41,8 @@ class Reading:
         Bytes of a tile that follow one another in the file.
     in_operation : bool
         Whether linear algebra takes it.
+    beyond : str or None
+        Why more is read than it has, for people, where its tiles are not why.
     """
 
     arrays: tuple[int, ...]
@@ -52,6 +54,7 @@ class Reading:
     starts_inside: bool
     run: int
     in_operation: bool
+    beyond: str | None
 
     def reasons(self, bytes_read: int) -> list[str]:
         """Why it is read as often as it is, for people; nothing where it is read once."""
@@ -67,7 +70,7 @@ class Reading:
             times = f"{bytes_read / self.least:.2f} times as much as {self._those()} need: "
             found.append(times + self._cause())
         if once > _MUCH * self.nbytes:
-            what = (
+            what = self.beyond or (
                 "its last tiles reach beyond it" if self.stored else "blocks of its file hold more"
             )
             found.append(f"{what}, {once / self.nbytes:.2f} times its size")

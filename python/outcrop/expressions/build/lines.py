@@ -18,7 +18,7 @@ __all__ = ["of_lines"]
 
 def of_lines(
     name: str,
-    function: Callable[..., NDArray[Any]],
+    function: Callable[..., NDArray[Any] | None],
     options: tuple[tuple[str, Any], ...],
     array: Array,
     axes: Sequence[int],
@@ -26,6 +26,7 @@ def of_lines(
     dtype: np.dtype[Any],
     *,
     times: int = 4,
+    fills: bool = False,
 ) -> Array:
     """What a function makes of the lines along an axis, not computed yet.
 
@@ -50,12 +51,15 @@ def of_lines(
         Their type.
     times : int
         How many times the bytes of what it is given the function takes, at most.
+    fills : bool
+        Whether it takes what it has to fill first, and gives nothing.
     """
     node = node_of(array)
     if not _runs_along(node, tuple(axes)):
         node = Alias.shared(node)
     ones = (1,) * len(axes)
-    made = Lines.of(OfLines(name, function, options, times), node, axes, lengths or ones, dtype)
+    lines = OfLines(name, function, options, times, fills)
+    made = Lines.of(lines, node, axes, lengths or ones, dtype)
     return array_of(made if lengths is not None else Reduce.of(Last(), made, tuple(axes)))
 
 

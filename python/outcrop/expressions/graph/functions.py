@@ -220,12 +220,15 @@ class OfLines:
         Pairs of keyword arguments.
     times : int
         How many times the bytes of what it is given the function takes, at most.
+    fills : bool
+        Whether it takes what it has to fill first, and gives nothing.
     """
 
     name: str
-    function: Callable[..., NDArray[Any]]
+    function: Callable[..., NDArray[Any] | None]
     options: tuple[tuple[str, Any], ...] = ()
     times: int = 4
+    fills: bool = False
 
     PARTS = 4
     """Parts in which the lines of a strip are done, if they are as many."""
@@ -236,7 +239,10 @@ class OfLines:
         given, made = np.moveaxis(block, axes, last), np.moveaxis(out, axes, last)
         lines = given.shape[: -len(axes)]
         for low, _ in boxes(lines, -(-math.prod(lines) // self.PARTS)):
-            made[low] = self.function(given[low], **dict(self.options))
+            if self.fills:
+                self.function(made[low], given[low], **dict(self.options))
+            else:
+                made[low] = self.function(given[low], **dict(self.options))
 
     def memory(self, lines: int, nbytes: int) -> int:
         """Bytes that it takes for so many lines of so many bytes."""

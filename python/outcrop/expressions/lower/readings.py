@@ -88,6 +88,7 @@ def _reading(
             source.shape, tile, source.dtype.itemsize, by_columns=source.layout == "column-major"
         ),
         in_operation=in_operation,
+        beyond=source.beyond,
     )
 
 

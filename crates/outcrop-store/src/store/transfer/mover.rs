@@ -17,6 +17,8 @@ pub struct Mover<'a> {
     /// As much of the staging memory as may be used, so that what is read does not depend on what other
     /// arrays need.
     pub room: usize,
+    /// Bytes at its beginning that are in use.
+    used: usize,
     /// Checked between requests.
     pub cancel: Cancel,
 }
@@ -34,6 +36,7 @@ impl<'a> Mover<'a> {
             queue: disk.queue()?,
             staging,
             room: usize::MAX,
+            used: 0,
             cancel: cancel.clone(),
         })
     }
@@ -55,13 +58,29 @@ impl<'a> Mover<'a> {
         result
     }
 
+    /// Does `work`, which gets so many bytes of the staging memory, and whose moving has the rest of it.
+    ///
+    /// # Errors
+    /// Those of `work`; [`Error::Budget`] where the mover was made with less.
+    pub(in crate::store) fn beside<T>(
+        &mut self,
+        bytes: usize,
+        work: impl FnOnce(&mut Mover<'a>, *mut u8) -> Result<T>,
+    ) -> Result<T> {
+        let (_, start, _) = self.parts(bytes)?;
+        self.used += bytes;
+        let result = work(self, start);
+        self.used -= bytes;
+        result
+    }
+
     /// The queue, and the staging memory as start and length.
     ///
     /// # Errors
     /// [`Error::Budget`] where the mover was made with less than `least` bytes.
     pub fn parts(&mut self, least: usize) -> Result<(&mut IoQueue, *mut u8, usize)> {
         let (start, len) = self.staging.as_ref().map_or((std::ptr::null_mut(), 0), |f| (f.as_ptr(), f.len()));
-        let len = len.min(self.room);
+        let (start, len) = (start.wrapping_add(self.used), len.min(self.room).saturating_sub(self.used));
         if len < least {
             let budget = self.budget.limit() as u64;
             return Err(Error::Budget {
