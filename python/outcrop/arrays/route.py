@@ -114,6 +114,13 @@ def supposing(limit: int | None = None, elsewhere: int = 0) -> Iterator[None]:
         _native.suppose(*before)
 
 
+def _supposed() -> tuple[int | None, int]:
+    """The budget that is supposed, if one is, and what others are supposed to have of it."""
+    before = _native.suppose(None, 0)
+    _native.suppose(*before)
+    return before
+
+
 class Asked(Enum):
     """What planners are asked for."""
 
@@ -152,7 +159,7 @@ def with_the_least(plan: Callable[[], _T], steps: Callable[[_T], int] = lambda _
         with asking(Asked.PLAN):
             return plan()
     except BudgetError as caught:
-        if caught.needed is None or _native.suppose(None, 0) != (None, 0):
+        if caught.needed is None or _supposed()[0] is not None:
             raise
         error = caught
         forget_frames(error)

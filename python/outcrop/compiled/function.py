@@ -7,6 +7,8 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
+from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -60,7 +62,7 @@ class FunctionText:
     parameters : tuple of str
         Their names.
     outside : dict
-        What names from outside mean.
+        What names from outside mean, as far as they are known when that is looked at.
     """
 
     def __init__(self, function: Callable[..., Any], what: str) -> None:
@@ -80,7 +82,8 @@ class FunctionText:
             tree = ast.Pass()
         if not isinstance(tree, ast.FunctionDef):
             raise UnsupportedError(f"{name}: {what} made of a function with a name")
-        self.function, self.tree = function, tree
+        self.function: FunctionType = function
+        self.tree = tree
         self._lines = source.splitlines()
         self._file = inspect.getsourcefile(function) or "?"
         found = inspect.signature(function).parameters.values()
@@ -90,8 +93,26 @@ class FunctionText:
                     f"{name}: parameters are arrays and numbers, one by one; {one} is not"
                 )
         self.parameters = tuple(one.name for one in found)
-        closure = inspect.getclosurevars(function)
-        self.outside: dict[str, Any] = {**closure.globals, **closure.nonlocals}
+        self.outside = self._meanings()
+
+    def look_again(self) -> bool:
+        """Find out what names from outside mean now, and whether that has changed."""
+        found = self._meanings()
+        same = found.keys() == self.outside.keys() and all(
+            found[name] is value for name, value in self.outside.items()
+        )
+        self.outside = found
+        return not same
+
+    def _meanings(self) -> dict[str, Any]:
+        code, known = self.function.__code__, self.function.__globals__
+        found = {name: known[name] for name in code.co_names if name in known}
+        cells = zip(code.co_freevars, self.function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            # What is assigned later is not known yet.
+            with suppress(ValueError):
+                found[name] = cell.cell_contents
+        return found
 
     def where(self, node: ast.AST) -> str:
         """The file and the line where something stands."""

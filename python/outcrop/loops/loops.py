@@ -3,6 +3,7 @@
 import functools
 import inspect
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,19 +18,25 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray, create
 from outcrop.arrays.operands import operand, shown
 from outcrop.arrays.pieces import pieces
-from outcrop.arrays.route import told, with_the_least
-from outcrop.arrays.source import MemorySource, storable
+from outcrop.arrays.route import supposing, told, too_little, with_the_least
+from outcrop.arrays.source import MemorySource, Source, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.compiled.compiler import check_types, numba_module
 from outcrop.compiled.function import FunctionText, number_of
-from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.loops.nest import Nest, read_nest
 from outcrop.loops.plan import LoopsPlan
 from outcrop.loops.polyhedra import LOCK, Polyhedra, TooHardError, isl_module
 from outcrop.loops.program import Chosen, Job, chosen, small_tile
 from outcrop.loops.remembered import name_of, recall, remember
 from outcrop.loops.syntax import check_text
-from outcrop.process.config import config, piece_limit, scratch_directory, timeline_path
+from outcrop.process.config import (
+    config,
+    memory_budget,
+    piece_limit,
+    scratch_directory,
+    timeline_path,
+)
 from outcrop.process.operation import operation
 from outcrop.program.progress import watching
 
@@ -39,6 +46,15 @@ _ORDERS = ("strict", "relaxed")
 
 _KEPT = 16
 """Programs that a nest remembers, at most."""
+
+_FILES = ("npy", "raw")
+"""Formats of files that hold one array, and nothing else."""
+
+_BLOCK = 4096
+"""Bytes by which memory is charged."""
+
+_BESIDE = 64 << 10
+"""Bytes that writing a part of a tile takes beside the tile."""
 
 _LONG = 1 << 20
 """Planning takes long, as if a program had so many steps: a budget that is named is a rough one."""
@@ -166,6 +182,8 @@ class Loops:
         name = self._text.function.__name__
         isl_module()
         numba_module("loops")
+        if self._text.look_again():
+            self._known.clear()
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -193,6 +211,10 @@ class Loops:
                 arrays[p]._source.check_writable(arrays[p]._view)
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(f"{name}: {p} is written: {error}") from None
+            if _meets_itself(arrays[p]):
+                raise InvalidArgumentError(
+                    f"{name}: {p} is written, and has several elements in the same place"
+                )
             for other in nest.used:
                 if other != p and _are_same(arrays[p], arrays[other]):
                     raise InvalidArgumentError(
@@ -213,8 +235,42 @@ def _are_same(a: Array, b: Array) -> bool:
     """Whether two arrays may have elements in common."""
     one, other = a._source.base, b._source.base
     if isinstance(one, MemorySource) and isinstance(other, MemorySource):
-        return bool(np.may_share_memory(one.array, other.array))
-    return one is other or a._source.same_elements(b._source)
+        if np.may_share_memory(one.array, other.array):
+            return True
+    elif one is other or a._source.same_elements(b._source):
+        return True
+    file = _file_of(one)
+    return file is not None and file == _file_of(other)
+
+
+def _file_of(source: Source) -> tuple[int, int] | None:
+    """What tells the file apart that a source is all of, or mapped from, where there is one."""
+    path: Any = None
+    if isinstance(source, MemorySource):
+        found: Any = source.array
+        while isinstance(found, np.ndarray) and path is None:
+            path, found = getattr(found, "filename", None), found.base
+    elif source.format in _FILES:
+        path = source.path
+    try:
+        known = None if path is None else os.stat(path)
+    except OSError:
+        return None
+    return None if known is None else (known.st_dev, known.st_ino)
+
+
+def _meets_itself(array: Array) -> bool:
+    """Whether elements in memory may lie in the same place."""
+    source = array._source.base
+    if not isinstance(source, MemorySource):
+        return False
+    given, reach = source.array, source.array.itemsize
+    sides = zip(given.strides, given.shape, strict=True)
+    for stride, extent in sorted((abs(stride), n) for stride, n in sides if n > 1):
+        if stride < reach:
+            return bool(given.size)
+        reach += stride * (extent - 1)
+    return False
 
 
 def _scalar(value: Any, name: str) -> float:
@@ -242,6 +298,13 @@ class _Run:
         # All at once is what is visible before; what is not waits until that has changed.
         self._commits = not all(straight.values())
         self._straight = {p for p, is_new in straight.items() if is_new != self._commits}
+        self._held = sum(
+            -(-bound.given[p].nbytes // _BLOCK) * _BLOCK
+            for p in nest.written
+            if p not in self._straight and self._is_small(bound.given[p])
+        )
+        """Bytes of results that are in memory until they are written."""
+        self._check_writing()
         tiles = self._tiles(self._arrays)
         for p in nest.written:
             source = bound.given[p]._source
@@ -267,7 +330,7 @@ class _Run:
         )
         found = known.get(key)
         if found is None:
-            with LOCK:
+            with LOCK, supposing(elsewhere=self._held):
                 found = self._chosen(targets, tiles, relaxed)
             if found is None:
                 return None
@@ -313,6 +376,23 @@ class _Run:
     def _is_small(array: Array) -> bool:
         return array.nbytes <= piece_limit()
 
+    def _check_writing(self) -> None:
+        """Raise where memory has no room for writing what is computed aside to its place."""
+        for p in self._bound.nest.written:
+            source = self._bound.given[p]._source
+            if p in self._straight or source.layout != "tiled":
+                continue
+            # A tile as it is, and as it will be.
+            tile = math.prod(source.tile) * source.dtype.itemsize
+            needed = 2 * tile + self._held + _BESIDE
+            if needed > memory_budget():
+                raise BudgetError(
+                    too_little(
+                        f"{self._name}: writing a part of a tile of {p}", needed, memory_budget()
+                    ),
+                    needed,
+                )
+
     def _chosen(
         self, targets: Mapping[str, Any], tiles: dict[str, tuple[int, ...]], relaxed: bool
     ) -> Chosen | None:
@@ -344,7 +424,7 @@ class _Run:
     def _name_of(self, job: Job) -> str:
         """Under which name the program is kept on disk."""
         settings, nest = config(), job.nest
-        told: list[object] = [settings.memory, settings.threads, job.relaxed]
+        told: list[object] = [settings.memory, settings.threads, job.relaxed, self._held]
         for p in nest.used:
             given = self._bound.given[p]
             view = given._view
@@ -364,7 +444,8 @@ class _Run:
         if self.chosen is None:
             raise UnsupportedError(f"{self._name}: there is nothing to compute: no loop has points")
         program = self.chosen.program(runs=False)
-        plan = _native.plan_program(program.draft)
+        with supposing(elsewhere=self._held):
+            plan = _native.plan_program(program.draft)
         targets = self.chosen.job.targets
         facts = told(
             {**plan.facts, "traffic": plan.traffic()},
@@ -374,6 +455,7 @@ class _Run:
                 if p in self._straight and not isinstance(targets[p], tuple)
             },
         )
+        facts["peak_bytes"] += self._held
         for p in self._bound.nest.written:
             given = self._bound.given[p]
             if p in self._straight or isinstance(given._source.base, MemorySource):
@@ -555,7 +637,7 @@ def loops(
     subscripts and steps are *affine*: sums of indices times constants, where the sizes of arrays
     and integer arguments are constants, too, and so are powers of two of an index (``2 ** p``).
     Conditions may also look at elements; names may be assigned. It may call functions of `math`
-    and `numpy`.
+    and `numpy`, and use numbers from outside, which are what they are when it is called.
 
     What depends on what is found out exactly, and the nest is done in tiles that memory holds, in
     an order that respects that. It is compiled by Numba, and computes what Numba makes of the

@@ -532,7 +532,7 @@ class _Search:
                 seen.add(key)
                 self._tilings(units, text)
         if not count:
-            self.reasons.append("an order takes isl too long: the order is as written")
+            self.reasons.append("isl finds no other order, or not soon: the order is as written")
         if self.best is None:
             self._original()
         elif not self._is_legal(relation):

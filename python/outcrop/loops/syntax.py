@@ -41,13 +41,16 @@ def check_text(text: FunctionText) -> None:
     """Raise where a function is no loop nest, whatever it is called with."""
     text.tree = _Separated().visit(text.tree)
 
-    def look(body: Sequence[ast.stmt]) -> None:
+    def look(body: Sequence[ast.stmt], around: Sequence[str]) -> None:
         for one in body:
             if isinstance(one, ast.For):
                 if one.orelse:
                     text.refuse(one, "loops have no else")
                 if not isinstance(one.target, ast.Name):
                     text.refuse(one, "a loop has one index")
+                name = one.target.id
+                if name in around:
+                    text.refuse(one, f"{name} is the index of a loop around this one")
                 if not (
                     isinstance(one.iter, ast.Call)
                     and isinstance(one.iter.func, ast.Name)
@@ -56,16 +59,18 @@ def check_text(text: FunctionText) -> None:
                     and not one.iter.keywords
                 ):
                     text.refuse(one, "loops run over range(...)")
-                look(one.body)
+                look(one.body, (*around, name))
             elif isinstance(one, ast.If):
-                look(one.body)
-                look(one.orelse)
+                look(one.body, around)
+                look(one.orelse, around)
             elif isinstance(one, ast.Assign):
                 if len(one.targets) != 1:
                     text.refuse(one, "one thing is assigned at a time")
                 _check_target(one.targets[0])
             elif isinstance(one, ast.AugAssign | ast.AnnAssign) and one.value is not None:
                 _check_target(one.target)
+            elif isinstance(one, ast.Return) and one is not text.tree.body[-1]:
+                text.refuse(one, "a loop nest returns at its end")
             elif not is_idle(one):
                 text.refuse(one, f"a loop nest consists of {_STATEMENTS}")
 
@@ -76,7 +81,7 @@ def check_text(text: FunctionText) -> None:
         elif not isinstance(target, ast.Subscript):
             text.refuse(target, "names and elements are assigned, and nothing else")
 
-    look(text.tree.body)
+    look(text.tree.body, ())
 
 
 def is_idle(one: ast.stmt) -> bool:
