@@ -85,7 +85,7 @@ def afresh() -> None:
 
 
 claim = Claim("A NetCDF cube", options)
-python, found = environment.rivals(options.directory, "xarray", "h5netcdf")
+python, found = environment.rivals(options.directory, "xarray", "h5netcdf", "h5py")
 if python is None:
     raise SystemExit(f"xarray and Dask cannot be installed: {found}")
 claim.note(f"others: {found}")

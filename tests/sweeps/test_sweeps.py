@@ -1,5 +1,6 @@
 """What sweeps take, what they refuse, and what their plans say."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -383,3 +384,59 @@ def test_without_numba(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True
     )
     assert "pip install 'outcrop[sweeps]'" in ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+@pytest.mark.parametrize("shape", [(1, 50), (2, 50), (50, 1), (50, 2), (1, 1)])
+def test_periodic_axes_are_as_long_as_offsets(inplace: bool, shape: tuple[int, int]) -> None:
+    """Memory beyond the tile was read, or other cells."""
+
+    @oc.sweep(boundary="periodic", inplace=inplace)
+    def far(u):  # type: ignore[no-untyped-def]
+        u[0, 0] = 0.5 * u[3, 0] + 0.25 * u[-3, 0] + 0.25 * u[0, 3]
+
+    with pytest.raises(oc.InvalidArgumentError, match=r"is periodic and has \d+ indices, fewer"):
+        far(np.ones(shape))
+    assert far(np.ones((3, 3)), sweeps=2).compute().shape == (3, 3)
+    assert far(np.ones((0, 5))).shape == (0, 5)
+
+
+def test_every_argument_is_looked_at() -> None:
+    def mean(u):  # type: ignore[no-untyped-def]
+        u[0, 0] = 0.5 * (u[-1, 0] + u[1, 0])
+
+    u, update = np.ones((6, 7)), oc.sweep(mean)
+    for boundary in (3, None, ("fixed",), ("fixed", 3), "open"):
+        with pytest.raises(oc.InvalidArgumentError, match="boundary="):
+            oc.sweep(mean, boundary=boundary)  # type: ignore[call-overload]
+    for options in ({"sweeps": True}, {"sweeps": 1.5}, {"until": 0.1, "check_every": True}):
+        with pytest.raises(oc.InvalidTypeError, match="= is an integer"):
+            update(u, **options)
+    for options in ({"sweeps": -1}, {"sweeps": 10**30}, {"until": 0.1, "check_every": 0}):
+        with pytest.raises(oc.InvalidArgumentError, match=r"= is from \d to"):
+            update(u, **options)
+    for name in ("on_check", "progress"):
+        with pytest.raises(oc.InvalidTypeError, match=f"{name}= is called"):
+            update(u, sweeps=2, until=0.1, **{name: 3})
+    for omega in (-0.1, 2.5, float("nan")):
+        with pytest.raises(oc.InvalidArgumentError, match="omega is from 0 to 2"):
+            oc.sweeps.sor(u, u, omega)
+        with pytest.raises(oc.InvalidArgumentError, match="omega is from 0 to 2"):
+            oc.sweeps.red_black(u, u, omega)
+    with pytest.raises(oc.InvalidArgumentError, match="steps= is from 0"):
+        oc.sweeps.adi(u, 1.0, steps=-1)
+    with pytest.raises(oc.InvalidArgumentError, match="sweeps= is from 0"):
+        oc.sweeps.red_black(u, u, sweeps=-1)
+
+
+def test_what_there_is_not_and_what_is_too_far_is_refused_by_its_line() -> None:
+    def unknown(u):  # type: ignore[no-untyped-def]
+        u[0, 0] = math.nosuch(u[0, 0])  # type: ignore[attr-defined]
+
+    def far(u):  # type: ignore[no-untyped-def]
+        u[0, 0] = u[-3000000000, 0]
+
+    for function, words in ((unknown, "math has no nosuch"), (far, "offsets are at most")):
+        with pytest.raises(oc.UnsupportedError, match=words) as caught:
+            oc.sweep(function)
+        assert "test_sweeps.py:" in str(caught.value)

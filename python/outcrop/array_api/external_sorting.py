@@ -187,7 +187,8 @@ class _Shape:
 
 def _sorted_runs(array: Array, has_places: bool, descending: bool) -> "_Runs":
     """Write runs to scratch: the longest ones of which memory has room for what takes them."""
-    shape = _Shape(*array.shape, array.dtype, has_places, memory_budget())
+    lines, length = array.shape
+    shape = _Shape(lines, length, array.dtype, has_places, memory_budget())
     refused: BudgetError | None = None
     for part in shape.parts:
         run = whole_tiles(shape.run(part), array, 1)

@@ -283,8 +283,8 @@ def _best(rows: Array, count: int, largest: bool) -> tuple[Array, Array] | None:
         places = _made("top_k", first_places, options, *lines, _INDEX)
         found.append(reshape(places + array_like(first), shape))
     made = compute(*found)
-    values, places = (np.concatenate(made[i::2], axis=1) for i in (0, 1))
-    order = first_places(values, largest, count)
-    both = (np.take_along_axis(one, order, 1) for one in (values, places))
-    values, indices = (Array(MemorySource(one, owned=True)) for one in both)
+    best, where = (np.concatenate(made[i::2], axis=1) for i in (0, 1))
+    order = first_places(best, largest, count)
+    taken = (np.take_along_axis(one, order, 1) for one in (best, where))
+    values, indices = (Array(MemorySource(one, owned=True)) for one in taken)
     return values, indices

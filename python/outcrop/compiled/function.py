@@ -127,6 +127,12 @@ class FunctionText:
         """Say where what cannot be understood stands."""
         raise UnsupportedError(f"{self.where(node)}: {why}: {self.line(node)}")
 
+    def check_attribute(self, node: ast.Attribute) -> None:
+        """Refuse what `math` or NumPy does not have."""
+        module = self.outside.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        if (module is math or module is np) and not hasattr(module, node.attr):
+            self.refuse(node, f"{module.__name__} has no {node.attr}")
+
     def meaning(self, node: ast.Name) -> Any:
         """What a name from outside means: a number, or a function that Numba compiles."""
         name = node.id

@@ -279,6 +279,7 @@ class _Body(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if node.attr == "random":
             self._maker.text.refuse(node, "random numbers depend on the order in which they come")
+        self._maker.text.check_attribute(node)
         return self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:

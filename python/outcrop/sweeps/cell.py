@@ -17,6 +17,9 @@ Offset: TypeAlias = tuple[int, ...]
 
 _MOST_AXES = 3
 
+_FARTHEST = 1 << 20
+"""Along an axis, from a cell to one that it needs."""
+
 _STATEMENTS = "assignments, if on values, and nothing else"
 
 
@@ -190,7 +193,7 @@ class _Reader(ast.NodeTransformer):
             self.refuse(node, "offsets belong to parameters")
         name = node.value.id
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        offset = tuple(self._constant(one) for one in index)
+        offset = tuple(self._offset(one) for one in index)
         if self.ndim is None:
             self.ndim = len(offset)
         if len(offset) != self.ndim:
@@ -214,6 +217,12 @@ class _Reader(ast.NodeTransformer):
             case ast.Name(id=name) if isinstance(self._outside.get(name), int):
                 return int(self._outside[name])
         self.refuse(node, f"offsets are constant integers, and {ast.unparse(node)} is none")
+
+    def _offset(self, node: ast.expr) -> int:
+        offset = self._constant(node)
+        if abs(offset) > _FARTHEST:
+            self.refuse(node, f"offsets are at most {_FARTHEST}, and {ast.unparse(node)} is not")
+        return offset
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         name, offset = self._access(node)
@@ -240,6 +249,10 @@ class _Reader(ast.NodeTransformer):
         elif name not in self._known:
             self.names[name] = self._text.meaning(node)
         return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self._text.check_attribute(node)
+        return self.generic_visit(node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if not isinstance(node, EXPRESSIONS):

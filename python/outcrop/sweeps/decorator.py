@@ -23,7 +23,10 @@ from outcrop.sweeps.cell import Cell, check_directions, read_cell
 from outcrop.sweeps.kernel import Kernel
 from outcrop.sweeps.source import Sweeping, SweptSource
 
-__all__ = ["Settled", "Sweep", "as_float", "sweep"]
+__all__ = ["Settled", "Sweep", "as_count", "as_float", "sweep"]
+
+_MOST = (1 << 31) - 1
+"""Sweeps that there may be."""
 
 _BOUNDARIES = ("fixed", "periodic", "nearest")
 
@@ -172,7 +175,7 @@ class Sweep:
         UnsupportedError
             Numba is not installed.
         """
-        count = _count(sweeps, "sweeps")
+        count = as_count(sweeps, "sweeps", least=0)
         arrays, scalars = self._bound(args, kwargs)
         if until is None:
             for name, option in (("check_every", check_every), ("on_check", on_check)):
@@ -188,10 +191,13 @@ class Sweep:
             limit = _scalar(until, "until=")
             if not limit >= 0:
                 raise InvalidArgumentError(f"until={limit}: no change is that small")
-            every = _count(1 if check_every is None else check_every, "check_every=")
+            every = as_count(1 if check_every is None else check_every, "check_every", least=1)
+            for name, function in (("on_check", on_check), ("progress", progress)):
+                if not (function is None or callable(function)):
+                    raise InvalidTypeError(f"{name}= is called, and {function!r} cannot be")
             with operation():
                 watch = _Watch(limit, on_check, progress)
-                results = self._settled(arrays, scalars, count, max(every, 1), watch)
+                results = self._settled(arrays, scalars, count, every, watch)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _swept(
@@ -273,6 +279,13 @@ class Sweep:
         if len(set(shapes.values())) > 1:
             told = ", ".join(f"{p} {shape}" for p, shape in shapes.items())
             raise InvalidArgumentError(f"{self.cell.name}: arrays of unequal shapes: {told}")
+        for axis, extent in enumerate(next(iter(shapes.values()))):
+            reach = max(self.cell.reach(axis))
+            if self.boundary[axis] == "periodic" and 0 < extent < reach:
+                raise InvalidArgumentError(
+                    f"{self.cell.name}: axis {axis} is periodic and has {extent} indices, fewer "
+                    f"than the offset {reach}"
+                )
         check_types({p: array.dtype for p, array in arrays.items()})
         return arrays, tuple(_scalar(given[p], p) for p in self.cell.scalars)
 
@@ -397,7 +410,8 @@ class _Watch:
 
 
 def _checked_boundary(boundary: str | Sequence[str], ndim: int) -> tuple[str, ...]:
-    found = (boundary,) * ndim if isinstance(boundary, str) else tuple(boundary)
+    is_several = isinstance(boundary, Sequence) and not isinstance(boundary, str)
+    found: tuple[Any, ...] = tuple(boundary) if is_several else (boundary,) * ndim
     if len(found) != ndim or any(one not in _BOUNDARIES for one in found):
         raise InvalidArgumentError(
             f"boundary= is {', '.join(map(repr, _BOUNDARIES))}, or one of them for each of {ndim} "
@@ -416,13 +430,16 @@ def _checked_directions(directions: Any, ndim: int) -> tuple[tuple[int, ...], ..
     return (check_directions(directions, ndim),)
 
 
-def _count(value: Any, name: str) -> int:
+def as_count(value: Any, name: str, *, least: int) -> int:
+    """A number of sweeps, whatever was given."""
     try:
         count = operator.index(value)
     except TypeError:
-        raise InvalidTypeError(f"{name}= is an integer, got {value!r}") from None
-    if isinstance(value, bool) or count < 0:
-        raise InvalidArgumentError(f"{name}= is at least 0, got {value!r}")
+        count = None
+    if count is None or isinstance(value, bool):
+        raise InvalidTypeError(f"{name}= is an integer, got {value!r}")
+    if not least <= count <= _MOST:
+        raise InvalidArgumentError(f"{name}= is from {least} to {_MOST}, got {value!r}")
     return count
 
 

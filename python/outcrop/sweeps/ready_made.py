@@ -10,7 +10,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.errors import InvalidArgumentError
 from outcrop.sweeps.cell import index, sweep_number
-from outcrop.sweeps.decorator import Settled, Sweep, as_float
+from outcrop.sweeps.decorator import Settled, Sweep, as_count, as_float
 
 __all__ = [
     "adi",
@@ -171,7 +171,7 @@ def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Arr
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_over_relaxed)(u, f, as_float(omega, "omega"), sweeps=sweeps, **options)
+    found: Array = _made(_over_relaxed)(u, f, _relaxation(omega), sweeps=sweeps, **options)
     return found
 
 
@@ -208,10 +208,16 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_of_one_colour)(
-        u, f, as_float(omega, "omega"), sweeps=2 * sweeps, **options
-    )
+    count = as_count(sweeps, "sweeps", least=0)
+    found: Array = _made(_of_one_colour)(u, f, _relaxation(omega), sweeps=2 * count, **options)
     return found
+
+
+def _relaxation(omega: Any) -> float:
+    value = as_float(omega, "omega")
+    if not 0 <= value <= 2:
+        raise InvalidArgumentError(f"omega is from 0 to 2, got {value!r}")
+    return value
 
 
 @overload
@@ -402,7 +408,7 @@ def adi(u: Any, r: float, *, steps: int = 1) -> Array:
         (_eliminated_down, _substituted_up, (-1, 1)),
         (_eliminated_right, _substituted_left, (1, -1)),
     )
-    for _ in range(steps):
+    for _ in range(as_count(steps, "steps", least=0)):
         for forward, backward, directions in ways:
             # Where nothing is eliminated, c is 0 and d what was there.
             c, d = _made(forward, ends=_ALTERNATING)(zeros, found, found, r)
