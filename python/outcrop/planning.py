@@ -14,7 +14,7 @@ from outcrop.arrays.views import View
 from outcrop.checks import ShapeLike, StrPath, check_order, check_path
 from outcrop.errors import InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import ExpressionSource, node_of
-from outcrop.expressions.build.saving import planned
+from outcrop.expressions.build.saving import is_computed_otherwise, planned, planned_together
 from outcrop.formats import format_for
 from outcrop.formats.codecs import Codecs, laid_out
 from outcrop.process.operation import scope
@@ -111,7 +111,7 @@ def plan(
                     "of several arrays, the paths say where they are saved; there are no other "
                     "options"
                 )
-            found = ExpressionPlan(*planned(x)) if x else plan_of_nothing()
+            found = _of_several(x)
         elif isinstance(x, Array):
             path = _PLANNED if target is None else check_path(target)
             options: dict[str, Any] = {
@@ -128,6 +128,18 @@ def plan(
         else:
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
         return found._add_operands(running.again.plus(before, -1))
+
+
+def _of_several(x: Mapping[StrPath, Array]) -> Plan:
+    """The plan for what is saved at once."""
+    if not x:
+        return plan_of_nothing()
+    if len(x) == 1:
+        ((path, array),) = x.items()
+        if isinstance(array, Array) and is_computed_otherwise(array):
+            return plan(array, path)
+    together = planned_together(x)
+    return ExpressionPlan(*planned(x)) if together is None else SweepPlan(together.facts)
 
 
 def _planned(

@@ -440,3 +440,41 @@ def test_what_there_is_not_and_what_is_too_far_is_refused_by_its_line() -> None:
         with pytest.raises(oc.UnsupportedError, match=words) as caught:
             oc.sweep(function)
         assert "test_sweeps.py:" in str(caught.value)
+
+
+@oc.sweep
+def both(u, w):  # type: ignore[no-untyped-def]
+    u[0, 0] = 0.5 * u[-1, 0] + 0.25 * w[0, 1]
+    w[0, 0] = 0.5 * w[-1, 0] + 0.25 * u[0, -1]
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "npy"])
+def test_several_results_are_one_plan_and_one_pass(tmp_path: Path, suffix: str) -> None:
+    given = CHANCE.random((2, 300, 300))
+    names = [tmp_path / f"{k}.zarr" for k in "ab"]
+    with oc.config(memory="1MiB"):
+        stored = [oc.asarray(x).save(name, tile=50) for x, name in zip(given, names, strict=True)]
+        u, w = both(*stored, sweeps=3)
+        for results in (
+            {tmp_path / f"u.{suffix}": u, tmp_path / f"w.{suffix}": w},
+            {tmp_path / f"alone.{suffix}": w},
+        ):
+            planned = oc.plan(results)
+            made = oc.save(results)
+            run = oc.last_run()
+            assert run is not None
+            assert (run.bytes_read, run.bytes_written) == (
+                planned.bytes_read,
+                planned.bytes_written,
+            )
+            if suffix == "zarr":
+                assert run.bytes_read <= 1.2 * given.nbytes
+                assert run.bytes_written <= 1.2 * given.nbytes * len(results) / 2
+            assert [type(one) for one in made.values()] == [oc.Array] * len(results)
+        with pytest.raises(oc.ArrayExistsError):
+            oc.save({tmp_path / f"other.{suffix}": u, tmp_path / f"w.{suffix}": w})
+        assert not (tmp_path / f"other.{suffix}").exists()
+    expected = plain(both, *given, sweeps=3)
+    for name, one in zip("uw", expected, strict=True):
+        np.testing.assert_array_equal(oc.open(tmp_path / f"{name}.{suffix}").compute(), one)
+    np.testing.assert_array_equal(oc.open(tmp_path / f"alone.{suffix}").compute(), expected[1])

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputedPlan",
     "ComputedSource",
+    "Scheduling",
+    "SeveralPlan",
     "Target",
     "brought_to_disk",
     "changes_unseen",
@@ -65,6 +67,27 @@ class ComputedPlan(Protocol):
 
     def run(self, output: _native.Store, progress: Progress | None, timeline: str | None) -> None:
         """Compute it to a store and commit that; abort that where something fails."""
+
+
+class SeveralPlan(Protocol):
+    """A plan for several results; otherwise as `ComputedPlan`."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything there is to say about it."""
+
+    @property
+    def output_tile(self) -> tuple[int, ...]:
+        """The shape of the results' tiles."""
+
+    def run(
+        self, outputs: Sequence[_native.Store], progress: Progress | None, timeline: str | None
+    ) -> None:
+        """Compute them to stores and commit those."""
+
+
+Scheduling: TypeAlias = Callable[[Sequence[Target]], SeveralPlan]
+"""What schedules several results for as many targets."""
 
 
 class ComputedSource(Source):
@@ -111,6 +134,11 @@ class ComputedSource(Source):
 
         None where they are not.
         """
+        return None
+
+    @classmethod
+    def together(cls, results: "Sequence[Array]") -> "Scheduling | None":
+        """What schedules results for as many targets, where these are computed by one plan."""
         return None
 
     def describe(self, selection: str) -> str:

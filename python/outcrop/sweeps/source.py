@@ -13,7 +13,7 @@ import numpy as np
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import ComputedSource, Progress, Target
+from outcrop.arrays.computed import ComputedSource, Progress, Scheduling, Target
 from outcrop.arrays.kept import Resumable
 from outcrop.arrays.operands import operand, shown
 from outcrop.arrays.source import filler, storable
@@ -657,6 +657,21 @@ def _no_errors(*_: Any) -> None:
     raise AssertionError("no step reports floating-point errors")
 
 
+class _Together:
+    """A plan for what becomes of several arrays, as `SeveralPlan` says."""
+
+    def __init__(self, plan: SweptPlan, results: Sequence[str]) -> None:
+        self._plan, self._results = plan, results
+        self.facts, self.output_tile = plan.facts, plan.output_tile
+
+    def run(
+        self, outputs: Sequence[_native.Store], progress: Progress | None, timeline: str | None
+    ) -> None:
+        """Compute it to stores, and commit these."""
+        stores = dict(zip(self._results, outputs, strict=True))
+        self._plan.run_all(stores, progress, timeline)
+
+
 class SweptSource(ComputedSource):
     """The elements that sweeps leave, which are not computed yet."""
 
@@ -683,6 +698,21 @@ class SweptSource(ComputedSource):
                 )
             sources[name] = result._source
         return ResumableSweeps(sources)
+
+    @classmethod
+    def together(cls, results: Sequence[Array]) -> Scheduling | None:
+        sources = [array._source for array in results if isinstance(array._source, cls)]
+        names = [source.job.result for source in sources]
+        if len(set(names)) < len(results) or any(not array._view.is_whole for array in results):
+            return None
+        if any(one.result or not one.job.is_together_with(sources[0].job) for one in sources):
+            return None
+
+        def plan(targets: Sequence[Target]) -> _Together:
+            wanted = dict(zip(names, targets, strict=True))
+            return _Together(sources[0].plan_all(wanted), names)
+
+        return plan
 
     def plan(self, target: Target) -> SweptPlan:
         return self.plan_all({self.job.result: target})

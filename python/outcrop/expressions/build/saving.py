@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import Progress
+from outcrop.arrays.computed import ComputedSource, Progress, Scheduling, SeveralPlan
 from outcrop.arrays.kept import clear_kept
 from outcrop.arrays.route import (
     composed,
@@ -54,7 +54,7 @@ from outcrop.process.config import scratch_directory, timeline_path
 from outcrop.process.operation import operation
 from outcrop.program.progress import watching
 
-__all__ = ["compute", "into", "planned", "save"]
+__all__ = ["compute", "into", "is_computed_otherwise", "planned", "planned_together", "save"]
 
 
 def compute(*arrays: Array, progress: Progress | None = None) -> tuple[NDArray[Any], ...]:
@@ -198,7 +198,14 @@ def _save(
     overwrite: bool,
     progress: Progress | None,
 ) -> dict[StrPath, Array]:
-    nodes = [node_of(array) for array in arrays.values()]
+    results = list(arrays.values())
+    if len(results) == 1 and is_computed_otherwise(results[0]):
+        ((path, array),) = arrays.items()
+        return {path: array.save(path, overwrite=overwrite, progress=progress)}
+    together = _together_otherwise(names, results)
+    if together is not None:
+        return _save_together(names, results, together, overwrite=overwrite, progress=progress)
+    nodes = [node_of(array) for array in results]
     sources = [ExpressionSource(node) for node in nodes]
     for name, source in zip(names.values(), sources, strict=True):
         source.check_open()
@@ -224,6 +231,86 @@ def _save(
                     made[i] = new.create(node, found.tile(i), overwrite)
             stores = [made[i] for i in range(len(nodes))]
             _run(found, moved, nodes, stores, sources, progress)
+    except BaseException:
+        for store in made.values():
+            with suppress(Exception):
+                store.abort()
+        made.clear()
+        raise
+    finally:
+        let_go_of_finished()
+    return {
+        path: Array(reopened(made[i], name, format))
+        for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
+    }
+
+
+def is_computed_otherwise(array: Array) -> bool:
+    """Whether it is all of what is computed by another front end, and has not been yet."""
+    source = array._source
+    is_other = isinstance(source, ComputedSource) and not isinstance(source, ExpressionSource)
+    return is_other and array._view.is_whole and getattr(source, "result", None) is None
+
+
+def _together_otherwise(
+    names: Mapping[StrPath, str], results: Sequence[Array]
+) -> Scheduling | None:
+    """What schedules results of another front end for as many targets, if it does so at once."""
+    if not all(is_computed_otherwise(array) for array in results):
+        return None
+    if any(format_for(name, None) == HDF5 for name in names.values()):
+        return None
+    kinds = {type(array._source) for array in results}
+    (kind, *others) = (one for one in kinds if issubclass(one, ComputedSource))
+    return None if others else kind.together(results)
+
+
+def planned_together(arrays: Mapping[StrPath, Array]) -> SeveralPlan | None:
+    """What `save` would run of results of another front end that it computes at once."""
+    names = _checked(arrays)
+    schedule = _together_otherwise(names, list(arrays.values())) if len(names) > 1 else None
+    if schedule is None:
+        return None
+    targets = [_planned_target(names[path], array) for path, array in arrays.items()]
+    return with_the_least(lambda: schedule(targets))
+
+
+def _save_together(
+    names: Mapping[StrPath, str],
+    results: Sequence[Array],
+    schedule: Scheduling,
+    *,
+    overwrite: bool,
+    progress: Progress | None,
+) -> dict[StrPath, Array]:
+    sources = [array._source for array in results if isinstance(array._source, ComputedSource)]
+    for name, source in zip(names.values(), sources, strict=True):
+        source.check_open()
+        source.check_target(name)
+    formats = [format_for(name, None) for name in names.values()]
+    made: dict[int, _native.Store] = {}
+    try:
+        with operation(), ExitStack() as operands:
+            each = zip(names.values(), formats, results, strict=True)
+            news = [_New(name, format, array) for name, format, array in each]
+            targets: list[Any] = []
+            for i, (new, array) in enumerate(zip(news, results, strict=True)):
+                if new.is_native:
+                    targets.append((None, new.labels.json(new.name)))
+                else:
+                    made[i] = new.create(array, None, overwrite)
+                    targets.append(made[i])
+            found = with_the_least(lambda: schedule(targets))
+            for i, (new, array) in enumerate(zip(news, results, strict=True)):
+                if new.is_native:
+                    made[i] = new.create(array, found.output_tile, overwrite)
+            timeline = timeline_path()
+            told = operands.enter_context(watching(progress, sources[0].name, found.facts))
+            for source in sources:
+                told = source.checking(told)
+                operands.enter_context(source.naming_changes())
+            stores = [made[i] for i in range(len(results))]
+            found.run(stores, told, None if timeline is None else str(timeline))
     except BaseException:
         for store in made.values():
             with suppress(Exception):
@@ -410,7 +497,9 @@ class _New:
             self.version, self.labels = asked
         self.is_native = format == "zarr" and self.version == 3
 
-    def create(self, node: Node, tile: tuple[int, ...] | None, overwrite: bool) -> _native.Store:
+    def create(
+        self, node: Node | Array, tile: tuple[int, ...] | None, overwrite: bool
+    ) -> _native.Store:
         """Make it, not visible yet."""
         return create_store(
             self.name,
