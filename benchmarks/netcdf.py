@@ -99,7 +99,7 @@ for job, passes in (("anomaly", 2), ("trends", 1)):
         for _ in range(options.rounds):
             afresh()
             run = ours(job, budget)
-            reads.append(run["read"] / size / passes)
+            reads.append(run["kernel_read"] / size / passes)
             limits.append(run["peak_rss"] / (budget + ALLOWANCE))
             afresh()
             # What ran out of memory took minutes to do so, and would again.
