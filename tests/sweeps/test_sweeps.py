@@ -478,3 +478,21 @@ def test_several_results_are_one_plan_and_one_pass(tmp_path: Path, suffix: str) 
     for name, one in zip("uw", expected, strict=True):
         np.testing.assert_array_equal(oc.open(tmp_path / f"{name}.{suffix}").compute(), one)
     np.testing.assert_array_equal(oc.open(tmp_path / f"alone.{suffix}").compute(), expected[1])
+
+
+def test_what_many_ways_lead_to_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two results of each sweep of one were looked at by both of the next: 3^n times in all."""
+    calls = 0
+    check = type(oc.asarray(U)._source).check_current
+
+    def counted(source: Any) -> None:
+        nonlocal calls
+        calls += 1
+        check(source)
+
+    u, w = oc.asarray(U), oc.asarray(F)
+    monkeypatch.setattr(type(u._source), "check_current", counted)
+    for _ in range(8):
+        u, w = both(u, w)
+    u.compute()
+    assert 0 < calls < 500

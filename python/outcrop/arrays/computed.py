@@ -145,11 +145,12 @@ class ComputedSource(Source):
         return f"{self.name}(...){selection}, not computed yet"
 
     def check_open(self) -> None:
-        for source in self._sources:
+        # Many ways may lead to one.
+        for source in self._given:
             source.check_open()
 
     def check_current(self) -> None:
-        for source in self._sources:
+        for source in self._given:
             source.check_current()
 
     @cached_property
@@ -158,8 +159,15 @@ class ComputedSource(Source):
         sources = (array._source for array in self.operands)
         return list({id(source): source for source in sources}.values())
 
+    @cached_property
+    def _given(self) -> list[Source]:
+        """What is not computed, of which everything is made, each once."""
+        return [source for source in _bases(self) if not isinstance(source, ComputedSource)]
+
     def same_elements(self, other: Source) -> bool:
-        return self is other or any(source.same_elements(other) for source in self._sources)
+        return any(source is other for source in _bases(self)) or any(
+            source.same_elements(other) for source in self._given
+        )
 
     def settle(self, target: Source, view: View) -> Source:
         return self.materialized() if self.same_elements(target) else self
