@@ -416,7 +416,11 @@ def unique(
     """As `numpy.unique`: but for indices, and along an axis."""
     if return_index or return_inverse or axis is not None:
         raise UnsupportedError("numpy.unique of an outcrop.Array gives values and counts only")
-    values, counts = _unique(array_like(ar), equal_nan=equal_nan)
+    try:
+        values, counts = _unique(array_like(ar), equal_nan=equal_nan)
+    except _TooManyError as error:
+        # These are NumPy's arrays.
+        raise BudgetError(str(error), error.needed) from None
     return (values, counts) if return_counts else values
 
 
@@ -449,7 +453,7 @@ def _unique(x: Array, *, equal_nan: bool) -> tuple[NDArray[Any], NDArray[np.intp
         own, times = np.unique(block, return_counts=True, equal_nan=equal_nan)
         together = np.concatenate([values, own])
         values, place = np.unique(together, return_inverse=True, equal_nan=equal_nan)
-        _check_room(len(values), values.itemsize + counts.itemsize)
+        _check_room(len(values), values.itemsize + counts.itemsize, _TooManyError)
         sums = np.zeros(len(values), np.intp)
         np.add.at(sums, place, np.concatenate([counts, times]))
         counts = sums
@@ -485,7 +489,7 @@ def _unique_with_places(
         earliest = _least(len(own), inside, places)
         together = np.concatenate([values, own])
         values, inside = np.unique(together, return_inverse=True, equal_nan=False)
-        _check_room(len(values), values.itemsize + 2 * counts.itemsize)
+        _check_room(len(values), values.itemsize + 2 * counts.itemsize, _TooManyError)
         sums = np.zeros(len(values), np.intp)
         np.add.at(sums, inside, np.concatenate([counts, times]))
         firsts = _least(len(values), inside, np.concatenate([firsts, earliest]))
@@ -507,10 +511,12 @@ def _least(count: int, which: NDArray[Any], numbers: NDArray[Any]) -> NDArray[np
     return least
 
 
-def _check_room(count: int, itemsize: int) -> None:
+def _check_room(
+    count: int, itemsize: int, kind: Callable[[str, int], BudgetError] = BudgetError
+) -> None:
     """Raise where there are so many values that they do not fit in their part of the budget."""
     if count * itemsize > piece_limit():
-        raise _TooManyError(
+        raise kind(
             f"{count} values, counted, take {format_bytes(count * itemsize)}, and at most "
             f"{format_bytes(piece_limit())} of the memory budget are for that",
             count * itemsize * 8,
