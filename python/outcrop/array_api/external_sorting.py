@@ -26,7 +26,7 @@ from outcrop.array_api.sorted_lines import order_of, put_in_order
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray
 from outcrop.arrays.route import Asked, asking
-from outcrop.arrays.saving import create_store, sketch
+from outcrop.arrays.saving import create_raw, sketch
 from outcrop.arrays.source import default_tile, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import BudgetError, forget_frames
@@ -244,7 +244,8 @@ class _Pass:
         stores: list[_native.Store] = []
         try:
             for i, one in enumerate(self._results):
-                stores.append(_created(Path(directory.path) / f"{i}.raw", one))
+                dtype = np.dtype(storable(one.dtype))
+                stores.append(create_raw(Path(directory.path) / f"{i}.raw", one.shape, dtype))
             into(self._results, stores)
         except BaseException:
             for store in stores:
@@ -274,21 +275,6 @@ def _sketched(result: Array) -> _native.Store:
         order="C",
         zarr_format=None,
         labels=Labels(),
-    )
-
-
-def _created(path: Path, result: Array) -> _native.Store:
-    return create_store(
-        path,
-        result.shape,
-        np.dtype(storable(result.dtype)),
-        tile=None,
-        format="raw",
-        order="C",
-        codecs=None,
-        zarr_format=None,
-        labels=Labels(),
-        overwrite=False,
     )
 
 

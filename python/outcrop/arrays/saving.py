@@ -68,6 +68,7 @@ __all__ = [
     "carried",
     "chunks_in",
     "copied_with",
+    "create_raw",
     "create_store",
     "move",
     "naming_tiles",
@@ -89,6 +90,22 @@ _PARTS = (8, 16, 32, 64)
 
 _STAGED = ".outcrop-new"
 """In the name under which a new array is built."""
+
+
+def create_raw(path: StrPath, shape: tuple[int, ...], dtype: np.dtype[Any]) -> _native.Store:
+    """Make a file of elements and nothing else, of a type that the core has, not visible yet."""
+    return create_store(
+        path,
+        shape,
+        dtype,
+        tile=None,
+        format="raw",
+        order="C",
+        codecs=None,
+        zarr_format=None,
+        labels=Labels(),
+        overwrite=False,
+    )
 
 
 def create_store(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays.array import Array
 from outcrop.arrays.pieces import boxes
-from outcrop.arrays.saving import create_store
+from outcrop.arrays.saving import create_raw
 from outcrop.arrays.source import FunctionSource, MemorySource, storable
 from outcrop.arrays.stored import StoreSource
 from outcrop.errors import StorageError, StorageFullError
@@ -33,7 +33,6 @@ from outcrop.expressions.build.arrays import array_of, mapped, node_of
 from outcrop.expressions.build.reductions import reduced
 from outcrop.expressions.graph.functions import Bits, Seen
 from outcrop.expressions.graph.nodes import Map, Node
-from outcrop.formats.labels import Labels
 from outcrop.process.config import piece_limit, scratch_directory
 from outcrop.process.files import take_file
 from outcrop.process.operation import operation
@@ -631,18 +630,7 @@ def _made(
 ) -> Array:
     """A new file in scratch, in which elements are put in a row."""
     path = str(Path(directory.path) / "selected.raw")
-    target = create_store(
-        path,
-        (total,),
-        np.dtype(storable(dtype)),
-        tile=None,
-        format="raw",
-        order="C",
-        codecs=None,
-        zarr_format=None,
-        labels=Labels(),
-        overwrite=False,
-    )
+    target = create_raw(path, (total,), np.dtype(storable(dtype)))
     try:
         fill(target)
         target.commit()

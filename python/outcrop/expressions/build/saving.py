@@ -1,8 +1,8 @@
 """Several results of one plan: on disk, and in memory."""
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -210,39 +210,12 @@ def _save(
     for name, source in zip(names.values(), sources, strict=True):
         source.check_open()
         source.check_target(name)
-    made: dict[int, _native.Store] = {}
-    try:
-        with operation():
-            nodes = resolved(nodes)
-            targets: list[Any] = []
-            formats = [format_for(name, None) for name in names.values()]
-            each = zip(names.values(), formats, arrays.values(), strict=True)
-            news = [_New(name, format, array) for name, format, array in each]
-            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
-                if new.is_native:
-                    targets.append((None, new.labels.json(new.name)))
-                else:
-                    made[i] = new.create(node, None, overwrite)
-                    targets.append(made[i])
-            wanted = list(zip(nodes, targets, strict=True))
-            found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
-            for i, (new, node) in enumerate(zip(news, nodes, strict=True)):
-                if new.is_native:
-                    made[i] = new.create(node, found.tile(i), overwrite)
-            stores = [made[i] for i in range(len(nodes))]
-            _run(found, moved, nodes, stores, sources, progress)
-    except BaseException:
-        for store in made.values():
-            with suppress(Exception):
-                store.abort()
-        made.clear()
-        raise
-    finally:
-        let_go_of_finished()
-    return {
-        path: Array(reopened(made[i], name, format))
-        for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
-    }
+    with _new_arrays(names, results, overwrite=overwrite) as new, operation():
+        nodes = resolved(nodes)
+        wanted = list(zip(nodes, new.targets(), strict=True))
+        found, moved, _ = with_the_least(lambda: _together(wanted), _steps)
+        _run(found, moved, nodes, new.stores(found.tile), sources, progress)
+    return new.opened()
 
 
 def is_computed_otherwise(array: Array) -> bool:
@@ -287,42 +260,18 @@ def _save_together(
     for name, source in zip(names.values(), sources, strict=True):
         source.check_open()
         source.check_target(name)
-    formats = [format_for(name, None) for name in names.values()]
-    made: dict[int, _native.Store] = {}
-    try:
-        with operation(), ExitStack() as operands:
-            each = zip(names.values(), formats, results, strict=True)
-            news = [_New(name, format, array) for name, format, array in each]
-            targets: list[Any] = []
-            for i, (new, array) in enumerate(zip(news, results, strict=True)):
-                if new.is_native:
-                    targets.append((None, new.labels.json(new.name)))
-                else:
-                    made[i] = new.create(array, None, overwrite)
-                    targets.append(made[i])
-            found = with_the_least(lambda: schedule(targets))
-            for i, (new, array) in enumerate(zip(news, results, strict=True)):
-                if new.is_native:
-                    made[i] = new.create(array, found.output_tile, overwrite)
-            timeline = timeline_path()
-            told = operands.enter_context(watching(progress, sources[0].name, found.facts))
-            for source in sources:
-                told = source.checking(told)
-                operands.enter_context(source.naming_changes())
-            stores = [made[i] for i in range(len(results))]
-            found.run(stores, told, None if timeline is None else str(timeline))
-    except BaseException:
-        for store in made.values():
-            with suppress(Exception):
-                store.abort()
-        made.clear()
-        raise
-    finally:
-        let_go_of_finished()
-    return {
-        path: Array(reopened(made[i], name, format))
-        for i, ((path, name), format) in enumerate(zip(names.items(), formats, strict=True))
-    }
+    new_arrays = _new_arrays(names, results, overwrite=overwrite)
+    with new_arrays as new, operation(), ExitStack() as operands:
+        targets = new.targets()
+        found = with_the_least(lambda: schedule(targets))
+        timeline = timeline_path()
+        told = operands.enter_context(watching(progress, sources[0].name, found.facts))
+        for source in sources:
+            told = source.checking(told)
+            operands.enter_context(source.naming_changes())
+        stores = new.stores(lambda _: found.output_tile)
+        found.run(stores, told, None if timeline is None else str(timeline))
+    return new.opened()
 
 
 def _run(
@@ -498,13 +447,13 @@ class _New:
         self.is_native = format == "zarr" and self.version == 3
 
     def create(
-        self, node: Node | Array, tile: tuple[int, ...] | None, overwrite: bool
+        self, like: Node | Array, tile: tuple[int, ...] | None, overwrite: bool
     ) -> _native.Store:
         """Make it, not visible yet."""
         return create_store(
             self.name,
-            node.shape,
-            node.dtype,
+            like.shape,
+            like.dtype,
             tile=tile,
             format=self.format,
             order="C",
@@ -513,3 +462,63 @@ class _New:
             labels=self.labels,
             overwrite=overwrite,
         )
+
+
+class _NewArrays:
+    """Arrays that will be made, one for each result."""
+
+    def __init__(
+        self, names: Mapping[StrPath, str], results: Sequence[Array], *, overwrite: bool
+    ) -> None:
+        self._names, self._results, self._overwrite = names, results, overwrite
+        self._news: list[_New] = []
+        self._made: dict[int, _native.Store] = {}
+
+    def targets(self) -> list[Any]:
+        """Where results are computed to: what has tiles that suit the computation is made later."""
+        found: list[Any] = []
+        for name, array in zip(self._names.values(), self._results, strict=True):
+            self._news.append(_New(name, format_for(name, None), array))
+        for i, (new, array) in enumerate(zip(self._news, self._results, strict=True)):
+            if new.is_native:
+                found.append((None, new.labels.json(new.name)))
+            else:
+                self._made[i] = new.create(array, None, self._overwrite)
+                found.append(self._made[i])
+        return found
+
+    def stores(self, tile: Callable[[int], tuple[int, ...]]) -> list[_native.Store]:
+        """All of them, the others with the tiles that there are for each number."""
+        for i, (new, array) in enumerate(zip(self._news, self._results, strict=True)):
+            if new.is_native:
+                self._made[i] = new.create(array, tile(i), self._overwrite)
+        return [self._made[i] for i in range(len(self._results))]
+
+    def abort(self) -> None:
+        """Leave none behind."""
+        for store in self._made.values():
+            with suppress(Exception):
+                store.abort()
+        self._made.clear()
+
+    def opened(self) -> dict[StrPath, Array]:
+        """The results by their paths, when they are there."""
+        return {
+            path: Array(reopened(self._made[i], new.name, new.format))
+            for i, (path, new) in enumerate(zip(self._names, self._news, strict=True))
+        }
+
+
+@contextmanager
+def _new_arrays(
+    names: Mapping[StrPath, str], results: Sequence[Array], *, overwrite: bool
+) -> Iterator[_NewArrays]:
+    """New arrays, which are gone where something fails inside."""
+    new = _NewArrays(names, results, overwrite=overwrite)
+    try:
+        yield new
+    except BaseException:
+        new.abort()
+        raise
+    finally:
+        let_go_of_finished()
