@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from common import GIB, MIB, Claim, arguments, remove
 from sides import data
 from sides.linear import InMemory, accounts, changed, make_matrix, pure_compute, scratch
@@ -50,19 +51,33 @@ ROUTINES = [
     Routine("trmm", TRIANGLE, 1, 1, 1.5),
     Routine("trsm", TRIANGLE, 1, 1, 1.5),
 ]
+RATES = {16: (0.90, 0.97), 64: (0.80, 0.85)}
+"""Parts of a matrix that budgets are, and which part of the rate in memory is claimed with these, and aimed at."""
+ORDERS = {"float64": 24576, "float32": 12288, "complex128": 12288}
 options = arguments(
-    __doc__, only={"nargs": "*", "default": [""], "help": "parts of the names of routines"}
+    __doc__,
+    only={"nargs": "*", "help": "names of routines"},
+    dtype={"choices": list(ORDERS), "default": "float64"},
+    part={"nargs": "*", "type": int, "default": list(RATES), "choices": list(RATES)},
 )
-ROUTINES = [one for one in ROUTINES if any(part in one.name for part in options.only)]
-n = 4096 if options.quick else 16384
-nbytes = 8 * n * n
-claim = Claim(f"Level-3 BLAS in place, float64, {n} x {n} ({nbytes / GIB:g} GiB)", options)
+dtype = options.dtype
+itemsize = np.dtype(dtype).itemsize
+is_complex = np.dtype(dtype).kind == "c"
+# What is Hermitian is symmetric where it is real, and the same is called.
+names = options.only or [
+    one.name for one in ROUTINES if is_complex or not one.name.startswith("he")
+]
+ROUTINES = [one for one in ROUTINES if one.name in names]
+n = 4096 if options.quick else ORDERS[dtype]
+nbytes = itemsize * n * n
+claim = Claim(f"Level-3 BLAS in place, {dtype}, {n} x {n} ({nbytes / GIB:g} GiB)", options)
 memory = InMemory(options, claim)
 
 
 def bound(routine: Routine, n: int, budget: int) -> float:
     """Bytes that any schedule reads, and every matrix once."""
-    return 8 * (routine.moved * n**3 / math.sqrt(budget / 8) + routine.once * n * n)
+    words = budget / itemsize
+    return itemsize * (routine.moved * n**3 / math.sqrt(words) + routine.once * n * n)
 
 
 @contextmanager
@@ -74,22 +89,20 @@ def matrices(directory: Path, n: int) -> Iterator[dict[str, Path]]:
         made[name] = directory / f"{name}{n}.zarr"
         with oc.config(memory=GIB):
             remove(made[name])
-            oc.fromfunction(function, (n, n), "float64").save(made[name])
+            oc.fromfunction(function, (n, n), dtype).save(made[name])
     try:
         yield made
     finally:
         remove(*made.values())
 
 
-RATES = {16: (0.90, 0.97), 64: (0.80, 0.85)}
-"""Parts of a matrix that budgets are, and which part of the rate in memory is claimed with these, and aimed at."""
-cases = [(routine, part) for routine in ROUTINES for part in RATES]
+cases = [(routine, part) for routine in ROUTINES for part in options.part]
 ratios: dict[tuple[Routine, int], list[float]] = {case: [] for case in cases}
 runs: dict[tuple[Routine, int], list[dict[str, Any]]] = {case: [] for case in cases}
 reads = []
 with scratch(options, "blas3") as directory, matrices(directory, n) as made:
     for part in (4, 16) if options.quick else (4, 16, 64):
-        room = 8 * n * n // part
+        room = nbytes // part
         row = [f"1/{part} of a matrix ({room / MIB:g} MiB)"]
         for routine in ROUTINES:
             names = "T" if routine.name in ("trmm", "trsm") else "AB"
@@ -104,11 +117,11 @@ with scratch(options, "blas3") as directory, matrices(directory, n) as made:
         reads.append(row)
     for _ in range(options.rounds):
         for routine in ROUTINES:
-            flops = routine.flops * n**3
-            best = memory.measure(routine.name, "float64", n, flops)
+            flops = routine.flops * n**3 * (4 if is_complex else 1)
+            best = memory.measure(routine.name, dtype, n, flops)
             names = "T" if routine.name in ("trmm", "trsm") else "AB"
             inputs = [made[name] for name in names]
-            for part in RATES:
+            for part in options.part:
                 run = changed(nbytes // part, routine.name, routine.arguments, made["C"], *inputs)
                 ratios[routine, part].append(flops / run["seconds"] / best)
                 runs[routine, part].append(run)
@@ -119,7 +132,7 @@ with scratch(options, "blas3") as directory, matrices(directory, n) as made:
                 )
         # Products and triangles have changed it again and again.
         remove(made["C"])
-        made["C"] = make_matrix(made["C"], data.right, (n, n), "float64", oc.open(made["A"]).tile)
+        made["C"] = make_matrix(made["C"], data.right, (n, n), dtype, oc.open(made["A"]).tile)
 
 curve = []
 for (routine, part), own in runs.items():
@@ -132,7 +145,7 @@ for (routine, part), own in runs.items():
         (
             name,
             f"{budget // MIB} MiB",
-            f"{routine.flops * n**3 / seconds / 1e9:.1f}",
+            f"{routine.flops * n**3 * (4 if is_complex else 1) / seconds / 1e9:.1f}",
             f"{statistics.median(rates):.3f}",
             f"{last['read'] / GIB:.2f}",
             f"{last['read'] / bound(routine, n, budget):.2f}",
