@@ -68,6 +68,7 @@ names = options.only or [
     one.name for one in ROUTINES if is_complex or not one.name.startswith("he")
 ]
 ROUTINES = [one for one in ROUTINES if one.name in names]
+parts = [16] if options.quick else options.part
 n = 4096 if options.quick else ORDERS[dtype]
 nbytes = itemsize * n * n
 claim = Claim(f"Level-3 BLAS in place, {dtype}, {n} x {n} ({nbytes / GIB:g} GiB)", options)
@@ -96,7 +97,7 @@ def matrices(directory: Path, n: int) -> Iterator[dict[str, Path]]:
         remove(*made.values())
 
 
-cases = [(routine, part) for routine in ROUTINES for part in options.part]
+cases = [(routine, part) for routine in ROUTINES for part in parts]
 ratios: dict[tuple[Routine, int], list[float]] = {case: [] for case in cases}
 runs: dict[tuple[Routine, int], list[dict[str, Any]]] = {case: [] for case in cases}
 reads = []
@@ -121,7 +122,7 @@ with scratch(options, "blas3") as directory, matrices(directory, n) as made:
             best = memory.measure(routine.name, dtype, n, flops)
             names = "T" if routine.name in ("trmm", "trsm") else "AB"
             inputs = [made[name] for name in names]
-            for part in options.part:
+            for part in parts:
                 run = changed(nbytes // part, routine.name, routine.arguments, made["C"], *inputs)
                 ratios[routine, part].append(flops / run["seconds"] / best)
                 runs[routine, part].append(run)
