@@ -120,6 +120,20 @@ def open_chunks(
 ) -> Store:
     """Opens a file whose elements are many blocks, for reading."""
 
+def open_encoded(
+    path: str,
+    mode: str,  # "r"
+    format: str,  # "tiff"
+    shape: Sequence[int],
+    dtype: str,  # NumPy type string, may be big-endian
+    chunk: Sequence[int],
+    chunks: NDArray[np.uint64],  # rows of offset, bytes (0: not there), and bits of codecs left out
+    codecs: str,  # from bytes to bytes: a JSON list as in zarr.json
+    fill: bytes,  # an element of chunks that are not there
+    attributes: str,
+) -> Store:
+    """Opens a file whose elements are many blocks, each through codecs, for reading."""
+
 def create_file(
     path: str,
     format: str,  # "tiff"

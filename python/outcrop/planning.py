@@ -6,7 +6,7 @@ from typing import Any
 
 from outcrop import _native
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import ComputedSource
+from outcrop.arrays.computed import ComputedSource, is_read_by_others
 from outcrop.arrays.route import Route
 from outcrop.arrays.saving import chunks_in, planned_fill, planned_move, planned_save
 from outcrop.arrays.stored import StoreSource
@@ -127,7 +127,11 @@ def plan(
             found = _planned(x, target, options, via)
         else:
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
-        return found._add_operands(running.again.plus(before, -1))
+        found = found._add_operands(running.again.plus(before, -1))
+        arrays = x.values() if isinstance(x, Mapping) else [x]
+        if any(is_read_by_others(array._source) for array in arrays):
+            found = found._count_elements_of_others()
+        return found
 
 
 def _of_several(x: Mapping[StrPath, Array]) -> Plan:

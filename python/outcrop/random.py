@@ -7,7 +7,8 @@ alone: not on tiles, threads, or the order in which parts are read. It is not th
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,14 @@ class RandomSource(Source):
             box[tuple(target)] = made[tuple(source)]
 
 
+def _drawn(
+    name: str, options: Mapping[str, Any], rng: np.random.Generator, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """What a method of NumPy's generators gives."""
+    made: NDArray[Any] = getattr(rng, name)(**options, size=shape)
+    return made
+
+
 class Generator:
     """Makes random arrays, each from numbers of its own.
 
@@ -113,28 +122,26 @@ class Generator:
         True
         """
         kind = _floating(dtype)
-        return self._array(size, kind, lambda rng, shape: rng.random(shape, dtype=kind))
+        return self._array(size, kind, partial(_drawn, "random", {"dtype": kind}))
 
     def standard_normal(self, size: Any = None, dtype: DTypeLike = np.float64) -> Array:
         """Numbers of the standard normal distribution."""
         kind = _floating(dtype)
-        return self._array(size, kind, lambda rng, shape: rng.standard_normal(shape, dtype=kind))
+        return self._array(size, kind, partial(_drawn, "standard_normal", {"dtype": kind}))
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Array:
         """Numbers of a normal distribution with this mean and standard deviation."""
         if not scale >= 0:
             raise InvalidArgumentError("scale < 0")
-        return self._array(
-            size, np.dtype(np.float64), lambda rng, shape: rng.normal(loc, scale, shape)
-        )
+        draw = partial(_drawn, "normal", {"loc": loc, "scale": scale})
+        return self._array(size, np.dtype(np.float64), draw)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Any = None) -> Array:
         """Numbers between two others, all alike."""
         if not math.isfinite(high - low) or high < low:
             raise InvalidArgumentError(f"there are no numbers between {low} and {high}")
-        return self._array(
-            size, np.dtype(np.float64), lambda rng, shape: rng.uniform(low, high, shape)
-        )
+        draw = partial(_drawn, "uniform", {"low": low, "high": high})
+        return self._array(size, np.dtype(np.float64), draw)
 
     def integers(
         self, low: int, high: int | None = None, size: Any = None, dtype: DTypeLike = np.int64
@@ -149,9 +156,8 @@ class Generator:
             np.random.Generator(np.random.Philox()).integers(first, end, 1, dtype=kind)
         except ValueError as error:
             raise InvalidArgumentError(str(error)) from None
-        return self._array(
-            size, kind, lambda rng, shape: rng.integers(first, end, shape, dtype=kind)
-        )
+        draw = partial(_drawn, "integers", {"low": first, "high": end, "dtype": kind})
+        return self._array(size, kind, draw)
 
 
 def _floating(dtype: DTypeLike) -> np.dtype[Any]:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import outcrop as oc
 Values = NDArray[Any]
 
 BUDGET = "1MiB"
+
+
+def _at(values: Values, *indices: Any) -> Any:
+    return values[indices]
 
 
 class Desk:
@@ -34,7 +39,7 @@ class Desk:
             case "memory":
                 return oc.asarray(values)
             case "function":
-                return oc.fromfunction(lambda *i: values[i], values.shape, values.dtype)
+                return oc.fromfunction(partial(_at, values), values.shape, values.dtype)
             case "transposed":
                 return self.put(values.T).T
             case "reversed":

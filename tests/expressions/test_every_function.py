@@ -4,6 +4,7 @@ What is called is said in tables of text, since NumPy and Outcrop are asked for 
 """
 
 import itertools
+import pickle
 import re
 import zlib
 from typing import Any
@@ -327,6 +328,16 @@ def test_the_same_bits(desk: Any, module: Any) -> None:
             with oc.config(memory=BUDGETS.get(module, "1MiB"), threads=threads):
                 found.add(twins.ours(case).compute().tobytes())
         assert len(found) == 1, case
+
+
+@pytest.mark.parametrize("module", TABLES, ids=name_of)
+def test_pickles(desk: Any, module: Any) -> None:
+    twins = Twins(desk, "float64")
+    with oc.config(memory=BUDGETS.get(module, "1MiB")):
+        for case in cases(TABLES[module]):
+            made = twins.ours(case)
+            found = pickle.loads(pickle.dumps(made))
+            assert found.compute().tobytes() == made.compute().tobytes(), case
 
 
 @pytest.mark.parametrize("budget", ["4MiB", "40MiB"])

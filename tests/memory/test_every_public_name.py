@@ -245,7 +245,7 @@ OTHERWISE = {
     "__radd__": "1 + A",
     "__rand__": "1 & I",
     "__rdivmod__": "divmod(1, A + 1)",
-    "__reduce_ex__": "pickle.dumps(A)",
+    "__reduce__": "pickle.dumps(A)",
     "__repr__": "repr(A), str(A + B)",
     "__rfloordiv__": "1 // (A + 1)",
     "__rlshift__": "1 << I",
@@ -275,7 +275,6 @@ REFUSED = {
     OTHERWISE["__array__"]: "BudgetError",
     OTHERWISE["__dlpack__"]: "BudgetError",
     OTHERWISE["__bool__"]: "InvalidArgumentError",
-    OTHERWISE["__reduce_ex__"]: "InvalidTypeError",
     OTHERWISE["__round__"]: "InvalidTypeError",
 }
 

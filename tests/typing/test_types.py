@@ -81,7 +81,7 @@ UNCALLED = {
     "__exit__",
     "__getattr__",
     "__init__",
-    "__reduce_ex__",
+    "__reduce__",
     "__repr__",
 }
 

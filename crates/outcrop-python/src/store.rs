@@ -8,7 +8,7 @@ use crate::function::Raised;
 use crate::process::runtime;
 use crate::reader::BoxReader;
 use crate::watch::PyWatch;
-use numpy::{PyReadonlyArray1, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray, PyUntypedArrayMethods};
 use outcrop_engine::Runtime;
 use outcrop_engine::runtime::run_queue;
 use outcrop_ops::boxes::{access, verify};
@@ -20,6 +20,7 @@ use outcrop_store::store::adapters::oriented::{Orientation, OrientedArray};
 use outcrop_store::store::adapters::sampled::SampledArray;
 use outcrop_store::store::adapters::section::SectionArray;
 use outcrop_store::store::chunked::Chunks;
+use outcrop_store::store::foreign::encoded::{EncodedChunk, EncodedChunks};
 use outcrop_store::store::linear::{Described, NewFile};
 use outcrop_store::store::open::{As, NewFormat};
 use outcrop_store::store::{Canvas, Info, Patch};
@@ -462,6 +463,47 @@ pub fn open_chunks(
         attributes,
     };
     open_as(py, &path, mode, &As::Chunked(what))
+}
+
+/// Opens a file whose elements are many encoded blocks. `chunks`: rows of offset, bytes, and codecs left out.
+#[pyfunction]
+#[pyo3(signature = (path, mode, format, shape, dtype, chunk, chunks, codecs, fill, attributes))]
+#[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
+pub fn open_encoded(
+    py: Python<'_>,
+    path: PathBuf,
+    mode: &str,
+    format: &str,
+    shape: Vec<u64>,
+    dtype: &str,
+    chunk: Vec<u64>,
+    chunks: PyReadonlyArray2<'_, u64>,
+    codecs: String,
+    fill: Vec<u8>,
+    attributes: String,
+) -> PyResult<Store> {
+    let (dtype, byte_order) = dtype_of(py, dtype)?;
+    let rows = chunks.as_array();
+    if rows.ncols() != 3 {
+        return Err(to_python(py, Error::invalid("chunks have an offset, bytes, and codecs that are left out")));
+    }
+    let one = |row: numpy::ndarray::ArrayView1<'_, u64>| EncodedChunk {
+        offset: row[0],
+        bytes: row[1],
+        without: row[2] as u32,
+    };
+    let what = EncodedChunks {
+        shape: shape.as_slice().into(),
+        dtype,
+        byte_order,
+        chunk: chunk.as_slice().into(),
+        chunks: rows.rows().into_iter().map(one).collect(),
+        codecs,
+        fill,
+        format: format_name(py, format)?,
+        attributes,
+    };
+    open_as(py, &path, mode, &As::Encoded(what))
 }
 
 /// Opens a committed array for reading, in place of the store that wrote it. What of it is in memory

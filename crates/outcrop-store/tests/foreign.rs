@@ -154,6 +154,8 @@ fn v3_lists() -> Vec<String> {
         numcodecs("bz2", r#""level":9"#),
         numcodecs("adler32", ""),
         numcodecs("fletcher32", ""),
+        // Of bytes of which there may be an odd number.
+        format!("{},{ZSTD},{}", numcodecs("fletcher32", ""), numcodecs("fletcher32", "")),
         format!("{},{ZSTD}", numcodecs("shuffle", r#""elementsize":1"#)),
         sharded("[8,12]", &inner, "end"),
         sharded("[4,24]", &inner, "start"),
@@ -648,14 +650,17 @@ fn ways() -> Vec<(u8, String, Way)> {
         (blosc("zstd"), Straight),
         (format!("{BYTES},{ZSTD},{CRC}"), Straight),
         (format!("{BYTES},{},{CRC}", blosc("blosclz")), Straight),
-        (format!("{BYTES},{CRC},{ZSTD}"), Around),
-        (format!("{BYTES},{ZSTD},{GZIP}"), Around),
+        (format!("{BYTES},{CRC},{ZSTD}"), Straight),
+        (format!("{BYTES},{ZSTD},{GZIP}"), Straight),
+        (format!("{BYTES},{ZSTD},{}", numcodecs("adler32", "")), Around),
         (format!("{BIG},{ZSTD}"), Around),
         (BIG.into(), Around),
         (TRANSPOSE.into(), Around),
         (format!("{TRANSPOSE},{BYTES},{ZSTD}"), Around),
-        (format!("{},{ZSTD}", numcodecs("shuffle", r#""elementsize":1"#)), Around),
-        (numcodecs("fletcher32", ""), Around),
+        (format!("{},{ZSTD}", numcodecs("shuffle", r#""elementsize":2"#)), Straight),
+        (numcodecs("fletcher32", ""), Straight),
+        (format!("{},{GZIP},{}", numcodecs("fletcher32", ""), numcodecs("fletcher32", "")), Straight),
+        (format!("{},{},{CRC}", numcodecs("shuffle", r#""elementsize":2"#), blosc("lz4")), Straight),
         (sharded("[5,6]", &format!("{BYTES},{ZSTD}"), "end"), Around),
     ]
     .map(|(list, way)| (3, format!("[{list}]"), way))
@@ -667,7 +672,7 @@ fn ways() -> Vec<(u8, String, Way)> {
             (r#"{"id":"zstd","level":0}"#, Straight),
             (r#"{"id":"bz2","level":1}"#, Straight),
             (r#"{"id":"blosc","cname":"lz4","clevel":5,"shuffle":1,"blocksize":0}"#, Straight),
-            (r#"[{"id":"shuffle","elementsize":2},{"id":"zlib","level":1}]"#, Around),
+            (r#"[{"id":"shuffle","elementsize":2},{"id":"zlib","level":1}]"#, Straight),
         ]
         .map(|(list, way)| (2, list.into(), way)),
     );

@@ -2,6 +2,7 @@
 
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,11 @@ def arange(
         if dtype is not None and count > 2:
             raise InvalidTypeError("there are no more than two truth values")
         kind = kind if dtype is not None else np.dtype(np.int64)
-    return of_indices(lambda i: (first + i * step).astype(kind), count, kind)
+    return of_indices(partial(_evenly, first, step, kind), count, kind)
+
+
+def _evenly(first: Any, step: Any, kind: np.dtype[Any], i: Any) -> Any:
+    return (first + i * step).astype(kind)
 
 
 def linspace(
@@ -180,14 +185,19 @@ def linspace(
     parts = max(count - 1 if endpoint else count, 1)
     found = np.complex128 if isinstance(start + stop, complex | np.complexfloating) else np.float64
     kind = np.dtype(found if dtype is None else dtype)
+    last = count - 1 if endpoint and count > 1 else None
+    between = partial(_between, start, stop, parts, last, kind)
+    return of_indices(between, count, kind)
 
-    def at(i: Any) -> Any:
-        values = start + i * ((stop - start) / parts)
-        if endpoint and count > 1:
-            values = np.where(i == count - 1, stop, values)
-        return np.floor(values).astype(kind) if kind.kind in "iu" else values.astype(kind)
 
-    return of_indices(at, count, kind)
+def _between(
+    start: complex, stop: complex, parts: int, last: int | None, kind: np.dtype[Any], i: Any
+) -> Any:
+    """One of numbers that cut what lies between two into parts; the `last` one is the second."""
+    values = start + i * ((stop - start) / parts)
+    if last is not None:
+        values = np.where(i == last, stop, values)
+    return np.floor(values).astype(kind) if kind.kind in "iu" else values.astype(kind)
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
@@ -298,4 +308,8 @@ def eye(
     check_device(device)
     kind = np.dtype(np.float64 if dtype is None else dtype)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
-    return of_indices(lambda i, j: (j - i == k).astype(kind), shape, kind)
+    return of_indices(partial(_on_diagonal, k, kind), shape, kind)
+
+
+def _on_diagonal(k: int, kind: np.dtype[Any], i: Any, j: Any) -> Any:
+    return (j - i == k).astype(kind)

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -268,8 +269,12 @@ def _triangle(x: Any, k: int, kept: Callable[[Any, Any], Any]) -> Array:
         raise InvalidArgumentError("a triangle is of arrays with an axis at least")
     # Of a vector, NumPy makes a matrix with a row for each element.
     rows, columns = (array.shape * 2)[-2:]
-    mask = of_indices(lambda i, j: kept(j, i + k), (rows, columns), bool)
+    mask = of_indices(partial(_kept, kept, k), (rows, columns), bool)
     return where(mask, array, np.zeros((), array.dtype))
+
+
+def _kept(kept: Callable[[Any, Any], Any], k: int, i: Any, j: Any) -> Any:
+    return kept(j, i + k)
 
 
 def tril(x: Any, /, *, k: int = 0) -> Array:

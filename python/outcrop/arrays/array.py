@@ -867,11 +867,9 @@ class Array(Shaping, Reducing, Standard, Operators):
     def __deepcopy__(self, memo: dict[int, Any]) -> "Array":
         return self.copy()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise InvalidTypeError(
-            "an outcrop.Array is not pickled: save it, hand on the path, and open that (oc.open), "
-            "or take the elements in memory (A.compute())"
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is on disk goes by its path, an expression by what it is made of (decision 054).
+        return Array, (self._source, self._view)
 
     # -- NumPy's protocols -------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ __all__ = [
     "brought_to_disk",
     "changes_unseen",
     "fingerprint",
+    "is_read_by_others",
 ]
 
 Target: TypeAlias = "_native.Store | tuple[tuple[int, ...] | None, str]"
@@ -339,6 +340,11 @@ def foreign_memory(source: Source) -> list[NDArray[Any]]:
 def changes_unseen(source: Source) -> bool:
     """Whether others may change what something is computed from, and nobody here could tell."""
     return any(one.changes_unseen for one in _bases(source))
+
+
+def is_read_by_others(source: Source) -> bool:
+    """Whether another library reads something that this is computed from."""
+    return any(one.is_read_by_others for one in _bases(source))
 
 
 def _bases(source: Source) -> list[Source]:

@@ -14,7 +14,7 @@ from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.pieces import Piece
 from outcrop.arrays.source import Source
-from outcrop.arrays.stamps import Stamp
+from outcrop.arrays.stamps import Stamp, stamp_at
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
 from outcrop.errors import ChangedArrayError, CorruptArrayError, StorageError
@@ -23,6 +23,7 @@ from outcrop.formats.data_sets import Container, DataSet
 from outcrop.formats.hdf5 import HDF5
 from outcrop.formats.hdf5_writing import let_go_of_finished
 from outcrop.formats.labels import Labels, as_json
+from outcrop.process.config import ensure_configured
 
 __all__ = ["DataSetSource", "NewDataSetSource"]
 
@@ -35,6 +36,7 @@ class _Opening:
     """What another library reads, where the compiled core cannot."""
 
     def __init__(self, where: Located) -> None:
+        self.where = where
         self.kind: Container = where.kind
         self._file, self._inside = os.path.abspath(where.file), where.inside
 
@@ -76,6 +78,11 @@ class DataSetSource(StoreSource):
         self.zarr_format = self._opening.found.zarr_format
         self.read_only_reason = where.kind.unchanged
         self.writable_instead = Source.writable_instead
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.check_open()
+        where = self._opening.where._replace(file=os.path.abspath(self._opening.where.file))
+        return _unpickled, (where, self.shape, self.dtype)
 
     def _take_labels(self, store: _native.Store) -> None:
         found = self._opening.found
@@ -137,12 +144,24 @@ class DataSetSource(StoreSource):
         return damaged
 
     @property
+    def is_read_by_others(self) -> bool:  # type: ignore[override]
+        return self._opening.external is not None
+
+    @property
     def codecs(self) -> str:
         return ", ".join(self._opening.found.member.filters) or self.store.codecs
 
     @property
     def stored_bytes(self) -> int:
         return self._opening.found.member.stored_bytes
+
+
+def _unpickled(where: Located, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DataSetSource:
+    """The array that was pickled, opened where it lies."""
+    ensure_configured()
+    source = DataSetSource(where, stamp_at(where.file))
+    source.check_same(shape, dtype)
+    return source
 
 
 class NewDataSetSource(StoreSource):

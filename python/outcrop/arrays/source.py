@@ -73,6 +73,8 @@ class Source(ABC):
     """Extents of blocks whose elements are made together: of a part, the whole block is made."""
     calls_back: bool = True
     """Whether reading it may read other arrays: memory is left to that."""
+    is_read_by_others: bool = False
+    """Whether another library reads the elements: which bytes that takes is not known."""
     zarr_format: int | None = None
     dimension_names: tuple[str | None, ...] | None = None
     fill_value: np.generic | None = None
@@ -319,6 +321,10 @@ class MemorySource(Source):
         self.writable = array.flags.writeable
         self.read_only_reason = "so is the NumPy array"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        labels = self._attributes, self.dimension_names
+        return _unpickled_memory, (self.array, self.writable, *labels)
+
     def with_labels(
         self, attributes: Mapping[str, Any], names: tuple[str | None, ...] | None
     ) -> "MemorySource":
@@ -380,6 +386,19 @@ class MemorySource(Source):
         return MemorySource(elements, owned=self.owned)
 
 
+def _unpickled_memory(
+    array: NDArray[Any],
+    writable: bool,
+    attributes: Mapping[str, Any],
+    names: tuple[str | None, ...] | None,
+) -> MemorySource:
+    """Elements that nobody else has."""
+    if not writable:
+        array = array.view()
+        array.flags.writeable = False
+    return MemorySource(array, owned=True).with_labels(attributes, names)
+
+
 class _KeptMemory(MemorySource):
     """A NumPy array as an expression took it.
 
@@ -394,6 +413,9 @@ class _KeptMemory(MemorySource):
         root = id(_root(array))
         _kept.setdefault(root, set()).add(weakref.ref(self, partial(_forget, root)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled_state, (self.array,)
+
     @property
     def is_as_it_was(self) -> bool:
         return True
@@ -407,6 +429,11 @@ class _KeptMemory(MemorySource):
     def same_elements(self, other: Source) -> bool:
         # It has memory of its own before anybody writes.
         return False
+
+
+def _unpickled_state(array: NDArray[Any]) -> _KeptMemory:
+    # The array of which it is the state may be beside it.
+    return _KeptMemory(array, owned=True)
 
 
 _kept: "dict[int, set[weakref.ref[_KeptMemory]]]" = {}

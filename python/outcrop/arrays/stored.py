@@ -46,9 +46,10 @@ from outcrop.errors import (
     OutcropWarning,
     StaleOperandError,
     StorageError,
+    UnsupportedError,
 )
 from outcrop.formats.hdf5_writing import check_unchanged, let_go_of_finished
-from outcrop.process.config import piece_limit
+from outcrop.process.config import ensure_configured, piece_limit
 
 __all__ = ["SampledState", "StoreSource", "StoredState", "dies_of_an_exception"]
 
@@ -156,6 +157,21 @@ class StoreSource(Source):
         """Bytes of the files."""
         return self.store.stored_bytes
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.check_open()
+        if self.scratch is not None:
+            raise UnsupportedError(
+                f"an array in the scratch directory is not pickled, as it goes with this process: "
+                f"save what is made of it, and pickle that ({self.describe('')})"
+            )
+        if self._again is None:
+            raise UnsupportedError(
+                f"{self.path}: an array that is open for writing is not pickled: close it, and "
+                "pickle what oc.open(path) gives"
+            )
+        described = os.path.abspath(self.path), self.offset, self.page
+        return _unpickled, (self._again, *described, self.shape, self.dtype)
+
     def check_open(self) -> None:
         if self.is_of_parent_process:
             raise ForkedProcessError(
@@ -163,6 +179,14 @@ class StoreSource(Source):
             )
         if self._store is None:
             raise ClosedArrayError(f"{self.path}: the array is closed")
+
+    def check_same(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Raise where what was found is not the array that was pickled."""
+        if (self.shape, self.dtype) != (shape, dtype):
+            raise ChangedArrayError(
+                f"{self.path}: is another array than the one that was pickled: {self.dtype} "
+                f"{self.shape}, and not {dtype} {shape}"
+            )
 
     @property
     def is_of_parent_process(self) -> bool:
@@ -524,6 +548,10 @@ class StoredState(StoreSource):
         self.read_only_reason = "it is part of an expression"
         self._again = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.check_open()
+        return _unpickled_state, (self._live, self._stamped)
+
     @property
     def live(self) -> Source:
         return self._live
@@ -544,6 +572,10 @@ class StoredState(StoreSource):
 
     def now(self) -> Source:
         return self
+
+    @property
+    def is_read_by_others(self) -> bool:  # type: ignore[override]
+        return self._live.is_read_by_others
 
     @property
     def store(self) -> _native.Store:
@@ -620,6 +652,30 @@ class StoredState(StoreSource):
 
     def abort(self) -> None:
         self._live.abort()
+
+
+def _unpickled(
+    again: Callable[[], _native.Store],
+    path: str,
+    offset: int,
+    page: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+) -> StoreSource:
+    """The array that was pickled, opened where it lies."""
+    ensure_configured()
+    source = StoreSource(again(), "r", path=path, offset=offset, page=page, again=again)
+    source.check_same(shape, dtype)
+    return source
+
+
+def _unpickled_state(live: StoreSource, stamp: Stamp | None) -> StoredState:
+    """The array as it was when an expression was made of it, wherever that was."""
+    found = live.now()
+    if isinstance(found, StoredState) and found.state == stamp:
+        return found
+    # Using it is an error, which says what has happened.
+    return StoredState(live, live._counts(), stamp)
 
 
 def _real(path: Path | None) -> str:
@@ -719,10 +775,15 @@ class SampledState(StoredState):
     def __init__(self, state: StoredState, spans: Mapping[int, Span]) -> None:
         super().__init__(state._live, state._was, state._stamped)
         self._indices = [(a, (s.start, s.step, s.length)) for a, s in spans.items()]
+        self._whole = state
         self._samples: tuple[_native.Store, _native.Store] | None = None
         # As the core has them.
         self.shape = tuple(spans[a].length if a in spans else n for a, n in enumerate(state.shape))
         self.tile = tuple(1 if a in spans else t for a, t in enumerate(state.tile))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        spans = {axis: Span(*span) for axis, span in self._indices}
+        return SampledState, (self._whole, spans)
 
     @property
     def store(self) -> _native.Store:

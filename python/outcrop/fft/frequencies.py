@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,12 @@ def fftfreq(
     check_device(device)
     count, unit = _checked(n, d)
     half = (count + 1) // 2
-    return of_indices(lambda i: (i - count * (i >= half)) * unit, count, _real(dtype))
+    return of_indices(partial(_around, count, half, unit), count, _real(dtype))
+
+
+def _around(count: int, half: int, unit: float, i: Any) -> Any:
+    """Numbers of which those from `half` on stand for negative ones."""
+    return (i - count * (i >= half)) * unit
 
 
 def rfftfreq(
@@ -76,7 +82,7 @@ def rfftfreq(
     """
     check_device(device)
     count, unit = _checked(n, d)
-    return of_indices(lambda i: i * unit, count // 2 + 1, _real(dtype))
+    return of_indices(partial(operator.mul, unit), count // 2 + 1, _real(dtype))
 
 
 def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Array:

@@ -10,7 +10,7 @@ algorithm); which is done at once.
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -114,15 +114,16 @@ def _as_matrix(array: Array, axis: int, rows: int) -> Array:
     return reshape(array, (*shape[:axis], rows, shape[axis] // rows, *shape[axis + 1 :]))
 
 
+def _factors(n: int, sign: int, char: str, row: NDArray[Any], column: NDArray[Any]) -> NDArray[Any]:
+    # Their product is less than n.
+    return _roots(n, sign, char)(row * column)
+
+
 def _turned(columns: Array, axis: int, n: int, kind: str) -> Array:
     """Each element times the root of unity that belongs to its row and column."""
     shape = columns.shape[axis : axis + 2]
     sign = -1 if kind == "fftn" else 1
-
-    def factors(row: NDArray[Any], column: NDArray[Any]) -> NDArray[Any]:
-        # Their product is less than n.
-        return _roots(n, sign, columns.dtype.char)(row * column)
-
+    factors = partial(_factors, n, sign, columns.dtype.char)
     turn = of_indices(factors, shape, columns.dtype)
     made: Array = columns * turn[(..., *(None,) * (columns.ndim - axis - 2))]
     return made
@@ -187,13 +188,7 @@ def _by_convolution(array: Array, axis: int, kind: str, norm: Norm) -> Array:
     n, dtype = array.shape[axis], complex_type(array.dtype)
     sign, m = -1 if kind == "fftn" else 1, _next_smooth(2 * n - 1)
     behind = (None,) * (array.ndim - axis - 1)
-
-    def chirp(i: NDArray[Any], sign: int = sign) -> NDArray[np.complex128]:
-        return _on_circle(_square_modulo(i, 2 * n), 2 * n, sign)
-
-    def opposite(i: NDArray[Any]) -> NDArray[np.complex128]:
-        distance = np.minimum(i, m - i)
-        return np.where(distance < n, chirp(np.minimum(distance, n - 1), -sign), 0)
+    chirp, opposite = partial(_chirp, n, sign), partial(_opposite_chirp, n, m, -sign)
 
     def along(made: Array) -> Array:
         return made[(..., *behind)]
@@ -226,6 +221,15 @@ def _next_smooth(n: int) -> int:
 
 
 _DIGIT = 20
+
+
+def _chirp(n: int, sign: int, i: NDArray[Any]) -> NDArray[np.complex128]:
+    return _on_circle(_square_modulo(i, 2 * n), 2 * n, sign)
+
+
+def _opposite_chirp(n: int, m: int, sign: int, i: NDArray[Any]) -> NDArray[np.complex128]:
+    distance = np.minimum(i, m - i)
+    return np.where(distance < n, _chirp(n, sign, np.minimum(distance, n - 1)), 0)
 
 
 def _square_modulo(i: NDArray[Any], n: int) -> NDArray[Any]:

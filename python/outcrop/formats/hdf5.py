@@ -1,8 +1,8 @@
 """Data sets of HDF5 files, NetCDF 4 among them, as they are read.
 
-The package ``h5py`` reads metadata, and says where elements are. Those that lie in the file as they
-are, in one block or in chunks, are read by the compiled core. What is compressed, or in pieces that
-the core does not know, is read by ``h5py``, as other libraries' arrays are.
+The package ``h5py`` reads metadata, and says where elements are. Those that lie in the file in one
+block, or in chunks, as they are or through filters that the core can undo, are read by the compiled
+core. What went through others is read by ``h5py``, as other libraries' arrays are.
 
 Nothing in a file leads to another one: external links, external storage and virtual data sets of
 other files are refused.
@@ -527,8 +527,7 @@ def _in_place(
 
     described = given.id.get_create_plist()
     plain = (
-        member.filters == ()
-        and 0 not in shape
+        0 not in shape
         # Offsets behind a user block are told differently by different versions.
         and given.file.userblock_size == 0
         and described.get_external_count() == 0
@@ -542,16 +541,77 @@ def _in_place(
     if member.layout != "chunked" or member.chunks is None:
         return None
     grid = tuple(-(-n // c) for n, c in zip(shape, member.chunks, strict=True))
-    if math.prod(grid) > _MOST_CHUNKS:
+    codecs = _codecs(_filters(described), dtype.itemsize)
+    if math.prod(grid) > _MOST_CHUNKS or codecs is None:
         return None
-    offsets = _offsets(name, given, member.chunks, grid)
-    if not offsets.all() and any(np.asarray(given.fillvalue).tobytes()):
-        # The compiled core has zeros where there is no chunk.
+    chunks = _chunks(name, given, member.chunks, grid)
+    fill = np.asarray(given.fillvalue).astype(dtype.newbyteorder("=")).tobytes()
+    if not codecs and (chunks[:, 1].all() or not any(fill)):
+        # Elements as they are, of which parts are read; zeros where there is no chunk.
+        padded, offsets = True, np.ascontiguousarray(chunks[:, 0])
+        return _native.open_chunks(
+            path, "r", DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
+        )
+    if codecs and not _tells_whether_edges_are_filtered(chunks, shape, member.chunks, grid, given):
         return None
-    padded = True
-    return _native.open_chunks(
-        path, "r", DESCRIBED, shape, dtype.str, member.chunks, offsets, padded, attributes
+    return _native.open_encoded(
+        path,
+        "r",
+        DESCRIBED,
+        shape,
+        dtype.str,
+        member.chunks,
+        chunks,
+        json.dumps(codecs),
+        fill,
+        attributes,
     )
+
+
+def _codecs(filters: Sequence[tuple[Any, ...]], itemsize: int) -> list[dict[str, Any]] | None:
+    """Filters as Zarr's codecs; None where the compiled core has not all of them."""
+    codecs = []
+    for place, (number, _, values, _) in enumerate(filters):
+        settings: dict[str, Any]
+        match _FILTERS.get(number):
+            case "deflate":
+                name, settings = "numcodecs.zlib", {"level": min(values[0], 9) if values else 6}
+            case "shuffle" if place == 0:
+                # Later, there may be bytes that make no whole element.
+                name, settings = "numcodecs.shuffle", {"elementsize": (*values, itemsize)[0]}
+            case "fletcher32":
+                name, settings = "numcodecs.fletcher32", {}
+            case "zstd":
+                name, settings = "zstd", {"level": 0, "checksum": False}
+            case "blosc":
+                name = "blosc"
+                # Each chunk says itself what it is; these are for writing.
+                settings = {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "blocksize": 0}
+            case _:
+                return None
+        codecs.append({"name": name, "configuration": settings})
+    return codecs
+
+
+def _tells_whether_edges_are_filtered(
+    chunks: NDArray[np.uint64],
+    shape: tuple[int, ...],
+    chunk: Sequence[int],
+    grid: tuple[int, ...],
+    given: Any,
+) -> bool:
+    """Whether chunks at the edges have been through the filters as any other.
+
+    A file may say that those which hang over have not, and ``h5py`` does not tell. They are as long
+    as their elements then, which filters seldom make of them.
+    """
+    nbytes = math.prod(chunk) * given.dtype.itemsize
+    hang_over = np.zeros(grid, bool)
+    for axis, (n, c) in enumerate(zip(shape, chunk, strict=True)):
+        if n % c:
+            hang_over[(slice(None),) * axis + (-1,)] = True
+    at_edges = chunks[hang_over.ravel()]
+    return not ((at_edges[:, 1] == nbytes) & (at_edges[:, 2] == 0)).any()
 
 
 def _in_a_block(
@@ -572,33 +632,40 @@ def _in_a_block(
     return _native.open_file(path, "r", DESCRIBED, shape, dtype.str, offset, "C", attributes)
 
 
-def _offsets(
+def _chunks(
     name: str, given: Any, chunk: Sequence[int], grid: tuple[int, ...]
 ) -> NDArray[np.uint64]:
-    """Where each chunk begins in the file; 0 where it was never written."""
-    offsets: NDArray[np.uint64] = np.zeros(math.prod(grid), np.uint64)
-    nbytes = math.prod(chunk) * given.dtype.itemsize
+    """Where each chunk begins in the file, its bytes, and bits of the filters that it went without.
 
-    def take(found: Any) -> None:
-        at = [start // n for start, n in zip(found.chunk_offset, chunk, strict=True)]
-        begins = all(start % n == 0 for start, n in zip(found.chunk_offset, chunk, strict=True))
+    Of one that was never written all is 0.
+    """
+    found: NDArray[np.uint64] = np.zeros((math.prod(grid), 3), np.uint64)
+    nbytes = math.prod(chunk) * given.dtype.itemsize
+    filters = given.id.get_create_plist().get_nfilters()
+
+    def take(one: Any) -> None:
+        at = [start // n for start, n in zip(one.chunk_offset, chunk, strict=True)]
+        begins = all(start % n == 0 for start, n in zip(one.chunk_offset, chunk, strict=True))
         inside = all(0 <= i < n for i, n in zip(at, grid, strict=True))
-        if not (begins and inside and found.byte_offset and found.size == nbytes):
-            where = tuple(map(int, found.chunk_offset))
+        is_plain = one.filter_mask == (1 << filters) - 1
+        sized = one.size == nbytes if is_plain else one.size > 0
+        if not (begins and inside and one.byte_offset and sized):
+            where = tuple(map(int, one.chunk_offset))
             raise CorruptArrayError(
-                f"{name}: the chunk at {where}, of {found.size} bytes at offset "
-                f"{found.byte_offset}, makes no sense in chunks of {nbytes} bytes"
+                f"{name}: the chunk at {where}, of {one.size} bytes at offset "
+                f"{one.byte_offset}, makes no sense in chunks of {nbytes} bytes"
             )
         place = int(np.ravel_multi_index(at, grid))
-        if offsets[place]:
+        if found[place, 0]:
             raise CorruptArrayError(f"{name}: has the chunk {tuple(at)} twice")
-        offsets[place] = found.byte_offset
+        found[place] = one.byte_offset, one.size, one.filter_mask
 
     given.id.chunk_iter(take)
-    there = np.sort(offsets[offsets > 0])
-    if there.size > 1 and int(np.diff(there).min()) < nbytes:
+    there = found[found[:, 0] > 0]
+    there = there[np.argsort(there[:, 0])]
+    if (there[1:, 0] < there[:-1, 0] + there[:-1, 1]).any():
         raise CorruptArrayError(f"{name}: has chunks that lie over one another")
-    return offsets
+    return found
 
 
 def _check_readable(path: str, name: str, given: Any) -> None:

@@ -153,6 +153,8 @@ class ExternalSource(StoreSource):
         self.read_only_reason = f"it is a {self._reader.name}, which other code writes to"
         self.writable_instead = Source.writable_instead
 
+    is_read_by_others = True
+
     @classmethod
     def of(cls, given: Any) -> "ExternalSource":
         """The source of an array, the same one as long as there is one."""
@@ -160,6 +162,10 @@ class ExternalSource(StoreSource):
         if found is None or found._store is None or found.shape != tuple(given.shape):
             found = _known[id(given)] = cls(given)
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By what the library makes of it.
+        return ExternalSource.of, (self._reader.given,)
 
     def now(self) -> Source:
         # Whether it changes, nobody can tell.

@@ -54,7 +54,8 @@ class Plan:
         bound is known.
     is_exact : bool
         Whether exactly these bytes are moved. Otherwise they are an upper bound: how long what is
-        compressed will be is known when it is written.
+        compressed will be is known when it is written. Or they are a guess: where another library
+        reads, its elements are counted.
 
     Examples
     --------
@@ -77,6 +78,7 @@ class Plan:
         self.compute_seconds: float = facts["compute_seconds"]
         self.lower_bound: int | None = facts["lower_bound"]
         self.is_exact: bool = facts.get("exact", True)
+        self._most = "" if self.is_exact else "at most "
         self._first = Moved()
         self._copied: int = facts.get("copied_bytes", 0)
         self.bytes_read += self._copied
@@ -90,12 +92,20 @@ class Plan:
         self.seconds += first.seconds
         return self
 
+    def _count_elements_of_others(self) -> Self:
+        """Say that another library reads some of it, and what it reads is not known."""
+        self.is_exact, self._most = False, "about "
+        return self
+
     def _beside(self) -> list[str]:
-        """What is copied besides, for people."""
-        if not self._copied:
-            return []
-        size = format_bytes(self._copied)
-        return [f"  of that, copied with the rest of the HDF5 file: {size} read and written"]
+        """What is copied besides, for people, and what is not known."""
+        lines = []
+        if self._copied:
+            size = format_bytes(self._copied)
+            lines += [f"  of that, copied with the rest of the HDF5 file: {size} read and written"]
+        if self._most == "about ":
+            lines += ["  where another library reads, its elements are counted, and not its bytes"]
+        return lines
 
     @property
     def waste(self) -> float:
@@ -159,7 +169,7 @@ class Plan:
                 f", {ratio:.2f} times the least that any schedule reads with so much memory, "
                 f"{format_bytes(self.lower_bound)} ({facts['lower_bound_source']})"
             )
-        most = "" if self.is_exact else "at most "
+        most = self._most
         lines.append(f"  reads {most}{format_bytes(self.bytes_read)}{bound}")
         lines.append(
             f"  writes {most}{format_bytes(self.bytes_written)}, "
@@ -253,9 +263,10 @@ class Plan:
         return plan_page(self._picture(), self.explain())
 
     def __repr__(self) -> str:
+        read = "about " if self._most == "about " else ""
         return (
-            f"<outcrop.Plan {self.operation}: reads {format_bytes(self.bytes_read)}, writes "
-            f"{'' if self.is_exact else 'at most '}{format_bytes(self.bytes_written)}, "
+            f"<outcrop.Plan {self.operation}: reads {read}{format_bytes(self.bytes_read)}, writes "
+            f"{self._most}{format_bytes(self.bytes_written)}, "
             f"{format_bytes(self.peak_bytes)} of memory, about {_seconds(self.seconds)}>"
         )
 
@@ -442,8 +453,7 @@ class MovementPlan(Plan):
                 f"about {_seconds(bridge['seconds'])}"
             )
         lines.append(f"  reads {format_bytes(self.bytes_read)} in all")
-        most = "" if self.is_exact else "at most "
-        lines.append(f"  writes {most}{format_bytes(self.bytes_written)}")
+        lines.append(f"  writes {self._most}{format_bytes(self.bytes_written)}")
         lines += self._beside()
         lines.append(
             f"  memory: {format_bytes(self.peak_bytes)} of {format_bytes(facts['budget'])}"

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -68,6 +70,13 @@ def sweep_number() -> int:
 
 
 @dataclass(frozen=True)
+class _Module:
+    """Of a cell that is pickled, what a name from outside means."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class Cell:
     """What becomes of a cell.
 
@@ -99,6 +108,21 @@ class Cell:
     written: tuple[str, ...]
     body: tuple[ast.stmt, ...]
     names: Mapping[str, Any]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Modules are not pickled: they go by their names.
+        names = {
+            name: _Module(value.__name__) if isinstance(value, ModuleType) else value
+            for name, value in self.names.items()
+        }
+        return {**vars(self), "reads": dict(self.reads), "names": names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = {
+            name: import_module(value.name) if isinstance(value, _Module) else value
+            for name, value in state["names"].items()
+        }
+        vars(self).update(state, names=names)
 
     @property
     def scalars(self) -> tuple[str, ...]:

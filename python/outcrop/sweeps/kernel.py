@@ -99,6 +99,11 @@ class Kernel:
     nearest: bool
     _function: Any = field(default=None, repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # It is compiled again, or taken from the cache of what was.
+        types = dict(self.dtypes), self.scalars, self.directions
+        return Kernel, (self.cell, *types, self.inplace, self.nearest)
+
     @cached_property
     def reads(self) -> Mapping[str, tuple[Offset, ...]]:
         """Of each array, at which offsets it is read, in the order in which cells come."""

@@ -5,7 +5,7 @@ import math
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -86,6 +86,11 @@ class Sweeping:
     boundaries: tuple[str, ...]
     result: str
     ends: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without what was found out of it.
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        return Sweeping, tuple({**own, "arrays": dict(self.arrays)}.values())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -680,6 +685,10 @@ class SweptSource(ComputedSource):
     def __init__(self, job: Sweeping) -> None:
         super().__init__(job.shape, job.kernel.dtypes[job.result])
         self.job, self.name = job, job.kernel.cell.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.check_open()
+        return SweptSource, (self.job,)
 
     @property
     def operands(self) -> tuple[Array, ...]:

@@ -5,7 +5,7 @@
 
 use super::transfer::canvas::{Canvas, dense_strides};
 use super::transfer::seams::BLOCK;
-use super::{Finding, Info, Mover, Staging, Store, cut_along};
+use super::{Finding, Info, Mover, Staging, Store, cut_together};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
 use crate::frame::charged;
@@ -330,17 +330,7 @@ impl Store for ChunkedArray {
     }
 
     fn tile_boxes(&self, region: &ArrayBox) -> Vec<ArrayBox> {
-        let mut together = self.info.tile.clone();
-        let mut moved: Dims = together.iter().zip(&region.shape).map(|(&t, &n)| t.min(n)).collect();
-        for axis in (0..together.len()).rev() {
-            let many = (TOGETHER / self.info.box_bytes(&moved).max(1)).max(1);
-            together[axis] = together[axis].saturating_mul(many).min(self.info.shape[axis].max(1));
-            moved[axis] = together[axis].min(region.shape[axis]);
-            if together[axis] < region.shape[axis] {
-                break;
-            }
-        }
-        cut_along(&self.info, &together, region)
+        cut_together(&self.info, TOGETHER, region)
     }
 
     fn bytes_to_load(&self, region: &ArrayBox) -> Result<u64> {

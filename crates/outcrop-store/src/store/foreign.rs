@@ -8,6 +8,7 @@
 //! - `codecs`: from a chunk's bytes to its elements and back. `shards`: files that hold many chunks.
 //!   `indexes`: of shards, from plans to loads.
 //! - `load`, `save`: between such files and canvases. `memory`: what that takes.
+//! - `extents`: chunks that lie in one file. [`encoded`]: arrays of such chunks, which are no Zarr arrays.
 //!
 //! The tile of such an array is the chunk, and of a sharded array the shard: what is one file is
 //! written as a whole. Reading a part of a shard reads the inner chunks that the part touches.
@@ -26,6 +27,8 @@
 mod alone;
 mod bounded;
 mod codecs;
+pub mod encoded;
+mod extents;
 mod indexes;
 mod load;
 mod memory;

@@ -1,7 +1,8 @@
 //! Arrays that can be loaded from, stored to and committed.
 //!
 //! - The kinds of stores: [`tiled`], our own Zarr arrays; [`linear`], `.npy`, raw and other files that are one block of
-//!   elements; [`chunked`], files of many blocks; [`foreign`], Zarr arrays with other codecs, through the `zarrs` crate;
+//!   elements; [`chunked`], files of many blocks; [`foreign`], Zarr arrays with other codecs, through the `zarrs` crate,
+//!   and files of many encoded blocks;
 //!   [`memory`]; and [`sketch`], arrays that are only planned.
 //! - [`adapters`]: stores that show another one.
 //! - [`transfer`]: what a movement has besides the store. [`commit`]: how what is written becomes visible.
@@ -110,6 +111,22 @@ pub enum Finding {
 fn cut_along(info: &Info, tile: &[u64], region: &ArrayBox) -> Vec<ArrayBox> {
     let grid = TileGrid::new(&info.shape, tile).expect("a stored array has a grid");
     grid.tiles_of(region).filter_map(|c| grid.tile_box(&c).intersect(region)).collect()
+}
+
+/// A box of an array of small tiles, cut into boxes of whole tiles side by side, of at most so many bytes of elements each
+/// unless a single tile has more.
+fn cut_together(info: &Info, most: u64, region: &ArrayBox) -> Vec<ArrayBox> {
+    let mut together = info.tile.clone();
+    let mut moved: Dims = together.iter().zip(&region.shape).map(|(&t, &n)| t.min(n)).collect();
+    for axis in (0..together.len()).rev() {
+        let many = (most / info.box_bytes(&moved).max(1)).max(1);
+        together[axis] = together[axis].saturating_mul(many).min(info.shape[axis].max(1));
+        moved[axis] = together[axis].min(region.shape[axis]);
+        if together[axis] < region.shape[axis] {
+            break;
+        }
+    }
+    cut_along(info, &together, region)
 }
 
 /// An array on disk.

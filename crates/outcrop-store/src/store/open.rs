@@ -4,6 +4,7 @@ use super::chunked::{ChunkedArray, Chunks};
 use super::commit::claim::{self, still_there};
 use super::commit::update::is_missing;
 use super::foreign::ForeignArray;
+use super::foreign::encoded::{EncodedArray, EncodedChunks};
 use super::linear::{Described, LinearArray, NewFile};
 use super::sketch::Sketch;
 use super::tiled::TiledArray;
@@ -44,6 +45,8 @@ pub enum As {
     Described(Described),
     /// A file whose elements are many blocks, likewise.
     Chunked(Chunks),
+    /// A file whose elements are many encoded blocks, likewise.
+    Encoded(EncodedChunks),
 }
 
 /// Opens an array.
@@ -79,11 +82,12 @@ pub fn open(disk: &Arc<Disk>, path: &Path, what: &As, writable: bool) -> Result<
         As::Npy => Ok(Arc::new(LinearArray::open_npy(disk, path, writable)?)),
         As::Pnm => Ok(Arc::new(LinearArray::open_pnm(disk, path, writable)?)),
         As::Described(what) => Ok(Arc::new(LinearArray::open_described(disk, path, what.clone(), writable)?)),
-        As::Chunked(_) if writable => Err(Error::unsupported(
+        As::Chunked(_) | As::Encoded(_) if writable => Err(Error::unsupported(
             path,
             "its elements lie in many blocks, and are only read; saving them makes a new array",
         )),
         As::Chunked(chunks) => Ok(Arc::new(ChunkedArray::open(disk, path, chunks.clone())?)),
+        As::Encoded(chunks) => Ok(Arc::new(EncodedArray::open(disk, path, chunks.clone())?)),
         As::Found | As::Accepted => {
             let start = disk.read_prefix(path, npy::MAGIC.len())?;
             if path.extension().is_some_and(|e| e == "npy") || start == npy::MAGIC {

@@ -25,6 +25,7 @@ from outcrop.expressions.graph.functions import Apply, ApplyWhere, Cast, Functio
 from outcrop.expressions.graph.gathers import Gather
 from outcrop.expressions.graph.ldl import LDL
 from outcrop.expressions.graph.nodes import Contract, Leaf, Map, Node, ancestors
+from outcrop.expressions.graph.pickled import Flat, flattened, restored
 from outcrop.expressions.planner import Planned, plan
 from outcrop.expressions.rewrite.view_pushdown import leaf_of, viewed
 from outcrop.process.operation import operation, scope
@@ -78,6 +79,10 @@ class ExpressionSource(ComputedSource):
         self.node, self.name = node, node.name
         self.leaves_zeros = isinstance(node, Cholesky | CholeskyUpdate | LDL)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.check_open()
+        return _unpickled, (flattened(self.node),)
+
     @property
     def operands(self) -> tuple[Array, ...]:
         leaves = [n for n in ancestors([self.node]) if isinstance(n, Leaf)]
@@ -119,6 +124,11 @@ class ExpressionSource(ComputedSource):
     def is_cheap(self) -> bool:
         """Whether a part takes a part of the work."""
         return all(isinstance(n, Map | Leaf | Gather) for n in ancestors([self.node]))
+
+
+def _unpickled(flat: Flat) -> ExpressionSource:
+    """The expression that was pickled."""
+    return ExpressionSource(restored(flat))
 
 
 def resolved(nodes: Sequence[Node]) -> list[Node]:

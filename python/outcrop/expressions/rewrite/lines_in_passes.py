@@ -8,7 +8,7 @@ are written once, and read once.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outcrop.arrays.views import NewAxis, View
@@ -105,21 +105,24 @@ def lines_in_passes(roots: Sequence[Node], budget: int, part: int) -> list[Node]
     handed on.
     """
     nodes = ancestors(roots)
-    rows = _rows(nodes, budget)
+    lines = _lines(nodes)
+    if not lines:
+        return None
+    rows = _rows(nodes, lines, budget)
     if not rows:
         return None
     made: dict[int, Node] = {}
     blocks: dict[int, Node] = {}
     for node in nodes:
         operands = [made[id(operand)] for operand in node.operands]
-        handed = _handed_on(node, budget)
+        handed = _handed_on(node, lines, budget)
         for i, operand, before in handed:
             block = rows[id(before)].block(budget // part)
             if id(operand) not in blocks:
                 blocks[id(operand)] = _in_blocks(made[id(operand)], before, block)
             operands[i] = blocks[id(operand)]
-            if (axes := _own_axes(node)) is not None:
-                own = _cell(block, axes, operand.shape)
+            if id(node) in lines:
+                own = _cell(block, lines[id(node)].axes, operand.shape)
                 cuts = Cuts(None, own, math.prod(own) * operand.dtype.itemsize)
                 operands[i] = Moved.made(operands[i], View.whole(operand.shape), cuts)
         if isinstance(node, Lines) and not handed:
@@ -129,12 +132,12 @@ def lines_in_passes(roots: Sequence[Node], budget: int, part: int) -> list[Node]
     return [made[id(root)] for root in roots]
 
 
-def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
+def _rows(nodes: Sequence[Node], lines: Mapping[int, Lines], budget: int) -> dict[int, _Row]:
     """The row that each pass belongs to; none where none of them hands on anything large."""
     found: dict[int, _Row] = {}
     is_handed = False
     for node in nodes:
-        handed = _handed_on(node, budget)
+        handed = _handed_on(node, lines, budget)
         is_handed |= bool(handed)
         if isinstance(node, Lines):
             (operand,) = node.operands
@@ -147,9 +150,7 @@ def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
             row.add(node, node.axes)
             found[id(node)] = row
         elif isinstance(node, Map) and handed:
-            first = _lines(node)
-            assert first is not None
-            row = found[id(first)]
+            row = found[id(lines[id(node)])]
             for _, _, before in handed:
                 other = found[id(before)]
                 if other is not row:
@@ -163,36 +164,32 @@ def _rows(nodes: Sequence[Node], budget: int) -> dict[int, _Row]:
     return found if is_handed else {}
 
 
-def _handed_on(node: Node, budget: int) -> list[tuple[int, Node, Lines]]:
+def _handed_on(
+    node: Node, lines: Mapping[int, Lines], budget: int
+) -> list[tuple[int, Node, Lines]]:
     """What a node takes of passes that make lines whole in another way: where it is large.
 
     Each with its place among the operands, and with the lines.
     """
-    axes = _own_axes(node)
+    own = lines.get(id(node))
     taken: list[tuple[int, Node]] = []
     if isinstance(node, Lines) and isinstance(node.operands[0], Alias):
         taken = [(0, node.operands[0].operands[0])]
     elif isinstance(node, Reshape) or (isinstance(node, Select) and _is_turned(node.view)):
         taken = [(0, node.operands[0])]
-    elif isinstance(node, Map) and axes is not None:
+    elif isinstance(node, Map) and own is not None:
         taken = [(i, one) for i, one in enumerate(node.operands) if one.shape == node.shape]
     found = []
     for i, operand in taken:
-        lines = _lines(operand)
-        if lines is None or operand.nbytes * _IN_MEMORY <= budget:
+        before = lines.get(id(operand))
+        if before is None or operand.nbytes * _IN_MEMORY <= budget:
             continue
-        if isinstance(node, Lines) and set(lines.axes) & set(node.axes):
+        if isinstance(node, Lines) and set(before.axes) & set(node.axes):
             continue
-        if isinstance(node, Map) and lines.axes == axes:
+        if isinstance(node, Map) and own is not None and before.axes == own.axes:
             continue
-        found.append((i, operand, lines))
+        found.append((i, operand, before))
     return found
-
-
-def _own_axes(node: Node) -> tuple[int, ...] | None:
-    """Along which axes a pass makes lines whole, of which it computes a node; None for none."""
-    lines = _lines(node)
-    return None if lines is None else lines.axes
 
 
 def _is_turned(view: View) -> bool:
@@ -201,14 +198,17 @@ def _is_turned(view: View) -> bool:
     return own != sorted(own)
 
 
-def _lines(node: Node) -> Lines | None:
-    """The lines that a pass makes whole, of which it computes a node."""
-    while isinstance(node, Map):
-        inside = [one for one in node.operands if one.shape == node.shape and _lines(one)]
-        if not inside:
-            return None
-        node = inside[0]
-    return node if isinstance(node, Lines) else None
+def _lines(nodes: Sequence[Node]) -> dict[int, Lines]:
+    """Of each node, the lines that a pass makes whole which computes it, where there are any."""
+    found: dict[int, Lines] = {}
+    for node in nodes:
+        if isinstance(node, Lines):
+            found[id(node)] = node
+        elif isinstance(node, Map):
+            inside = (found.get(id(one)) for one in node.operands if one.shape == node.shape)
+            if (first := next(filter(None, inside), None)) is not None:
+                found[id(node)] = first
+    return found
 
 
 def _read_in_runs(operand: Node, cell: Shape) -> Node:

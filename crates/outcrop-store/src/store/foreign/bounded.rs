@@ -1,4 +1,4 @@
-//! Decoders that stop where a chunk is full.
+//! Decoders that stop where a chunk is full, and those that are faster here.
 //!
 //! The decoders of `zarrs` decode to the end, and 64 KiB can hold gigabytes. These are told how much can come
 //! out, which for every stage of a list of codecs follows from the chunk's shape, take no more memory than
@@ -9,10 +9,14 @@
 //! zeros may lie between), bz2 and Zstandard, and counts; for zlib and Blosc it is not looked at. Anything else
 //! is an error for gzip and Zstandard, and not looked at for bz2.
 //!
+//! Shuffled bytes are put back by the copies of this crate, where `zarrs` moves one byte after the other; and
+//! Fletcher's checksum is HDF5's of any number of bytes, where that of `zarrs` leaves an odd one out.
+//!
 //! Each decodes to memory that it takes, or to memory that is given: that in which the elements are wanted.
 
 use crate::error::Error;
 use crate::frame::refusals::MEMORY;
+use crate::strided::copy;
 use blosc_src::{blosc_cbuffer_validate, blosc_decompress_ctx};
 use std::any::Any;
 use std::borrow::Cow;
@@ -24,7 +28,9 @@ use zarrs::array::codec::api::{
     CodecRuntimePluginV3, CodecTraits, CodecTraitsV2, CodecTraitsV3, PartialDecoderCapability,
     PartialEncoderCapability, RecommendedConcurrency, register_codec_v2, register_codec_v3,
 };
-use zarrs::array::codec::{BloscCodec, Bz2Codec, GzipCodec, ZlibCodec, ZstdCodec};
+use zarrs::array::codec::{
+    BloscCodec, Bz2Codec, Fletcher32Codec, GzipCodec, ShuffleCodec, ZlibCodec, ZstdCodec,
+};
 use zarrs::array::{ArrayBytesRaw, BytesRepresentation};
 use zarrs::metadata::Configuration;
 use zarrs::plugin::{
@@ -40,6 +46,10 @@ pub(super) enum Decoder {
     Zstd,
     /// What its header says that comes out is all that it takes memory for, beside the blocks with which it works.
     Blosc,
+    /// The first bytes of all elements of this size, then the second ones, and so on.
+    Shuffle(usize),
+    /// The bytes as they are, with a checksum behind them.
+    Fletcher32,
 }
 
 /// A codec of `zarrs` with a decoder that stops.
@@ -77,6 +87,8 @@ pub(super) fn register() {
         replace::<Bz2Codec>(Decoder::Bz2);
         replace::<ZstdCodec>(Decoder::Zstd);
         replace::<BloscCodec>(Decoder::Blosc);
+        replace::<ShuffleCodec>(Decoder::Shuffle(0));
+        replace::<Fletcher32Codec>(Decoder::Fletcher32);
     });
 }
 
@@ -101,10 +113,20 @@ where
 fn wrap(made: Result<Codec, PluginCreateError>, decoder: Decoder) -> Result<Codec, PluginCreateError> {
     made.map(|codec| match codec {
         Codec::BytesToBytes(inner) => {
+            let decoder = match decoder {
+                Decoder::Shuffle(_) => Decoder::Shuffle(element_size(&*inner)),
+                other => other,
+            };
             Codec::BytesToBytes(Arc::new(Bounded { inner, decoder, most: MOST.get() }))
         }
         other => other,
     })
+}
+
+/// Of what a codec shuffles the bytes.
+fn element_size(shuffle: &dyn BytesToBytesCodecTraits) -> usize {
+    let configuration = shuffle.configuration_v3(&CodecMetadataOptions::default());
+    configuration.and_then(|c| c.get("elementsize")?.as_u64()).unwrap_or(0) as usize
 }
 
 /// The decoder of ours that a codec has.
@@ -120,6 +142,8 @@ trait Out {
     fn filled(&self) -> usize;
     /// Forgets all behind so many bytes.
     fn truncate(&mut self, filled: usize);
+    /// Room for so many more bytes, which are anything as yet.
+    fn take(&mut self, bytes: usize) -> Result<&mut [u8], Failure>;
     /// Adds what comes from a source, until it ends or there is no more room.
     fn read(&mut self, source: &mut impl Read) -> io::Result<()>;
     /// Becomes what comes out of frames of Zstandard.
@@ -145,6 +169,15 @@ impl Out for Own {
         self.0.truncate(filled);
     }
 
+    fn take(&mut self, bytes: usize) -> Result<&mut [u8], Failure> {
+        let start = self.0.len();
+        if bytes > self.1 - start {
+            return Err(Failure::TooMuch(self.1));
+        }
+        self.0.resize(start + bytes, 0);
+        Ok(&mut self.0[start..])
+    }
+
     fn read(&mut self, source: &mut impl Read) -> io::Result<()> {
         source.take((self.1 - self.0.len()) as u64).read_to_end(&mut self.0).map(drop)
     }
@@ -165,6 +198,15 @@ impl Out for Given<'_> {
 
     fn truncate(&mut self, filled: usize) {
         self.1 = filled;
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<&mut [u8], Failure> {
+        let start = self.1;
+        if bytes > self.0.len() - start {
+            return Err(Failure::TooMuch(self.0.len()));
+        }
+        self.1 += bytes;
+        Ok(&mut self.0[start..self.1])
     }
 
     fn read(&mut self, source: &mut impl Read) -> io::Result<()> {
@@ -234,8 +276,15 @@ pub(super) fn refused() -> Option<Error> {
 }
 
 impl Decoder {
-    /// What comes out of some bytes, at most so many; or what is wrong. Not for Blosc.
-    fn decode(self, encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
+    /// What comes out of some bytes, at most so many; or what is wrong.
+    pub(super) fn decode(self, encoded: &[u8], most: usize) -> Result<Vec<u8>, String> {
+        if self == Decoder::Blosc {
+            let claim = blosc_claim(encoded).unwrap_or(0).min(most as u64) as usize;
+            let mut out = room(claim)?;
+            out.resize(claim, 0);
+            decode_blosc(encoded, &mut out)?;
+            return Ok(out);
+        }
         let mut out = Own(room(most)?, most);
         self.run(encoded, &mut out)?;
         Ok(out.0)
@@ -259,6 +308,12 @@ impl Decoder {
             Decoder::Bz2 => decode_bz2(encoded, out),
             Decoder::Zstd => decode_zstd(encoded, out),
             Decoder::Blosc => Err("is decoded elsewhere".into()),
+            Decoder::Shuffle(size) => unshuffle(encoded, size, out),
+            Decoder::Fletcher32 => {
+                let bytes = without_fletcher32(encoded)?;
+                out.take(bytes.len())?.copy_from_slice(bytes);
+                Ok(())
+            }
         }
     }
 }
@@ -305,6 +360,59 @@ fn decode_zstd(encoded: &[u8], out: &mut impl Out) -> Result<(), String> {
         small if small.contains("Destination buffer is too small") => too_much(out.most()),
         other => other,
     })
+}
+
+fn unshuffle(encoded: &[u8], size: usize, out: &mut impl Out) -> Result<(), String> {
+    if !encoded.len().is_multiple_of(size) {
+        return Err(format!("{} bytes do not make elements of {size}", encoded.len()));
+    }
+    let memory = out.take(encoded.len())?;
+    let count = encoded.len() / size.max(1);
+    let shape = [count as u64, size as u64];
+    // SAFETY: both are so many elements of so many bytes, and apart from each other.
+    unsafe { copy(memory.as_mut_ptr(), &[size as isize, 1], encoded.as_ptr(), &[1, count as isize], &shape, 1) };
+    Ok(())
+}
+
+/// The bytes in front of their checksum.
+pub(super) fn without_fletcher32(encoded: &[u8]) -> Result<&[u8], String> {
+    let Some((bytes, stored)) = encoded.split_last_chunk::<4>() else {
+        return Err(format!("{} bytes are too few for a checksum", encoded.len()));
+    };
+    let [a, b, c, d] = fletcher32(bytes).to_le_bytes();
+    // Versions of HDF5 before 1.6.3 exchanged bytes on some machines; it reads both.
+    if *stored == [a, b, c, d] || *stored == [b, a, d, c] {
+        Ok(bytes)
+    } else {
+        Err("the checksum does not match".into())
+    }
+}
+
+/// Fletcher's checksum of words of two bytes, the first one the more significant, as HDF5 computes it; an odd byte at
+/// the end is the more significant one of a word.
+fn fletcher32(bytes: &[u8]) -> u32 {
+    /// So many that sums of them fit, each as often as it is added.
+    const WORDS: usize = 256;
+    // Of ones' complements: modulo 65535, where 0 is that of nothing but zeros.
+    let reduced = |sum: u64| if sum == 0 { 0 } else { (sum - 1) % 65535 + 1 };
+    let (mut first, mut second) = (0_u64, 0_u64);
+    for block in bytes.chunks(2 * WORDS) {
+        let words = block.len().div_ceil(2) as u64;
+        let (pairs, odd) = block.as_chunks::<2>();
+        let (mut sum, mut of_sums) = (0_u32, 0_u32);
+        for (i, pair) in pairs.iter().enumerate() {
+            let word = u32::from(u16::from_be_bytes(*pair));
+            sum += word;
+            of_sums += word * (words as u32 - i as u32);
+        }
+        if let [byte] = odd {
+            let word = u32::from(*byte) << 8;
+            (sum, of_sums) = (sum + word, of_sums + word);
+        }
+        second = reduced(second + words * first + u64::from(of_sums));
+        first = reduced(first + u64::from(sum));
+    }
+    (second as u32) << 16 | first as u32
 }
 
 /// As `zarrs` does, but for the memory.
@@ -386,6 +494,12 @@ impl BytesToBytesCodecTraits for Bounded {
         decoded: ArrayBytesRaw<'a>,
         options: &CodecOptions,
     ) -> Result<ArrayBytesRaw<'a>, CodecError> {
+        if self.decoder == Decoder::Fletcher32 {
+            let sum = fletcher32(&decoded).to_le_bytes();
+            let mut encoded = decoded.into_owned();
+            encoded.extend_from_slice(&sum);
+            return Ok(encoded.into());
+        }
         self.inner.encode(decoded, options)
     }
 
@@ -408,6 +522,62 @@ impl BytesToBytesCodecTraits for Bounded {
                 }
             },
             ours => Ok(ours.decode(&encoded, most).map_err(CodecError::from)?.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As HDF5 has it: word after word.
+    fn one_by_one(bytes: &[u8]) -> u32 {
+        let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+        let (mut first, mut second) = (0_u32, 0_u32);
+        for pair in bytes.chunks(2) {
+            first = fold(first + (u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from)));
+            second = fold(second + first);
+        }
+        fold(second) << 16 | fold(first)
+    }
+
+    proptest! {
+        #[test]
+        fn checksums_are_those_of_hdf5(
+            bytes in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..3000),
+                prop::collection::vec(Just(0xff), 0..3000),
+                prop::collection::vec(Just(0), 0..3000),
+            ],
+        ) {
+            prop_assert_eq!(fletcher32(&bytes), one_by_one(&bytes));
+        }
+
+        #[test]
+        fn bytes_are_put_back(size in 0_usize..20, count in 0_usize..2000, seed: u8) {
+            let elements: Vec<u8> = (0..size * count).map(|i| (i * 31 + i / 7) as u8 ^ seed).collect();
+            let shuffled: Vec<u8> =
+                (0..size).flat_map(|byte| elements.iter().skip(byte).step_by(size.max(1)).copied()).collect();
+            let mut found = vec![0; size * count];
+            prop_assert_eq!(Decoder::Shuffle(size).decode_to(&shuffled, &mut found), Ok(size * count));
+            prop_assert_eq!(&found, &elements);
+            prop_assert_eq!(Decoder::Shuffle(size).decode(&shuffled, size * count), Ok(elements));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mut room = [0; 8];
+        for (decoder, encoded) in [
+            (Decoder::Shuffle(0), vec![1]),
+            (Decoder::Shuffle(4), vec![0; 7]),
+            (Decoder::Shuffle(4), vec![0; 12]),
+            (Decoder::Fletcher32, vec![0; 3]),
+            (Decoder::Fletcher32, vec![1, 2, 3, 4, 5]),
+            (Decoder::Fletcher32, vec![0; 13]),
+        ] {
+            assert!(decoder.decode_to(&encoded, &mut room).is_err(), "{decoder:?} {encoded:?}");
         }
     }
 }

@@ -96,44 +96,63 @@ pub(super) struct Stages {
     straight: Option<Straight>,
 }
 
-/// What stands between a chunk's file and its elements in memory, where that is little.
-#[derive(Clone, Copy)]
+/// What stands between a chunk's file and its elements in memory, where all of that is ours.
 pub(super) struct Straight {
-    /// A CRC-32C is at the end of the file.
-    checksum: bool,
-    decoder: Option<Decoder>,
-    /// Bytes that the decoder takes besides, at most.
+    /// One for each stage.
+    steps: SmallVec<[Step; 4]>,
+    /// Bytes that are taken besides, at most: what comes out of steps before the last, and what Blosc works with.
     heap: usize,
 }
 
+/// What undoes a stage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A CRC-32C is at the end.
+    Crc32c,
+    Decode(Decoder),
+}
+
+impl Step {
+    /// Whether what comes out is what went in, but for a checksum.
+    fn only_checks(self) -> bool {
+        matches!(self, Step::Crc32c | Step::Decode(Decoder::Fletcher32))
+    }
+}
+
 impl Straight {
-    /// What is stored as the elements are in memory, or they with a codec of ours.
+    /// For stages between which there are at most so many bytes.
     fn find(
         stages: &[Arc<dyn BytesToBytesCodecTraits>],
-        bytes: usize,
+        sizes: &[BytesRepresentation],
         element: &Element,
     ) -> Option<Straight> {
-        let (checksum, stages) = match stages {
-            [before @ .., last] if is_checksum_behind(&**last) => (true, before),
-            all => (false, all),
-        };
-        let (decoder, heap) = match stages {
-            [] => (None, 0),
-            [one] => {
-                let decoder = bounded::decoder_of(&**one)?;
-                (
-                    Some(decoder),
-                    if decoder == Decoder::Blosc { blosc_heap(&**one, bytes, element) } else { 0 },
-                )
-            }
-            _ => return None,
-        };
-        Some(Straight { checksum, decoder, heap })
+        let mut steps = SmallVec::new();
+        for stage in stages {
+            steps.push(if is_checksum_behind(&**stage) {
+                Step::Crc32c
+            } else {
+                Step::Decode(bounded::decoder_of(&**stage)?)
+            });
+        }
+        let most = |at: usize| sizes[at].size().map_or(usize::MAX, |n| n as usize);
+        let copies: SmallVec<[usize; 4]> = (0..steps.len()).filter(|&i| !Step::only_checks(steps[i])).collect();
+        // All but that of the first stage write to memory of their own, which the next one reads.
+        let own = |k: usize| if copies[k] == 0 { 0 } else { most(copies[k]) };
+        let pairs = (0..copies.len()).map(|k| {
+            let given = if k + 1 < copies.len() { own(k + 1) } else { 0 };
+            let works_with = match steps[copies[k]] {
+                Step::Decode(Decoder::Blosc) => blosc_heap(&*stages[copies[k]], most(copies[k]), element),
+                _ => 0,
+            };
+            own(k).saturating_add(given).saturating_add(works_with)
+        });
+        let heap = pairs.max().unwrap_or(0);
+        Some(Straight { steps, heap })
     }
 
     /// Whether the file is the elements.
-    pub(super) fn is_bare(self) -> bool {
-        !self.checksum && self.decoder.is_none()
+    pub(super) fn is_bare(&self) -> bool {
+        self.steps.is_empty()
     }
 }
 
@@ -299,20 +318,13 @@ impl Codecs {
         };
         let mut sizes = vec![first];
         for stage in &sorted.bytes {
-            let odd =
-                !matches!(sizes[sizes.len() - 1], BytesRepresentation::FixedSize(n) if n.is_multiple_of(2));
-            if odd && stage.name_v3().is_some_and(|name| name == "numcodecs.fletcher32") {
-                // `zarrs` leaves the last byte out of the sum, unlike every other program.
-                let what = "codec \"fletcher32\" is not supported for chunks of an odd number of bytes, or compressed ones";
-                return Err(FormatError::Unsupported(what.into()));
-            }
             sizes.push(stage.encoded_representation(&sizes[sizes.len() - 1]));
         }
         let copies = filters || !plain || big;
         let as_they_are = plain && !filters && inner.is_none() && (!big || element.dtype.word_size() == 1);
         let straight = match sizes[0] {
-            BytesRepresentation::FixedSize(bytes) if as_they_are => {
-                Straight::find(&sorted.bytes, bytes as usize, element)
+            BytesRepresentation::FixedSize(_) if as_they_are => {
+                Straight::find(&sorted.bytes, &sizes, element)
             }
             _ => None,
         };
@@ -401,9 +413,9 @@ impl Codecs {
     }
 
     /// How chunks are decoded straight to memory of their own layout, where they can be.
-    pub(super) fn straight(&self) -> Option<Straight> {
+    pub(super) fn straight(&self) -> Option<&Straight> {
         match &self.kind {
-            Kind::Whole(stages) => stages.straight,
+            Kind::Whole(stages) => stages.straight.as_ref(),
             Kind::Shards(_) => None,
         }
     }
@@ -425,20 +437,30 @@ impl Codecs {
             format!("codec {name:?}: {what}")
         };
         let decode = |memory: &mut [u8]| {
-            let mut bytes = encoded;
-            let mut stage = stages.stages.len();
-            if straight.checksum {
-                stage -= 1;
-                bytes = without_checksum(bytes).map_err(|e| at(stage, e.to_string()))?;
-                check_size(bytes.len(), stages.sizes[stage]).map_err(|what| at(stage, what))?;
+            let mut bytes = Cow::Borrowed(encoded);
+            for (stage, (&step, size)) in straight.steps.iter().zip(&stages.sizes).enumerate().rev() {
+                let out = match step {
+                    Step::Crc32c => without_checksum(&bytes).map(<[u8]>::len).map_err(|e| e.to_string()),
+                    Step::Decode(Decoder::Fletcher32) => {
+                        bounded::without_fletcher32(&bytes).map(<[u8]>::len)
+                    }
+                    Step::Decode(decoder) if stage == 0 => decoder.decode_to(&bytes, memory),
+                    Step::Decode(decoder) => decoder.decode(&bytes, stages.most(stage)).map(|out| {
+                        bytes = out.into();
+                        bytes.len()
+                    }),
+                };
+                let out = out.and_then(|out| check_size(out, *size).map(|()| out));
+                let out = out.map_err(|what| at(stage, what))?;
+                if stage > 0 || step.only_checks() {
+                    shorten(&mut bytes, out);
+                }
             }
-            let Some(decoder) = straight.decoder else {
+            if straight.steps.first().is_none_or(|step| step.only_checks()) {
                 check_size(bytes.len(), stages.sizes[0])?;
-                memory.copy_from_slice(bytes);
-                return Ok(());
-            };
-            let out = decoder.decode_to(bytes, memory).map_err(|what| at(0, what))?;
-            check_size(out, stages.sizes[0]).map_err(|what| at(0, what))
+                memory.copy_from_slice(&bytes);
+            }
+            Ok(())
         };
         catch_unwind(AssertUnwindSafe(|| decode(memory)))
             .unwrap_or_else(|_| Err("the codecs fail on it".into()))
@@ -522,6 +544,14 @@ fn without_checksum(bytes: &[u8]) -> Result<&[u8], CodecError> {
         return Err("crc32c decoder expects a 32 bit input".into());
     };
     if crc32c(bytes).to_le_bytes() == *stored { Ok(bytes) } else { Err(CodecError::InvalidChecksum) }
+}
+
+/// Forgets what is behind so many bytes.
+fn shorten(bytes: &mut Cow<'_, [u8]>, len: usize) {
+    match bytes {
+        Cow::Borrowed(all) => *all = &all[..len],
+        Cow::Owned(all) => all.truncate(len),
+    }
 }
 
 pub(super) fn check_size(found: usize, size: BytesRepresentation) -> Result<(), String> {

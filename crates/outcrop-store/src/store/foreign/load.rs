@@ -1,13 +1,14 @@
 //! Reading: from a chunk's file to the pieces of a box.
 
-use super::bounded;
 use super::codecs::{Codecs, Kind, Straight, check_size};
 use super::indexes::FileState;
 use super::memory::{Place, blocks, read_range, truncated};
-use super::shards::{Extent, Index, Shards, extents, sort};
+use super::extents::{InFile, Wanted, decode, extents, failed, load_extent, sort};
+use super::extents::Place as Interval;
+use super::shards::{EXTENT, Index, Shards};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
-use crate::frame::{Budget, Charge, FRAME_ALIGN, charged};
+use crate::frame::{Budget, FRAME_ALIGN, charged};
 use crate::io::disk::{DiskFile, LINK, is_link};
 use crate::io::{Access, Direction, Transfer};
 use crate::shape::{ArrayBox, Dims, Tuple};
@@ -42,20 +43,20 @@ impl From<String> for Trouble {
 /// Where the elements of a chunk go.
 pub(super) struct Sink<'a> {
     /// `None` where it is only looked whether they are there.
-    canvas: Option<&'a Canvas>,
-    fill: &'a [u8],
+    pub(super) canvas: Option<&'a Canvas>,
+    pub(super) fill: &'a [u8],
 }
 
 impl Sink<'_> {
     /// A box that was never written.
-    fn fill(&self, region: &ArrayBox) {
+    pub(super) fn fill(&self, region: &ArrayBox) {
         if let Some(canvas) = self.canvas {
             canvas.fill(region, self.fill);
         }
     }
 
     /// A box's elements, the first one at `inside`, with strides in bytes.
-    fn elements(&self, region: &ArrayBox, elements: &[u8], inside: usize, strides: &Strides) {
+    pub(super) fn elements(&self, region: &ArrayBox, elements: &[u8], inside: usize, strides: &Strides) {
         if let Some(canvas) = self.canvas {
             // SAFETY: the elements of the box are there at these strides.
             unsafe { canvas.scatter(region, elements[inside..].as_ptr(), strides, 1) };
@@ -64,7 +65,7 @@ impl Sink<'_> {
 
     /// The memory of all of a chunk of this shape, of which `region` is the part inside the array, where it can be
     /// decoded there.
-    fn place(&self, codecs: &Codecs, region: &ArrayBox, shape: &[u64], strides: &Strides) -> Option<*mut u8> {
+    pub(super) fn place(&self, codecs: &Codecs, region: &ArrayBox, shape: &[u64], strides: &Strides) -> Option<*mut u8> {
         codecs.straight()?;
         self.canvas?.whole(region, shape, strides)
     }
@@ -253,77 +254,20 @@ impl ForeignArray {
                 }
             }
         }
-        sort(&mut positions, &index);
+        sort(&mut positions, |position| index.at(position));
+        let inner = InShard { array: self, shards, index, chunk, strides: self.inner_strides(shards) };
+        let wanted = Wanted { all: chunk, region: common, sink };
         if whole.is_some() {
             // SAFETY: that many bytes were read.
             let bytes = unsafe { std::slice::from_raw_parts(place.start, len as usize) };
-            return self.visit_inner(shards, (bytes, 0), (&index, &positions), (chunk, common), sink);
+            return decode(&inner, (bytes, 0), &positions, &wanted);
         }
         // The numbers have room as long as they are there.
         drop(place);
-        for extent in extents(positions.iter().map(|&position| index.at(position))) {
-            cancel.check()?;
-            let found = (&index, &positions[extent.chunks.clone()], room.as_ref());
-            self.visit_extent(mover, file, shards, &extent, found, (chunk, common), sink)?;
-        }
-        Ok(())
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "a part of a part of a file")]
-    fn visit_extent(
-        &self,
-        mover: &mut Mover,
-        file: &DiskFile,
-        shards: &Shards,
-        extent: &Extent,
-        (index, positions, of_index): (&Index, &[u64], Option<&Charge>),
-        boxes: (&ArrayBox, &ArrayBox),
-        sink: &Sink,
-    ) -> Result<(), Trouble> {
-        let (disk, cancel) = (mover.disk, mover.cancel.clone());
-        let (start, end) = blocks(extent.from, extent.to);
-        let memory = Place::new(mover, (end - start) as usize)?;
-        let range = (extent.from, extent.to);
-        // SAFETY: the memory is ours and has room for those blocks.
-        let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
-        let heap = shards.inner.decode_heap().saturating_add(shards.index_heap());
-        let _room = memory.make_more_room(mover, heap, of_index)?;
-        let len = (extent.to - extent.from) as usize;
-        // SAFETY: these bytes were read.
-        let bytes = unsafe { std::slice::from_raw_parts(memory.start.add(at), len) };
-        self.visit_inner(shards, (bytes, extent.from), (index, positions), boxes, sink)
-    }
-
-    /// Decodes inner chunks that lie in some bytes of a shard, the first of which is at an offset.
-    fn visit_inner(
-        &self,
-        shards: &Shards,
-        (bytes, offset): (&[u8], u64),
-        (index, positions): (&Index, &[u64]),
-        (chunk, common): (&ArrayBox, &ArrayBox),
-        sink: &Sink,
-    ) -> Result<(), Trouble> {
-        let strides = self.inner_strides(shards);
-        for &position in positions {
-            let (place, coords) = (index.at(position), shards.grid.coords(position));
-            let encoded = &bytes[(place.from - offset) as usize..(place.to - offset) as usize];
-            let damaged = |what| format!("is damaged in its inner chunk {}: {what}", Tuple(&coords));
-            let inner = self.inner_box(shards, chunk, &coords);
-            let part = inner.intersect(common).expect("an inner chunk of the box");
-            // A shard's box, and so the part of an inner chunk that is in it, ends with the array.
-            let straight = if inner.intersect(chunk).as_ref() == Some(&part) {
-                sink.place(&shards.inner, &part, &inner.shape, &strides)
-            } else {
-                None
-            };
-            if let Some(start) = straight {
-                // SAFETY: there is room for an inner chunk, which is the canvas's and nobody else's until this returns.
-                let memory = unsafe { std::slice::from_raw_parts_mut(start, shards.inner.bytes) };
-                shards.inner.decode_to(encoded, memory).map_err(damaged)?;
-                continue;
-            }
-            let elements = shards.inner.decode(encoded).map_err(damaged)?;
-            sink.elements(&part, &elements, offset_of(&part, &inner, &strides), &strides);
+        let beside = (shards.index_heap(), room.as_ref());
+        for extent in extents(positions.iter().map(|&position| inner.place(position)), EXTENT) {
+            let found = (&extent, &positions[extent.chunks.clone()]);
+            load_extent(mover, file, &inner, found, beside, &wanted)?;
         }
         Ok(())
     }
@@ -354,9 +298,9 @@ impl ForeignArray {
             for coords in shards.grid.tiles_of(&self.in_shard(&chunk, &common)) {
                 positions.extend(shards.position(index, &coords, len)?);
             }
-            sort(&mut positions, index);
-            let extents = extents(positions.iter().map(|&position| index.at(position)));
-            Ok(read(range.0, range.1) + extents.map(|e| read(e.from, e.to)).sum::<u64>())
+            sort(&mut positions, |position| index.at(position));
+            let extents = extents(positions.iter().map(|&position| index.at(position)), EXTENT);
+            Ok(read(range.0, range.1) + extents.map(|extent| extent.bytes()).sum::<u64>())
         };
         let position = self.grid.linear_index(coords);
         if let Some(bytes) = self.indexes.with(position, &state, of_wanted) {
@@ -410,21 +354,50 @@ impl ForeignArray {
 
     /// The error of a chunk that could not be loaded.
     pub(super) fn failed(&self, coords: &[u64], trouble: Trouble) -> Error {
-        match trouble {
-            Trouble::Damaged(what) => bounded::refused().unwrap_or_else(|| {
-                Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
-            }),
-            Trouble::Failed(error) => error,
-        }
+        failed(trouble, |what| {
+            Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
+        })
+    }
+}
+
+/// The inner chunks of a shard.
+struct InShard<'a> {
+    array: &'a ForeignArray,
+    shards: &'a Shards,
+    index: Index,
+    /// The box of the shard.
+    chunk: &'a ArrayBox,
+    strides: Strides,
+}
+
+impl InFile for InShard<'_> {
+    fn place(&self, position: u64) -> Interval {
+        self.index.at(position)
+    }
+
+    fn codecs(&self, _position: u64) -> &Codecs {
+        &self.shards.inner
+    }
+
+    fn chunk(&self, position: u64) -> ArrayBox {
+        self.array.inner_box(self.shards, self.chunk, &self.shards.grid.coords(position))
+    }
+
+    fn strides(&self) -> &Strides {
+        &self.strides
+    }
+
+    fn damaged(&self, position: u64, what: String) -> String {
+        format!("is damaged in its inner chunk {}: {what}", Tuple(&self.shards.grid.coords(position)))
     }
 }
 
 /// Whether so many encoded bytes are more than an encoder leaves that does badly: ours are not the only ones.
-fn is_too_long(bytes: u64, most: u64) -> bool {
+pub(super) fn is_too_long(bytes: u64, most: u64) -> bool {
     bytes > most.saturating_mul(2).saturating_add(1 << 20)
 }
 
 /// Where a box begins in a dense block that holds another, in bytes.
-fn offset_of(inner: &ArrayBox, outer: &ArrayBox, strides: &Strides) -> usize {
+pub(super) fn offset_of(inner: &ArrayBox, outer: &ArrayBox, strides: &Strides) -> usize {
     (0..inner.ndim()).map(|a| (inner.start[a] - outer.start[a]) as usize * strides[a] as usize).sum()
 }

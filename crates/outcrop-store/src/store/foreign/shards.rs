@@ -10,10 +10,10 @@
 
 use super::alone;
 use super::codecs::{Codecs, Element, make_codec, nonzero};
+use super::extents::{GAP, Place};
 use crate::dtype::DType;
 use crate::format::FormatError;
 use crate::shape::{Dims, TileGrid, Tuple};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use zarrs::array::codec::api::ArrayToBytesCodecTraits;
 use zarrs::array::codec::{ShardingCodecConfigurationV1, ShardingIndexLocation};
@@ -32,9 +32,6 @@ const ABSENT: u64 = u64::MAX;
 /// Bytes that are read at once, unless a single inner chunk has more.
 pub(super) const EXTENT: u64 = 8 << 20;
 
-/// Bytes between two wanted inner chunks that are read rather than skipped.
-const GAP: u64 = 64 << 10;
-
 /// How a shard is made of inner chunks.
 pub(super) struct Shards {
     /// The codecs of the inner chunks. Their axes are the encoded axes of the shard.
@@ -47,22 +44,6 @@ pub(super) struct Shards {
     pub(super) index_bytes: usize,
     u64s: (DataType, FillValue),
     options: CodecOptions,
-}
-
-/// Where an inner chunk lies in its shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) from: u64,
-    pub(super) to: u64,
-}
-
-/// Bytes of a shard that are read at once, with the inner chunks in them: a range of those in the order in which
-/// they lie.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) chunks: Range<usize>,
 }
 
 /// A decoded index, as its bytes.
@@ -245,66 +226,15 @@ impl Shards {
     }
 }
 
-/// Puts inner chunks in the order in which they lie.
-pub(super) fn sort(positions: &mut [u64], index: &Index) {
-    positions.sort_unstable_by_key(|&position| {
-        let place = index.at(position);
-        (place.from, place.to, position)
-    });
-}
-
-/// Joins inner chunks, in the order in which they lie, to extents. Independent of memory, so that the bytes read are
-/// known beforehand; and one after the other, as there may be as many as inner chunks.
-pub(super) fn extents(places: impl Iterator<Item = Place>) -> impl Iterator<Item = Extent> {
-    let mut places = places.enumerate().peekable();
-    std::iter::from_fn(move || {
-        let (first, Place { from, mut to }) = places.next()?;
-        let mut end = first + 1;
-        while let Some((at, next)) = places
-            .next_if(|(_, next)| next.from <= to.saturating_add(GAP) && next.to.max(to) - from <= EXTENT)
-        {
-            (to, end) = (to.max(next.to), at + 1);
-        }
-        Some(Extent { from, to, chunks: first..end })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(from: u64, to: u64) -> Place {
-        Place { from, to }
-    }
-
-    fn found(places: &[(u64, u64)]) -> Vec<Extent> {
-        extents(places.iter().map(|&(from, to)| place(from, to))).collect()
-    }
-
     #[test]
-    fn neighbours_are_read_together() {
-        let found = found(&[(0, 100), (200, 300), (100_000, 100_001)]);
-        let ranges: Vec<(u64, u64)> = found.iter().map(|e| (e.from, e.to)).collect();
-        assert_eq!(ranges, [(0, 300), (100_000, 100_001)]);
-        assert_eq!((found[0].chunks.clone(), found[1].chunks.clone()), (0..2, 2..3));
-    }
-
-    #[test]
-    fn extents_are_bounded_except_by_one_chunk() {
-        let half = EXTENT / 2 + 1;
-        assert_eq!(found(&[(0, half), (half, 2 * half), (2 * half, 2 * half + 2 * EXTENT)]).len(), 3);
-        let overlapping = found(&[(10, 90), (20, 30)]);
-        assert_eq!((overlapping[0].from, overlapping[0].to), (10, 90));
-    }
-
-    #[test]
-    fn inner_chunks_are_sorted_by_where_they_lie() {
+    fn an_index_says_where_inner_chunks_lie() {
         let numbers = [200_u64, 100, 0, 100, 300, 5];
         let index = Index(numbers.iter().flat_map(|n| n.to_ne_bytes()).collect());
-        let mut positions = [0, 1, 2];
-        sort(&mut positions, &index);
-        assert_eq!(positions, [1, 0, 2]);
-        assert_eq!(index.at(2), place(300, 305));
+        assert_eq!(index.at(2), Place { from: 300, to: 305 });
     }
 
     #[test]
