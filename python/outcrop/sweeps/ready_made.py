@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -30,9 +31,11 @@ _ALTERNATING = (
 
 
 @functools.cache
-def _made(function: Callable[..., Any], **options: Any) -> Sweep:
-    """A sweep of a function below, made when it is needed."""
-    return Sweep(function, **options)
+def _made(name: str, function: Callable[..., Any], **options: Any) -> Sweep:
+    """A sweep of a function below, made when it is needed, by the name that people know."""
+    made = Sweep(function, **options)
+    made.cell = replace(made.cell, name=name)
+    return made
 
 
 # -- cells -----------------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ def gauss_seidel(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_relaxed)(u, f, sweeps=sweeps, **options)
+    found: Array = _made("gauss_seidel", _relaxed)(u, f, sweeps=sweeps, **options)
     return found
 
 
@@ -171,7 +174,7 @@ def sor(u: Any, f: Any, omega: float, *, sweeps: int = 1, **options: Any) -> Arr
     >>> float(v[25, 30].compute().round(3))
     0.304
     """
-    found: Array = _made(_over_relaxed)(u, f, _relaxation(omega), sweeps=sweeps, **options)
+    found: Array = _made("sor", _over_relaxed)(u, f, _relaxation(omega), sweeps=sweeps, **options)
     return found
 
 
@@ -209,7 +212,9 @@ def red_black(u: Any, f: Any, omega: float = 1.0, *, sweeps: int = 1, **options:
     0.304
     """
     count = as_count(sweeps, "sweeps", least=0)
-    found: Array = _made(_of_one_colour)(u, f, _relaxation(omega), sweeps=2 * count, **options)
+    found: Array = _made("red_black", _of_one_colour)(
+        u, f, _relaxation(omega), sweeps=2 * count, **options
+    )
     return found
 
 
@@ -244,7 +249,7 @@ def jacobi(u: Any, f: Any, *, sweeps: int = 1, **options: Any) -> Array:
     >>> oc.sweeps.jacobi(u, np.zeros_like(u), sweeps=2)[1, 1].compute()
     array(0.3125)
     """
-    found: Array = _made(_relaxed, inplace=False)(u, f, sweeps=sweeps, **options)
+    found: Array = _made("jacobi", _relaxed, inplace=False)(u, f, sweeps=sweeps, **options)
     return found
 
 
@@ -275,7 +280,7 @@ def wave_equation(u: Any, before: Any, c: Any, *, sweeps: int = 1) -> tuple[Arra
     >>> float(now[20, 25].compute())
     -0.5
     """
-    now, last = _made(_propagated, inplace=False)(u, before, c, sweeps=sweeps)
+    now, last = _made("wave_equation", _propagated, inplace=False)(u, before, c, sweeps=sweeps)
     return now, last
 
 
@@ -309,7 +314,9 @@ def heat(u: Any, a: float, *, sweeps: int = 1, **options: Any) -> Array:
     >>> float(oc.sweeps.heat(u, 0.125, sweeps=1)[4, 4, 4].compute())
     0.25
     """
-    found: Array = _made(_conducted, inplace=False)(u, as_float(a, "a"), sweeps=sweeps, **options)
+    found: Array = _made("heat", _conducted, inplace=False)(
+        u, as_float(a, "a"), sweeps=sweeps, **options
+    )
     return found
 
 
@@ -366,7 +373,9 @@ def livermore23(
     >>> float(oc.sweeps.livermore23(za, *[rest] * 5, sweeps=1)[1, 1].compute())
     1.04375
     """
-    found: Array = _made(_hydrodynamics)(za, zr, zb, zu, zv, zz, sweeps=sweeps, **options)
+    found: Array = _made("livermore23", _hydrodynamics)(
+        za, zr, zb, zu, zv, zz, sweeps=sweeps, **options
+    )
     return found
 
 
@@ -411,6 +420,6 @@ def adi(u: Any, r: float, *, steps: int = 1) -> Array:
     for _ in range(as_count(steps, "steps", least=0)):
         for forward, backward, directions in ways:
             # Where nothing is eliminated, c is 0 and d what was there.
-            c, d = _made(forward, ends=_ALTERNATING)(zeros, found, found, r)
-            found = _made(backward, directions=directions, ends=_ALTERNATING)(found, c, d)
+            c, d = _made("adi", forward, ends=_ALTERNATING)(zeros, found, found, r)
+            found = _made("adi", backward, directions=directions, ends=_ALTERNATING)(found, c, d)
     return found
