@@ -1,5 +1,6 @@
 """What is no nest, or none of these arrays, is refused, by its line; and nothing is changed."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ def table(a, b):  # type: ignore[no-untyped-def]
 def logical(a, b):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
         b[i] = a[i] ^ 1
+
+
+def unknown(a, b):  # type: ignore[no-untyped-def]
+    for i in range(len(a)):
+        b[i] = math.factorial(a[i])
 
 
 def endless(a):  # type: ignore[no-untyped-def]
@@ -143,7 +149,12 @@ def test_an_index_is_that_of_one_loop_at_a_time() -> None:
         (before, oc.UnsupportedError, "t is not known here"),
         (axes, oc.UnsupportedError, "a has 1 axes"),
         (outside, oc.InvalidArgumentError, "a[50] is touched"),
-        (logical, oc.InvalidTypeError, "Numba does not compile"),
+        (
+            logical,
+            oc.InvalidTypeError,
+            f"line {logical.__code__.co_firstlineno + 2}: Numba does not compile",
+        ),
+        (unknown, oc.InvalidTypeError, "Unknown attribute 'factorial' of type math"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_line(function: Any, kind: Any, words: str) -> None:
@@ -151,6 +162,8 @@ def test_what_is_wrong_is_named_by_its_line(function: Any, kind: Any, words: str
     with pytest.raises(kind) as caught:
         oc.loops(function)(a, b)
     assert words in str(caught.value)
+    # Nothing of Numba's own workings.
+    assert len(str(caught.value).splitlines()) == 1 and "File" not in str(caught.value)
     assert not b.any()
 
 

@@ -1,6 +1,7 @@
 """Numba, as kernels are compiled with it."""
 
 import functools
+import re
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from outcrop.errors import UnsupportedError
 
-__all__ = ["calling_products", "check_types", "numba_module", "pointer_to"]
+__all__ = ["calling_products", "check_types", "numba_module", "numba_says", "pointer_to"]
 
 
 def numba_module(what: str = "sweeps") -> ModuleType:
@@ -28,6 +29,24 @@ def numba_module(what: str = "sweeps") -> ModuleType:
             f"pip install 'outcrop[{what}]' installs it"
         ) from None
     return numba
+
+
+_ABOUT_NUMBA = ("Failed in ", "File ", "During: ", "There are ", "<source missing")
+"""How lines of Numba's errors begin that tell of its own workings, and of the code made here."""
+
+
+def numba_says(error: Exception) -> str:
+    """Why Numba does not compile something, in the line or two in which it says so."""
+    found: list[str] = []
+    for line in str(error).splitlines():
+        text = line.strip()
+        if found and text.startswith(_ABOUT_NUMBA):
+            break
+        if text and not text.startswith(_ABOUT_NUMBA):
+            found.append(text.removeprefix(">>> "))
+    # Of a module, its name, and not where it lies.
+    told = re.sub(r"Module\(<module '([\w.]+)'[^>]*>\)", r"\1", " ".join(found))
+    return told or type(error).__name__
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from outcrop.compiled.compiler import numba_module
+from outcrop.compiled.compiler import numba_module, numba_says
 from outcrop.compiled.function import FunctionText
 from outcrop.errors import InvalidTypeError
 
@@ -69,7 +69,9 @@ def _inferred(
         infer = typed_passes.type_inference_stage
         typed = infer(context, target, inner, arguments, None)[0]  # type: ignore[no-untyped-call]
     except numba.core.errors.NumbaError as error:
-        raise InvalidTypeError(f"{function.__name__}: Numba does not compile it: {error}") from None
+        line = getattr(getattr(error, "loc", None), "line", None)
+        where = function.__name__ if line is None else f"{function.__name__}, line {line}"
+        raise InvalidTypeError(f"{where}: Numba does not compile it: {numba_says(error)}") from None
     found = {}
     for name in names:
         if name not in typed:

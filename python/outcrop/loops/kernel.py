@@ -18,7 +18,7 @@ import numpy as np
 
 from outcrop import _native
 from outcrop.compiled.cached import compiled_function, digest, meaning_of, named
-from outcrop.compiled.compiler import calling_products, numba_module, pointer_to
+from outcrop.compiled.compiler import calling_products, numba_module, numba_says, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.loops.generated import Number, last_of, number_of
 from outcrop.loops.nest import Access, Nest, Statement
@@ -779,6 +779,6 @@ def _function(code: Code, nest: Nest) -> Any:
     except numba.core.errors.NumbaError as error:
         told = ", ".join(f"{p}: {nest.arrays[p][1]}" for p in code.arrays)
         raise InvalidTypeError(
-            f"{nest.text.function.__name__}: Numba does not compile it for elements of these types "
-            f"({told}): {error}"
+            f"{code.name}: Numba does not compile it for elements of these types ({told}): "
+            f"{numba_says(error)}"
         ) from None

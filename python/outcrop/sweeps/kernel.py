@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from outcrop.compiled.cached import compiled_function, digest, meaning_of, named
-from outcrop.compiled.compiler import numba_module, pointer_to
+from outcrop.compiled.compiler import numba_module, numba_says, pointer_to
 from outcrop.errors import InvalidTypeError
 from outcrop.sweeps.cell import Cell, Offset
 
@@ -623,7 +623,7 @@ class _Source:
             kinds = ", ".join(f"{p}: {dtype}" for p, dtype in self.kernel.dtypes.items())
             raise InvalidTypeError(
                 f"{self.cell.name}: Numba does not compile it for elements of these types "
-                f"({kinds}): {error}"
+                f"({kinds}): {numba_says(error)}"
             ) from None
 
 
