@@ -127,7 +127,8 @@ def open_encoded(
     shape: Sequence[int],
     dtype: str,  # NumPy type string, may be big-endian
     chunk: Sequence[int],
-    chunks: NDArray[np.uint64],  # rows of offset, bytes (0: not there), and bits of codecs left out
+    # Rows of offset, bytes (0: not there), bits of codecs left out, and CRC-32 (or a larger number).
+    chunks: NDArray[np.uint64],
     codecs: str,  # from bytes to bytes: a JSON list as in zarr.json
     fill: bytes,  # an element of chunks that are not there
     attributes: str,

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 zarr = pytest.importorskip("zarr")
+numcodecs = pytest.importorskip("numcodecs")
 
 SHAPE = (300, 500)
 CHUNK = (64, 96)
@@ -33,13 +34,30 @@ IN_PLACE: dict[str, dict[str, Any]] = {
     },
 }
 
-BY_ZARR: dict[str, dict[str, Any]] = {
+ENCODED: dict[str, dict[str, Any]] = {
     "zstd": {},
+    "zstd, crc32c": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
     "gzip": {"compressors": zarr.codecs.GzipCodec()},
-    "shards": {"shards": (128, 192), "compressors": None},
+    "blosc": {"compressors": zarr.codecs.BloscCodec(cname="zstd", shuffle="bitshuffle")},
     "2 zstd": {"zarr_format": 2},
-    "2 F": {"zarr_format": 2, "order": "F", "compressors": None},
+    "2 zlib": {"zarr_format": 2, "compressors": numcodecs.Zlib(1)},
+    "2 bz2": {"zarr_format": 2, "compressors": numcodecs.BZ2(1)},
+    "2 blosc": {"zarr_format": 2, "compressors": numcodecs.Blosc()},
+    "2 shuffle": {
+        "zarr_format": 2,
+        "filters": [numcodecs.Shuffle(2)],
+        "compressors": numcodecs.Zlib(1),
+    },
 }
+
+BY_ZARR: dict[str, dict[str, Any]] = {
+    "shards": {"shards": (128, 192), "compressors": None},
+    "transposed": {"filters": zarr.codecs.TransposeCodec(order=(1, 0))},
+    "2 F": {"zarr_format": 2, "order": "F", "compressors": None},
+    "2 lz4": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
+}
+
+WAYS = {**IN_PLACE, **ENCODED, **BY_ZARR}
 
 
 def elements(dtype: str = "<f8", shape: tuple[int, ...] = SHAPE) -> NDArray[Any]:

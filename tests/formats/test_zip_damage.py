@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import outcrop as oc
 
-from .archives import BY_ZARR, IN_PLACE, elements, made, packed, unpacked
+from .archives import WAYS, elements, made, packed, unpacked
 
 zarr = pytest.importorskip("zarr")
 
@@ -47,7 +47,7 @@ class _OneWay:
 def test_sizes_that_stand_behind_the_bytes(tmp_path: Path) -> None:
     given = elements("<f8")
     for way in ("plain", "zstd"):
-        entries = unpacked(made(tmp_path / "a.zip", given, **{**IN_PLACE, **BY_ZARR}[way]))
+        entries = unpacked(made(tmp_path / "a.zip", given, **WAYS[way]))
         with (
             (tmp_path / "b.zip").open("wb") as target,
             zipfile.ZipFile(_OneWay(target), "w") as file,  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_encrypted_entries(tmp_path: Path) -> None:
 
     for way in ("plain", "zstd"):
         for entry in (b"c/1/1", b"zarr.json"):
-            made(tmp_path / "a.zip", elements(), **{**IN_PLACE, **BY_ZARR}[way])
+            made(tmp_path / "a.zip", elements(), **WAYS[way])
             with pytest.raises(oc.UnsupportedError, match=f"{entry.decode()}.*encrypted"):
                 oc.open(with_entry(tmp_path / "a.zip", entry, encrypt)).compute()
 
@@ -137,7 +137,7 @@ def test_other_methods_of_zip(tmp_path: Path) -> None:
 @pytest.mark.parametrize("way", ["plain", "zstd"])
 def test_headers_that_contradict_the_directory(tmp_path: Path, way: str, change: Any) -> None:
     """A chunk of the wrong name in the directory was missing, and so had the fill value."""
-    made(tmp_path / "a.zip", elements(), **{**IN_PLACE, **BY_ZARR}[way])
+    made(tmp_path / "a.zip", elements(), **WAYS[way])
     with pytest.raises(oc.CorruptArrayError, match="no sound zip archive"):
         oc.open(with_entry(tmp_path / "a.zip", b"c/1/1", change)).compute()
 
@@ -249,7 +249,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     place = tmp_path_factory.mktemp("archives")
     given = np.arange(1, 61).reshape(6, 10)
     found = {}
-    for way, options in {**IN_PLACE, **BY_ZARR}.items():
+    for way, options in WAYS.items():
         options = {**options, "chunks": (2, 5)}
         if "shards" in options:
             options["shards"] = (4, 5)
@@ -304,9 +304,9 @@ def test_damage_is_an_error_or_is_found(
         assert A._source.verify(False, None) != []  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("way", ["plain", "crc32c", "2", "zstd", "shards"])
+@pytest.mark.parametrize("way", ["plain", "crc32c", "2", "zstd", "2 lz4", "shards"])
 def test_verify_names_a_damaged_chunk(tmp_path: Path, way: str) -> None:
-    place = made(tmp_path / "a.zip", elements(), "x", **{**IN_PLACE, **BY_ZARR}[way])
+    place = made(tmp_path / "a.zip", elements(), "x", **WAYS[way])
     command = [sys.executable, "-m", "outcrop", "verify", str(place)]
     sound = subprocess.run(command, capture_output=True, text=True, check=False)
     assert sound.returncode == 0 and "sound" in sound.stdout, sound.stderr
@@ -320,10 +320,10 @@ def test_verify_names_a_damaged_chunk(tmp_path: Path, way: str) -> None:
     assert "CRC-32" in ended.stderr and ended.stderr.count("no sound zip") == 0
 
 
-@pytest.mark.parametrize("way", ["zstd", "gzip", "2 zstd"])
+@pytest.mark.parametrize("way", ["zstd", "gzip", "2 shuffle", "2 lz4"])
 def test_a_damaged_chunk_is_an_error_where_it_is_decoded(tmp_path: Path, way: str) -> None:
     given = elements()
-    made(tmp_path / "a.zip", given, **BY_ZARR[way])
+    made(tmp_path / "a.zip", given, **WAYS[way])
     data = bytearray((tmp_path / "a.zip").read_bytes())
     with zipfile.ZipFile(tmp_path / "a.zip") as file:
         (info,) = [one for one in file.infolist() if one.filename in ("c/1/1", "1.1")]
@@ -331,7 +331,7 @@ def test_a_damaged_chunk_is_an_error_where_it_is_decoded(tmp_path: Path, way: st
     (tmp_path / "a.zip").write_bytes(data)
     A = oc.open(tmp_path / "a.zip")
     for read in (A.compute, (A + 1).compute, A.sum().compute):
-        with pytest.raises(oc.CorruptArrayError, match=r"1.1.*damaged.*CRC-32"):
+        with pytest.raises(oc.CorruptArrayError, match=r"1(.|, )1.*damaged.*CRC-32"):
             read()
 
 

@@ -465,7 +465,7 @@ pub fn open_chunks(
     open_as(py, &path, mode, &As::Chunked(what))
 }
 
-/// Opens a file whose elements are many encoded blocks. `chunks`: rows of offset, bytes, and codecs left out.
+/// Opens a file whose elements are many encoded blocks. `chunks`: rows of offset, bytes, codecs left out, and the CRC-32 or a larger number.
 #[pyfunction]
 #[pyo3(signature = (path, mode, format, shape, dtype, chunk, chunks, codecs, fill, attributes))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
@@ -484,13 +484,15 @@ pub fn open_encoded(
 ) -> PyResult<Store> {
     let (dtype, byte_order) = dtype_of(py, dtype)?;
     let rows = chunks.as_array();
-    if rows.ncols() != 3 {
-        return Err(to_python(py, Error::invalid("chunks have an offset, bytes, and codecs that are left out")));
+    if rows.ncols() != 4 {
+        let what = "chunks have an offset, bytes, codecs that are left out, and a checksum";
+        return Err(to_python(py, Error::invalid(what)));
     }
     let one = |row: numpy::ndarray::ArrayView1<'_, u64>| EncodedChunk {
         offset: row[0],
         bytes: row[1],
         without: row[2] as u32,
+        sum: u32::try_from(row[3]).ok(),
     };
     let what = EncodedChunks {
         shape: shape.as_slice().into(),

@@ -47,7 +47,8 @@ from outcrop.errors import (
 from outcrop.formats import family_of, format_for, turned_orientation
 from outcrop.formats.codecs import Codecs, expand_codecs, roomy
 from outcrop.formats.containers import CONTAINERS, Located
-from outcrop.formats.hdf5 import DESCRIBED, HDF5
+from outcrop.formats.data_sets import DESCRIBED
+from outcrop.formats.hdf5 import HDF5
 from outcrop.formats.hdf5_labels import carried_attributes
 from outcrop.formats.hdf5_names import checked_place
 from outcrop.formats.hdf5_writing import (

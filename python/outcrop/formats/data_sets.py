@@ -9,7 +9,16 @@ import numpy as np
 
 from outcrop import _native
 
-__all__ = ["Container", "DataSet", "Member"]
+__all__ = ["DESCRIBED", "MOST_CHUNKS", "NO_SUM", "Container", "DataSet", "Member"]
+
+DESCRIBED = "tiff"
+"""What the compiled core calls files whose metadata others have read."""
+
+MOST_CHUNKS = 1 << 20
+"""Chunks whose places are listed. Each takes some tens of bytes while a file is opened."""
+
+NO_SUM = 2**64 - 1
+"""In the place of a chunk's checksum, where none is known."""
 
 
 @dataclass(frozen=True)

@@ -34,12 +34,18 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
-from outcrop.formats.data_sets import Container, DataSet, Member
+from outcrop.formats.data_sets import (
+    DESCRIBED,
+    MOST_CHUNKS,
+    NO_SUM,
+    Container,
+    DataSet,
+    Member,
+)
 from outcrop.formats.other_labels import attributes_of, dimension_names_of, raw_attributes_of
 from outcrop.process.files import open_file
 
 __all__ = [
-    "DESCRIBED",
     "HDF5",
     "NO_VARIABLE",
     "SIGNATURE",
@@ -69,12 +75,6 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 _MOST_USER_BLOCK = 1 << 20
 """How far into a file the signature is looked for; before it there may be anything."""
-
-DESCRIBED = "tiff"
-"""What the compiled core calls files whose metadata others have read."""
-
-_MOST_CHUNKS = 1 << 20
-"""Chunks whose places are listed. Each takes some tens of bytes while a file is opened."""
 
 _MOST_LINKS = 16
 """Soft links from one to the other."""
@@ -542,7 +542,7 @@ def _in_place(
         return None
     grid = tuple(-(-n // c) for n, c in zip(shape, member.chunks, strict=True))
     codecs = _codecs(_filters(described), dtype.itemsize)
-    if math.prod(grid) > _MOST_CHUNKS or codecs is None:
+    if math.prod(grid) > MOST_CHUNKS or codecs is None:
         return None
     chunks = _chunks(name, given, member.chunks, grid)
     fill = np.asarray(given.fillvalue).astype(dtype.newbyteorder("=")).tobytes()
@@ -637,9 +637,10 @@ def _chunks(
 ) -> NDArray[np.uint64]:
     """Where each chunk begins in the file, its bytes, and bits of the filters that it went without.
 
-    Of one that was never written all is 0.
+    Of one that was never written all of this is 0. There are no checksums of chunks.
     """
-    found: NDArray[np.uint64] = np.zeros((math.prod(grid), 3), np.uint64)
+    found: NDArray[np.uint64] = np.zeros((math.prod(grid), 4), np.uint64)
+    found[:, 3] = NO_SUM
     nbytes = math.prod(chunk) * given.dtype.itemsize
     filters = given.id.get_create_plist().get_nfilters()
 
@@ -658,7 +659,7 @@ def _chunks(
         place = int(np.ravel_multi_index(at, grid))
         if found[place, 0]:
             raise CorruptArrayError(f"{name}: has the chunk {tuple(at)} twice")
-        found[place] = one.byte_offset, one.size, one.filter_mask
+        found[place, :3] = one.byte_offset, one.size, one.filter_mask
 
     given.id.chunk_iter(take)
     there = found[found[:, 0] > 0]

@@ -30,8 +30,8 @@ from outcrop.errors import (
     StoragePermissionError,
     UnsupportedError,
 )
+from outcrop.formats.data_sets import DESCRIBED
 from outcrop.formats.hdf5 import (
-    DESCRIBED,
     found_in,
     h5py_for,
     is_data_set,

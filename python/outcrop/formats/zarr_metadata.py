@@ -55,6 +55,9 @@ class ArrayMetadata:
         The name of the chunk at a place in the grid; None where that is not known here.
     behind : int, optional
         Bytes behind the elements of a chunk that is nothing but these; None of others.
+    undone : list of dict, optional
+        As in ``zarr.json``, what chunks went through from bytes to bytes, if the compiled core has
+        all of that, and there is nothing else; None of others.
     """
 
     zarr_format: int
@@ -67,6 +70,7 @@ class ArrayMetadata:
     fill_value: np.generic | None
     key: Callable[[tuple[int, ...]], str] | None
     behind: int | None
+    undone: list[dict[str, Any]] | None
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -115,7 +119,8 @@ def array_metadata(name: str, version: int, given: Mapping[str, Any]) -> ArrayMe
         if not sound or not all(one is None or isinstance(one, str) for one in names):
             senseless(name, "dimension_names", names)
         names = tuple(names)
-    chunk, key, behind, order, codecs = _of_v3(name, given) if version == 3 else _of_v2(name, given)
+    encoding = _of_v3(name, given) if version == 3 else _of_v2(name, given)
+    chunk, key, behind, order, codecs, undone = encoding
     if len(chunk) != len(shape) or 0 in chunk:
         senseless(name, "the shape of a chunk", list(chunk))
     if math.prod(chunk) * dtype.itemsize >= 2**63:
@@ -125,7 +130,7 @@ def array_metadata(name: str, version: int, given: Mapping[str, Any]) -> ArrayMe
     fill = _fill_value(name, given.get("fill_value"), dtype, version)
     if version == 3 and not set(given) <= _KNOWN:
         # What they mean, another program may know.
-        behind = None
+        behind = undone = None
     if version == 3 and (ours := given.get("outcrop")) is not None:
         made_by = ours.get("version") if isinstance(ours, dict) else None
         if not isinstance(made_by, int):
@@ -135,7 +140,8 @@ def array_metadata(name: str, version: int, given: Mapping[str, Any]) -> ArrayMe
                 f"{name}: made by a newer Outcrop: array format {made_by}, this version knows "
                 f"{_OURS}"
             )
-    return ArrayMetadata(version, shape, chunk, dtype, codecs, attributes, names, fill, key, behind)
+    known = (version, shape, chunk, dtype, codecs, attributes, names, fill)
+    return ArrayMetadata(*known, key, behind, undone)
 
 
 _Encoding = tuple[
@@ -144,8 +150,48 @@ _Encoding = tuple[
     int | None,
     Any,
     tuple[str, ...],
+    list[dict[str, Any]] | None,
 ]
-"""The chunk, its key, bytes behind its elements, the order of bytes, and the codecs."""
+"""The chunk, its key, bytes behind its elements, the order of bytes, the codecs, and what of them
+the compiled core undoes."""
+
+_UNDONE = {
+    **{"gzip": "gzip", "zstd": "zstd", "blosc": "blosc", "crc32c": "crc32c"},
+    **{f"numcodecs.{one}": f"numcodecs.{one}" for one in ("zlib", "bz2", "shuffle", "fletcher32")},
+}
+"""Codecs of version 3 from bytes to bytes that the compiled core has."""
+
+_UNDONE_V2 = {
+    **{"gzip": "gzip", "zstd": "zstd", "blosc": "blosc"},
+    **{one: f"numcodecs.{one}" for one in ("zlib", "bz2", "shuffle", "fletcher32")},
+}
+"""Those of version 2, as version 3 calls them."""
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "gzip": {"level": 5},
+    "numcodecs.zlib": {"level": 5},
+    "numcodecs.bz2": {"level": 5},
+    "zstd": {"level": 0, "checksum": False},
+    "blosc": {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "blocksize": 0},
+}
+"""What has to be said of codecs, and is for writing: chunks say themselves what was done."""
+
+
+def _undone(names: Mapping[str, str], codecs: list[Any], id_: str) -> list[dict[str, Any]] | None:
+    found = []
+    for codec in codecs:
+        given = codec.get(id_) if isinstance(codec, dict) else codec
+        name = names.get(str(given))
+        if name is None:
+            return None
+        own = codec if id_ == "id" else _configuration(codec)
+        settings = dict(_SETTINGS.get(name, {}))
+        if name == "numcodecs.shuffle":
+            settings["elementsize"] = own.get("elementsize", 4)
+            if type(settings["elementsize"]) is not int or settings["elementsize"] < 1:
+                return None
+        found.append({"name": name, "configuration": settings})
+    return found
 
 
 def _of_v3(name: str, given: Mapping[str, Any]) -> _Encoding:
@@ -164,9 +210,10 @@ def _of_v3(name: str, given: Mapping[str, Any]) -> _Encoding:
     names = tuple(str(_name_of(codec)) for codec in codecs)
     order = _configuration(codecs[0]).get("endian", "little") if names[0] == "bytes" else "little"
     behind = {("bytes",): 0, ("bytes", "crc32c"): 4}.get(names)
+    undone = _undone(_UNDONE, codecs[1:], "name") if names[0] == "bytes" else None
     if order not in ("little", "big") or given.get("storage_transformers"):
-        behind = None
-    return chunk, key, behind, ">" if order == "big" else "<", names
+        behind = undone = None
+    return chunk, key, behind, ">" if order == "big" else "<", names, undone
 
 
 def _of_v2(name: str, given: Mapping[str, Any]) -> _Encoding:
@@ -181,9 +228,10 @@ def _of_v2(name: str, given: Mapping[str, Any]) -> _Encoding:
     order = given.get("order")
     if order not in ("C", "F"):
         senseless(name, "order", order)
-    is_plain = not codecs and (order == "C" or len(chunk) < 2)
+    in_order = order == "C" or len(chunk) < 2
     names = ("bytes", *(codec["id"] for codec in codecs))
-    return chunk, key, 0 if is_plain else None, None, names
+    undone = _undone(_UNDONE_V2, codecs, "id") if in_order else None
+    return chunk, key, 0 if in_order and not codecs else None, None, names, undone
 
 
 @dataclass(frozen=True)

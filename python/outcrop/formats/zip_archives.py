@@ -279,6 +279,10 @@ class Archive:
         """Bytes of an entry in the file."""
         return self._stored[number]
 
+    def sum_of(self, number: int) -> int:
+        """The CRC-32 of an entry's bytes."""
+        return int(self._sums[number])
+
     def is_plain(self, number: int) -> bool:
         """Whether an entry lies in the file as it is."""
         return self._methods[number] == _STORED and not self._flags[number] & _ENCRYPTED

@@ -1,8 +1,9 @@
 """Zarr arrays in zip archives, which are only read (decision 048).
 
-What ``zarr.storage.ZipStore`` writes, or ``zip -0 -r`` makes of a directory. Chunks that are
-nothing but their elements are read by the compiled core where they lie in the archive; those with
-codecs are read by Zarr-Python, as other libraries' arrays are.
+What ``zarr.storage.ZipStore`` writes, or ``zip -0 -r`` makes of a directory. Chunks are read by the
+compiled core where they lie in the archive, through codecs that go from bytes to bytes; shards,
+transposed chunks, and those with other codecs are read by Zarr-Python, as other libraries' arrays
+are.
 """
 
 import json
@@ -25,7 +26,7 @@ from outcrop.errors import (
     StorageError,
     UnsupportedError,
 )
-from outcrop.formats.data_sets import Container, DataSet, Member
+from outcrop.formats.data_sets import DESCRIBED, MOST_CHUNKS, Container, DataSet, Member
 from outcrop.formats.groups import described
 from outcrop.formats.others import is_npz
 from outcrop.formats.zarr_metadata import ArrayMetadata, array_metadata, senseless
@@ -36,17 +37,11 @@ __all__ = ["ZIP", "ZipChildren", "ZipFiles", "children_of", "elements_of", "memb
 ZIP = "zip"
 """The format of arrays in such files."""
 
-_DESCRIBED = "tiff"
-"""What the compiled core calls files whose metadata others have read."""
-
 _MOST_METADATA = 4 << 20
 """The most bytes of an array's metadata, as the compiled core has it of those in directories."""
 
 _MOST_OF_GROUP = 64 << 20
 """The most bytes of a group's, which may have that of all arrays in it."""
-
-_MOST_CHUNKS = 1 << 20
-"""Chunks whose places are listed. Each takes some tens of bytes while an archive is opened."""
 
 _MOST_NAMED = 12
 """Arrays that a message names."""
@@ -370,15 +365,14 @@ def _open_array(path: str, inside: str) -> DataSet:
 
 
 def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _native.Store | None:
-    """What reads chunks that lie in the archive as they are in memory; None where they do not."""
-    grid, nbytes = meta.grid, meta.chunk_bytes + (meta.behind or 0)
-    count = math.prod(grid)
-    if meta.key is None or count > _MOST_CHUNKS:
+    """What reads chunks that lie in the archive, if it has their codecs; None where it has not."""
+    grid, count = meta.grid, math.prod(meta.grid)
+    if meta.key is None or count > MOST_CHUNKS:
         # Which chunks there are is not known: an entry that has a wrong name would be missing.
         archive.check_headers()
         return None
-    offsets: NDArray[np.uint64] = np.zeros(count, np.uint64)
-    is_plain = meta.behind is not None and count > 0
+    chunks: NDArray[np.uint64] = np.zeros((count, 4), np.uint64)
+    lie_there = count > 0
     missing = 0
     for place, coordinates in enumerate(np.ndindex(*grid) if count else ()):
         key = front + meta.key(coordinates)
@@ -388,26 +382,32 @@ def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _
             continue
         archive.check_method(key, number)
         if not archive.is_plain(number):
-            is_plain = False
-        elif is_plain and archive.stored(number) != nbytes:
-            raise CorruptArrayError(
-                f"{name}: the chunk {key!r} has {archive.stored(number)} bytes, and its elements "
-                f"are {nbytes}"
-            )
-        elif is_plain:
-            offsets[place] = archive.place(key, number)
+            lie_there = False
+        elif lie_there and (meta.behind is not None or meta.undone is not None):
+            stored = archive.stored(number)
+            chunks[place] = archive.place(key, number), stored, 0, archive.sum_of(number)
+            if meta.behind is not None and stored != meta.chunk_bytes + meta.behind:
+                raise CorruptArrayError(
+                    f"{name}: the chunk {key!r} has {stored} bytes, and its elements are "
+                    f"{meta.chunk_bytes + meta.behind}"
+                )
     if missing:
         # Or are they there under names that the directory has wrong?
         archive.check_headers()
-    if not is_plain or (missing and not meta.fills_with_zeros):
-        # The compiled core has zeros where there is no chunk.
+    if not lie_there:
         return None
-    padded = True
-    path = os.fspath(archive.path)
-    attributes = json.dumps(meta.attributes)
-    return _native.open_chunks(
-        path, "r", _DESCRIBED, meta.shape, meta.dtype.str, meta.chunk, offsets, padded, attributes
-    )
+    path, attributes = os.fspath(archive.path), json.dumps(meta.attributes)
+    described = meta.shape, meta.dtype.str, meta.chunk
+    if meta.behind is not None and (not missing or meta.fills_with_zeros):
+        # Elements as they are, of which parts are read; zeros where there is no chunk.
+        padded, offsets = True, np.ascontiguousarray(chunks[:, 0])
+        return _native.open_chunks(path, "r", DESCRIBED, *described, offsets, padded, attributes)
+    if meta.undone is None or (chunks[:, 1] == 0).sum() != missing:
+        return None
+    zero = np.zeros((), meta.dtype.newbyteorder("="))
+    fill = (zero if meta.fill_value is None else meta.fill_value).tobytes()
+    codecs = json.dumps(meta.undone)
+    return _native.open_encoded(path, "r", DESCRIBED, *described, chunks, codecs, fill, attributes)
 
 
 def _by_zarr(archive: Archive, at: str, version: int, most: int) -> Any:

@@ -65,6 +65,11 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// The CRC-32 of `bytes`, as zip and gzip have it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
+}
+
 pub(crate) fn malformed<T>(what: impl Into<String>) -> Result<T, FormatError> {
     Err(FormatError::Malformed(what.into()))
 }
@@ -146,9 +151,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crc32c_is_castagnoli() {
-        // The check value of the algorithm's definition (RFC 3720).
+    fn checksums_have_their_check_values() {
+        // Those of the algorithms' definitions (RFC 3720, RFC 1952).
         assert_eq!(crc32c(b"123456789"), 0xE306_9283);
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::in_parts;
 use super::load::{Sink, Trouble, is_too_long};
 use crate::dtype::{ByteOrder, DType};
 use crate::error::{Error, Result};
-use crate::format::FormatError;
+use crate::format::{FormatError, crc32};
 use crate::io::{Access, Disk, DiskFile};
 use crate::layout::Layout;
 use crate::shape::{ArrayBox, Dims, TileGrid, Tuple, checked_nbytes};
@@ -34,6 +34,8 @@ pub struct EncodedChunk {
     pub bytes: u64,
     /// The codecs that it went without: bit `i` for number `i`.
     pub without: u32,
+    /// The CRC-32 of its bytes, where that is known.
+    pub sum: Option<u32>,
 }
 
 /// Where the elements of an array lie in a file, and how they are encoded.
@@ -211,6 +213,13 @@ impl InFile for EncodedArray {
         &self.strides
     }
 
+    fn check(&self, position: u64, encoded: &[u8]) -> Result<(), String> {
+        match self.chunks[position as usize].sum {
+            Some(sum) if crc32(encoded) != sum => Err("its CRC-32 does not match".into()),
+            _ => Ok(()),
+        }
+    }
+
     fn damaged(&self, position: u64, what: String) -> String {
         format!("{} is damaged: {what}", self.name(position))
     }
@@ -304,7 +313,7 @@ mod tests {
         let element = Element::new(DType::U16, &FILL.to_ne_bytes()).unwrap();
         let listed: Vec<MetadataV3> = serde_json::from_str(&format!("[{}]", codecs.join(","))).unwrap();
         let mut file = vec![7u8; 8];
-        let mut chunks = vec![EncodedChunk { offset: 0, bytes: 0, without: 0 }; grid.tiles() as usize];
+        let mut chunks = vec![EncodedChunk { offset: 0, bytes: 0, without: 0, sum: None }; grid.tiles() as usize];
         for k in 0..grid.tiles() {
             let i = if forwards { k } else { grid.tiles() - 1 - k };
             if i % 7 == 6 {
@@ -319,8 +328,9 @@ mod tests {
             let list = with_bytes(&listed, without, false).unwrap();
             let encoded = Codecs::new(&list, chunk, &element, false).unwrap().encode(&elements).unwrap().into_owned();
             file.resize(file.len() + gap, 7);
+            let sum = (i % 2 == 0).then(|| crc32(&encoded));
             chunks[i as usize] =
-                EncodedChunk { offset: file.len() as u64, bytes: encoded.len() as u64, without };
+                EncodedChunk { offset: file.len() as u64, bytes: encoded.len() as u64, without, sum };
             file.extend(encoded);
         }
         std::fs::write(path, &file).unwrap();
@@ -395,9 +405,9 @@ mod tests {
             chunks[at] = chunk;
             EncodedChunks { chunks: chunks.into(), ..sound.clone() }
         };
-        let beyond = EncodedChunk { offset: 1 << 40, bytes: 5, without: 0 };
+        let beyond = EncodedChunk { offset: 1 << 40, bytes: 5, without: 0, sum: None };
         assert!(refused(with(3, beyond)).contains("chunk (1, 0) at offset"));
-        let overflows = EncodedChunk { offset: u64::MAX, bytes: 5, without: 0 };
+        let overflows = EncodedChunk { offset: u64::MAX, bytes: 5, without: 0, sum: None };
         assert!(refused(with(3, overflows)).contains("ends behind"));
         let unknown = EncodedChunks { codecs: r#"[{"name":"nobody"}]"#.into(), ..sound.clone() };
         assert!(refused(unknown).contains("nobody"));
@@ -409,13 +419,32 @@ mod tests {
     }
 
     #[test]
+    fn a_checksum_is_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let disk = Disk::new(EngineChoice::Auto).unwrap();
+        let what = write(&path, &[40, 40], &[16, 16], &[], 0, true);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[what.chunks[2].offset as usize] ^= 1;
+        bytes[what.chunks[3].offset as usize] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let store = EncodedArray::open(&disk, &path, what).unwrap();
+        let budget = Budget::new(1 << 20);
+        let mut mover = Mover::new(&disk, &budget, store.staging(false).least, &Cancel::default()).unwrap();
+        let mut found = |unit| store.check(&mut mover, unit).unwrap();
+        assert!(matches!(found(2), Finding::Damaged(what) if what.contains("chunk (0, 2) is damaged: its CRC-32")));
+        // Of this one, none is known.
+        assert!(matches!(found(3), Finding::Sound));
+    }
+
+    #[test]
     fn a_chunk_longer_than_it_can_be_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let disk = Disk::new(EngineChoice::Auto).unwrap();
         let mut what = write(&path, &[4, 4], &[4, 4], &[ZLIB], 0, true);
         std::fs::write(&path, vec![0; 4 << 20]).unwrap();
-        what.chunks = [EncodedChunk { offset: 8, bytes: 3 << 20, without: 0 }].into();
+        what.chunks = [EncodedChunk { offset: 8, bytes: 3 << 20, without: 0, sum: None }].into();
         let error = EncodedArray::open(&disk, &path, what).err().unwrap().to_string();
         assert!(error.contains("are possible"), "{error}");
     }

@@ -79,6 +79,9 @@ pub(super) trait InFile {
     /// Strides in bytes, along the array's axes, of a decoded chunk.
     fn strides(&self) -> &Strides;
 
+    /// Compares its bytes with what is known of them; or what is wrong.
+    fn check(&self, position: u64, encoded: &[u8]) -> Result<(), String>;
+
     /// What is wrong, with the name of the chunk.
     fn damaged(&self, position: u64, what: String) -> String;
 }
@@ -127,6 +130,7 @@ pub(super) fn decode(
         let (place, codecs) = (chunks.place(position), chunks.codecs(position));
         let encoded = &bytes[(place.from - offset) as usize..(place.to - offset) as usize];
         let damaged = |what| chunks.damaged(position, what);
+        chunks.check(position, encoded).map_err(damaged)?;
         let chunk = chunks.chunk(position);
         let part = chunk.intersect(wanted.region).expect("a chunk of the box");
         // The part of a chunk that is in the array ends with it.
