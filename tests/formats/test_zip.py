@@ -397,7 +397,7 @@ def test_options_of_other_formats_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_zarr_python_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = made(tmp_path / "a.zip", elements())
+    place = made(tmp_path / "a.zip", elements(), **BY_ZARR["shards"])
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(oc.UnsupportedError, match=r"outcrop\[zarr\].*; unpacked"):
         oc.open(place)
