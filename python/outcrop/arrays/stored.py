@@ -169,8 +169,8 @@ class StoreSource(Source):
                 f"{self.path}: an array that is open for writing is not pickled: close it, and "
                 "pickle what oc.open(path) gives"
             )
-        described = os.path.abspath(self.path), self.offset, self.page
-        return _unpickled, (self._again, *described, self.shape, self.dtype)
+        where = self._where, self.offset, self.page
+        return _unpickled, (self._again, *where, self.shape, self.dtype)
 
     def check_open(self) -> None:
         if self.is_of_parent_process:

@@ -58,10 +58,11 @@ def _members(node: Node) -> dict[str, Any]:
             return _Operand(numbers[id(value)])
         return tuple(map(apart, value)) if type(value) is tuple else value
 
-    own, slots = node.__getstate__() or (None, None), {}
-    if isinstance(own, tuple):
-        own, slots = own
-    members = {**(own or {}), **(slots or {})}
+    # What it has by itself, and in slots.
+    state: Any = node.__getstate__()
+    members: dict[str, Any] = {}
+    for part in state if isinstance(state, tuple) else (state,):
+        members |= part or {}
     return {name: apart(v) for name, v in members.items() if name not in _OF_THIS_PROCESS}
 
 
