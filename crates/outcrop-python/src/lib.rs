@@ -46,8 +46,8 @@ mod _native {
     use super::reader::BoxReader;
     #[pymodule_export]
     use super::store::{
-        Store, commit, create, create_file, fill, json_members, merged, open, open_chunks, open_encoded, open_file,
-        pnm_offset, reopen,
+        Store, commit, create, create_file, fill, json_members, merged, open, open_chunks, open_encoded,
+        open_file, pnm_offset, reopen,
     };
     #[pymodule_export]
     use super::tape::{TapeDraft, has_loop};

@@ -370,7 +370,9 @@ fn unshuffle(encoded: &[u8], size: usize, out: &mut impl Out) -> Result<(), Stri
     let count = encoded.len() / size.max(1);
     let shape = [count as u64, size as u64];
     // SAFETY: both are so many elements of so many bytes, and apart from each other.
-    unsafe { copy(memory.as_mut_ptr(), &[size as isize, 1], encoded.as_ptr(), &[1, count as isize], &shape, 1) };
+    unsafe {
+        copy(memory.as_mut_ptr(), &[size as isize, 1], encoded.as_ptr(), &[1, count as isize], &shape, 1)
+    };
     Ok(())
 }
 

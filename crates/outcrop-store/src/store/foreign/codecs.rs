@@ -135,7 +135,8 @@ impl Straight {
             });
         }
         let most = |at: usize| sizes[at].size().map_or(usize::MAX, |n| n as usize);
-        let copies: SmallVec<[usize; 4]> = (0..steps.len()).filter(|&i| !Step::only_checks(steps[i])).collect();
+        let copies: SmallVec<[usize; 4]> =
+            (0..steps.len()).filter(|&i| !Step::only_checks(steps[i])).collect();
         // All but that of the first stage write to memory of their own, which the next one reads.
         let own = |k: usize| if copies[k] == 0 { 0 } else { most(copies[k]) };
         let pairs = (0..copies.len()).map(|k| {
@@ -441,9 +442,7 @@ impl Codecs {
             for (stage, (&step, size)) in straight.steps.iter().zip(&stages.sizes).enumerate().rev() {
                 let out = match step {
                     Step::Crc32c => without_checksum(&bytes).map(<[u8]>::len).map_err(|e| e.to_string()),
-                    Step::Decode(Decoder::Fletcher32) => {
-                        bounded::without_fletcher32(&bytes).map(<[u8]>::len)
-                    }
+                    Step::Decode(Decoder::Fletcher32) => bounded::without_fletcher32(&bytes).map(<[u8]>::len),
                     Step::Decode(decoder) if stage == 0 => decoder.decode_to(&bytes, memory),
                     Step::Decode(decoder) => decoder.decode(&bytes, stages.most(stage)).map(|out| {
                         bytes = out.into();

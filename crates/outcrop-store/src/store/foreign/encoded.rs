@@ -138,7 +138,10 @@ impl EncodedArray {
                     }
                     format!("has {} bytes, where {most} are possible", chunk.bytes)
                 }
-                _ => format!("at offset {} with {} bytes ends behind the file's {len}", chunk.offset, chunk.bytes),
+                _ => format!(
+                    "at offset {} with {} bytes ends behind the file's {len}",
+                    chunk.offset, chunk.bytes
+                ),
             };
             return Err(Error::corrupt(&self.info.path, format!("{} {what}", self.name(position))));
         }
@@ -213,7 +216,7 @@ impl InFile for EncodedArray {
         &self.strides
     }
 
-    fn check(&self, position: u64, encoded: &[u8]) -> Result<(), String> {
+    fn compare(&self, position: u64, encoded: &[u8]) -> Result<(), String> {
         match self.chunks[position as usize].sum {
             Some(sum) if crc32(encoded) != sum => Err("its CRC-32 does not match".into()),
             _ => Ok(()),
@@ -308,12 +311,20 @@ mod tests {
 
     /// Writes the chunks in their order or from the last one on, with gaps, every seventh not at all, and every fifth
     /// without its first codec.
-    fn write(path: &Path, shape: &[u64], chunk: &[u64], codecs: &[&str], gap: usize, forwards: bool) -> EncodedChunks {
+    fn write(
+        path: &Path,
+        shape: &[u64],
+        chunk: &[u64],
+        codecs: &[&str],
+        gap: usize,
+        forwards: bool,
+    ) -> EncodedChunks {
         let grid = TileGrid::new(shape, chunk).unwrap();
         let element = Element::new(DType::U16, &FILL.to_ne_bytes()).unwrap();
         let listed: Vec<MetadataV3> = serde_json::from_str(&format!("[{}]", codecs.join(","))).unwrap();
         let mut file = vec![7u8; 8];
-        let mut chunks = vec![EncodedChunk { offset: 0, bytes: 0, without: 0, sum: None }; grid.tiles() as usize];
+        let mut chunks =
+            vec![EncodedChunk { offset: 0, bytes: 0, without: 0, sum: None }; grid.tiles() as usize];
         for k in 0..grid.tiles() {
             let i = if forwards { k } else { grid.tiles() - 1 - k };
             if i % 7 == 6 {
@@ -326,7 +337,8 @@ mod tests {
                 BoxIndices::new(&all).flat_map(|index| value(shape, &index).to_be_bytes()).collect();
             // They have the file's byte order already.
             let list = with_bytes(&listed, without, false).unwrap();
-            let encoded = Codecs::new(&list, chunk, &element, false).unwrap().encode(&elements).unwrap().into_owned();
+            let encoded =
+                Codecs::new(&list, chunk, &element, false).unwrap().encode(&elements).unwrap().into_owned();
             file.resize(file.len() + gap, 7);
             let sum = (i % 2 == 0).then(|| crc32(&encoded));
             chunks[i as usize] =
@@ -432,7 +444,9 @@ mod tests {
         let budget = Budget::new(1 << 20);
         let mut mover = Mover::new(&disk, &budget, store.staging(false).least, &Cancel::default()).unwrap();
         let mut found = |unit| store.check(&mut mover, unit).unwrap();
-        assert!(matches!(found(2), Finding::Damaged(what) if what.contains("chunk (0, 2) is damaged: its CRC-32")));
+        assert!(
+            matches!(found(2), Finding::Damaged(what) if what.contains("chunk (0, 2) is damaged: its CRC-32"))
+        );
         // Of this one, none is known.
         assert!(matches!(found(3), Finding::Sound));
     }

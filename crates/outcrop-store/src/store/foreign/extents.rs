@@ -56,8 +56,8 @@ pub(super) fn extents(places: impl Iterator<Item = Place>, most: u64) -> impl It
     std::iter::from_fn(move || {
         let (first, Place { from, mut to }) = places.next()?;
         let mut end = first + 1;
-        while let Some((at, next)) = places
-            .next_if(|(_, next)| next.from <= to.saturating_add(GAP) && next.to.max(to) - from <= most)
+        while let Some((at, next)) =
+            places.next_if(|(_, next)| next.from <= to.saturating_add(GAP) && next.to.max(to) - from <= most)
         {
             (to, end) = (to.max(next.to), at + 1);
         }
@@ -80,7 +80,7 @@ pub(super) trait InFile {
     fn strides(&self) -> &Strides;
 
     /// Compares its bytes with what is known of them; or what is wrong.
-    fn check(&self, position: u64, encoded: &[u8]) -> Result<(), String>;
+    fn compare(&self, position: u64, encoded: &[u8]) -> Result<(), String>;
 
     /// What is wrong, with the name of the chunk.
     fn damaged(&self, position: u64, what: String) -> String;
@@ -130,7 +130,7 @@ pub(super) fn decode(
         let (place, codecs) = (chunks.place(position), chunks.codecs(position));
         let encoded = &bytes[(place.from - offset) as usize..(place.to - offset) as usize];
         let damaged = |what| chunks.damaged(position, what);
-        chunks.check(position, encoded).map_err(damaged)?;
+        chunks.compare(position, encoded).map_err(damaged)?;
         let chunk = chunks.chunk(position);
         let part = chunk.intersect(wanted.region).expect("a chunk of the box");
         // The part of a chunk that is in the array ends with it.

@@ -1,10 +1,10 @@
 //! Reading: from a chunk's file to the pieces of a box.
 
 use super::codecs::{Codecs, Kind, Straight, check_size};
+use super::extents::Place as Interval;
+use super::extents::{InFile, Wanted, decode, extents, failed, load_extent, sort};
 use super::indexes::FileState;
 use super::memory::{Place, blocks, read_range, truncated};
-use super::extents::{InFile, Wanted, decode, extents, failed, load_extent, sort};
-use super::extents::Place as Interval;
 use super::shards::{EXTENT, Index, Shards};
 use super::{ForeignArray, State, lock};
 use crate::error::{Error, Result};
@@ -65,7 +65,13 @@ impl Sink<'_> {
 
     /// The memory of all of a chunk of this shape, of which `region` is the part inside the array, where it can be
     /// decoded there.
-    pub(super) fn place(&self, codecs: &Codecs, region: &ArrayBox, shape: &[u64], strides: &Strides) -> Option<*mut u8> {
+    pub(super) fn place(
+        &self,
+        codecs: &Codecs,
+        region: &ArrayBox,
+        shape: &[u64],
+        strides: &Strides,
+    ) -> Option<*mut u8> {
         codecs.straight()?;
         self.canvas?.whole(region, shape, strides)
     }
@@ -354,9 +360,7 @@ impl ForeignArray {
 
     /// The error of a chunk that could not be loaded.
     pub(super) fn failed(&self, coords: &[u64], trouble: Trouble) -> Error {
-        failed(trouble, |what| {
-            Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords)))
-        })
+        failed(trouble, |what| Error::corrupt(&self.info.path, format!("{} {what}", self.chunk_name(coords))))
     }
 }
 
@@ -387,7 +391,7 @@ impl InFile for InShard<'_> {
         &self.strides
     }
 
-    fn check(&self, _position: u64, _encoded: &[u8]) -> Result<(), String> {
+    fn compare(&self, _position: u64, _encoded: &[u8]) -> Result<(), String> {
         Ok(())
     }
 
