@@ -310,7 +310,7 @@ impl Decoder {
             Decoder::Blosc => Err("is decoded elsewhere".into()),
             Decoder::Shuffle(size) => unshuffle(encoded, size, out),
             Decoder::Fletcher32 => {
-                let bytes = without_fletcher32(encoded)?;
+                let bytes = without_fletcher32(encoded, out.most())?;
                 out.take(bytes.len())?.copy_from_slice(bytes);
                 Ok(())
             }
@@ -376,18 +376,17 @@ fn unshuffle(encoded: &[u8], size: usize, out: &mut impl Out) -> Result<(), Stri
     Ok(())
 }
 
-/// The bytes in front of their checksum.
-pub(super) fn without_fletcher32(encoded: &[u8]) -> Result<&[u8], String> {
+/// The bytes in front of their checksum, at most so many.
+pub(super) fn without_fletcher32(encoded: &[u8], most: usize) -> Result<&[u8], String> {
     let Some((bytes, stored)) = encoded.split_last_chunk::<4>() else {
         return Err(format!("{} bytes are too few for a checksum", encoded.len()));
     };
     let [a, b, c, d] = fletcher32(bytes).to_le_bytes();
     // Versions of HDF5 before 1.6.3 exchanged bytes on some machines; it reads both.
-    if *stored == [a, b, c, d] || *stored == [b, a, d, c] {
-        Ok(bytes)
-    } else {
-        Err("the checksum does not match".into())
+    if *stored != [a, b, c, d] && *stored != [b, a, d, c] {
+        return Err("the checksum does not match".into());
     }
+    if bytes.len() > most { Err(too_much(most)) } else { Ok(bytes) }
 }
 
 /// Fletcher's checksum of words of two bytes, the first one the more significant, as HDF5 computes it; an odd byte at

@@ -442,7 +442,9 @@ impl Codecs {
             for (stage, (&step, size)) in straight.steps.iter().zip(&stages.sizes).enumerate().rev() {
                 let out = match step {
                     Step::Crc32c => without_checksum(&bytes).map(<[u8]>::len).map_err(|e| e.to_string()),
-                    Step::Decode(Decoder::Fletcher32) => bounded::without_fletcher32(&bytes).map(<[u8]>::len),
+                    Step::Decode(Decoder::Fletcher32) => {
+                        bounded::without_fletcher32(&bytes, stages.most(stage)).map(<[u8]>::len)
+                    }
                     Step::Decode(decoder) if stage == 0 => decoder.decode_to(&bytes, memory),
                     Step::Decode(decoder) => decoder.decode(&bytes, stages.most(stage)).map(|out| {
                         bytes = out.into();

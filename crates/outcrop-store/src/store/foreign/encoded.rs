@@ -73,6 +73,8 @@ pub struct EncodedArray {
     file: DiskFile,
     /// Bytes of the longest chunk.
     longest: u64,
+    /// Bytes from the first chunk's start to the last one's end, with what lies between.
+    reach: u64,
 }
 
 impl EncodedArray {
@@ -118,10 +120,14 @@ impl EncodedArray {
             attributes: what.attributes,
             writable: false,
         };
-        let longest = what.chunks.iter().map(|chunk| chunk.bytes).max().unwrap_or(0);
+        let present = || what.chunks.iter().filter(|chunk| chunk.bytes > 0);
+        let longest = present().map(|chunk| chunk.bytes).max().unwrap_or(0);
+        let end = present().map(|chunk| chunk.offset.saturating_add(chunk.bytes)).max().unwrap_or(0);
+        let reach = end - present().map(|chunk| chunk.offset).min().unwrap_or(0);
         let strides = codecs[0].1.strides();
         let file = disk.open(path, Access::Read)?;
-        let array = EncodedArray { info, grid, chunks: what.chunks, element, codecs, strides, file, longest };
+        let array =
+            EncodedArray { info, grid, chunks: what.chunks, element, codecs, strides, file, longest, reach };
         array.check_places()?;
         Ok(array)
     }
@@ -241,8 +247,7 @@ impl Store for EncodedArray {
             Some(_) if straight => codecs.straight_heap(),
             _ => codecs.decode_heap(),
         });
-        let total: u64 = self.chunks.iter().map(|chunk| chunk.bytes).sum();
-        let read = self.longest.max(TOGETHER.min(total)) as usize;
+        let read = self.longest.max(TOGETHER.min(self.reach)) as usize;
         let needed = in_parts(read.saturating_add(heap.max().unwrap_or(0)));
         Staging { least: needed, wanted: needed }
     }
