@@ -124,6 +124,7 @@ def open_encoded(
     path: str,
     mode: str,  # "r"
     format: str,  # "tiff"
+    name: str,  # of the array in its file, for messages
     shape: Sequence[int],
     dtype: str,  # NumPy type string, may be big-endian
     chunk: Sequence[int],

@@ -187,6 +187,42 @@ def test_chunks_may_go_without_a_filter(tmp_path: Path) -> None:
     np.testing.assert_array_equal((A.T * 2).compute(), given.T * 2)
 
 
+@pytest.mark.parametrize("written_as", ["earliest", "v110", "latest"])
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}, {"shuffle": True}])
+def test_data_sets_that_grow_along_any_axis(
+    tmp_path: Path, written_as: str, options: dict[str, Any]
+) -> None:
+    """Of one axis that grows, and is not the first, HDF5 says offsets in another order."""
+    for number, most in enumerate(
+        [(6, None, 4), (6, 9, None), (None, 9, 4), (None, None, 4), (6, None, None), (None,) * 3]
+    ):
+        given = elements("<i4", (6, 9, 4))
+        with h5py.File(tmp_path / f"{number}.h5", "w", libver=written_as) as file:
+            for name, part in (("whole", slice(None)), ("part", slice(1, 3))):
+                x = file.create_dataset(
+                    name, given.shape, "i4", chunks=(2, 2, 3), maxshape=most, **options
+                )
+                x[:, part] = given[:, part]
+            wanted = {name: file[name][...] for name in ("whole", "part")}
+        for name, whole in wanted.items():
+            A = oc.open(tmp_path / f"{number}.h5" / name)
+            np.testing.assert_array_equal(A.compute(), whole)
+            np.testing.assert_array_equal((A.T + 1).compute(), whole.T + 1)
+
+
+@pytest.mark.parametrize("way", ["fletcher32", "deflate", "all"])
+def test_the_least_budget_that_is_named_moves_large_chunks(tmp_path: Path, way: str) -> None:
+    given = elements("<c16", (264_390,))
+    options = {**WAYS[way], "chunks": (132_195,)}
+    place = made(tmp_path / "a.h5", given, **options)
+    for target in ("r.npy", "r.h5/x"):
+        with oc.config(memory="1MiB"), pytest.raises(oc.BudgetError) as caught:
+            oc.open(place).save(tmp_path / target)
+        with oc.config(memory=caught.value.needed):
+            oc.open(place).save(tmp_path / target)
+        np.testing.assert_array_equal(oc.open(tmp_path / target).compute(), given)
+
+
 @pytest.mark.parametrize("way", ["all", "odd"])
 def test_every_flipped_bit_is_found(tmp_path: Path, way: str) -> None:
     given = elements("<i4", (66, 100))

@@ -721,3 +721,21 @@ def test_nothing_is_held_when_it_is_over(held: Path) -> None:
         oc.create(held / "y", SHAPE).abort()
     assert _native.status()["used"] == 0
     assert len(os.listdir("/proc/self/fd")) <= before + 8
+
+
+@pytest.mark.parametrize("tile", [40, (40, 40, 40), (10, 10, 10)])
+def test_chunks_at_a_small_budget(tmp_path: Path, tile: Any) -> None:
+    given = np.arange(82 * 35 * 61.0).reshape(82, 35, 61)
+    A = oc.asarray(given).save(tmp_path / "a.zarr", tile=(41, 5, 12))
+    with oc.config(memory="1MiB"):
+        for one, wanted in ((A, given), (A + 1, given + 1)):
+            plan = oc.plan(one, tmp_path / "r.h5/x", tile=tile)
+            one.save(tmp_path / "r.h5/x", tile=tile)
+            assert plan.bytes_read == oc.last_run().bytes_read
+            np.testing.assert_array_equal(elements_in(tmp_path / "r.h5"), wanted)
+            (tmp_path / "r.h5").unlink()
+
+
+def elements_in(path: Path) -> Any:
+    with h5py.File(path) as file:
+        return file["x"][...]

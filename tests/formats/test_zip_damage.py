@@ -320,7 +320,7 @@ def test_verify_names_a_damaged_chunk(tmp_path: Path, way: str) -> None:
     assert "CRC-32" in ended.stderr and ended.stderr.count("no sound zip") == 0
 
 
-@pytest.mark.parametrize("way", ["zstd", "gzip", "2 shuffle", "2 lz4"])
+@pytest.mark.parametrize("way", ["crc32c", "zstd", "gzip", "2 shuffle", "2 lz4"])
 def test_a_damaged_chunk_is_an_error_where_it_is_decoded(tmp_path: Path, way: str) -> None:
     given = elements()
     made(tmp_path / "a.zip", given, **WAYS[way])

@@ -1,5 +1,6 @@
 """What is no nest, or none of these arrays, is refused, by its line; and nothing is changed."""
 
+import gc
 import math
 from pathlib import Path
 from typing import Any
@@ -356,3 +357,14 @@ def test_names_from_outside_mean_what_they_do_at_the_call(monkeypatch: pytest.Mo
 
     made()(a)
     assert (a == 4).all()
+
+
+def test_what_is_not_compiled_leaves_arrays_to_others(tmp_path: Path) -> None:
+    """Numba keeps its errors, and with them the frames that had the arrays."""
+    b = oc.create(tmp_path / "b.zarr", (50,), tile=10)
+    with pytest.raises(oc.InvalidTypeError, match="Numba does not compile"):
+        oc.loops(unknown)(np.ones(50), b)
+    b.close()
+    del b
+    gc.collect()
+    oc.open(tmp_path / "b.zarr", "r+").close()

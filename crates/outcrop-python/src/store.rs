@@ -467,13 +467,14 @@ pub fn open_chunks(
 
 /// Opens a file whose elements are many encoded blocks. `chunks`: rows of offset, bytes, codecs left out, and the CRC-32 or a larger number.
 #[pyfunction]
-#[pyo3(signature = (path, mode, format, shape, dtype, chunk, chunks, codecs, fill, attributes))]
+#[pyo3(signature = (path, mode, format, name, shape, dtype, chunk, chunks, codecs, fill, attributes))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the Python function")]
 pub fn open_encoded(
     py: Python<'_>,
     path: PathBuf,
     mode: &str,
     format: &str,
+    name: String,
     shape: Vec<u64>,
     dtype: &str,
     chunk: Vec<u64>,
@@ -502,6 +503,7 @@ pub fn open_encoded(
         chunks: rows.rows().into_iter().map(one).collect(),
         codecs,
         fill,
+        name,
         format: format_name(py, format)?,
         attributes,
     };

@@ -125,17 +125,18 @@ def open(
     one another in the file can be opened with ``"r+"``, tiled ones only for reading.
 
     HDF5 and NetCDF 4 need the package ``h5py`` (``outcrop[hdf5]``), and are opened for reading
-    only; `create` and `Array.save` make new data sets. Data sets without compression are read where
-    they lie, with the bytes that plans say; ``h5py`` decodes the others a few chunks at a time,
-    which are counted as bytes of elements. Names of dimensions, attributes and the fill value go
-    along. Nothing is scaled: ``scale_factor`` and the like are attributes. No link to another file
-    is followed.
+    only; `create` and `Array.save` make new data sets. Data sets as they are, or through deflate,
+    shuffle, fletcher32, Zstandard and Blosc, are read where they lie, with the bytes that plans
+    say; ``h5py`` decodes the others a few chunks at a time, which are counted as bytes of elements.
+    Names of dimensions, attributes and the fill value go along. Nothing is scaled: ``scale_factor``
+    and the like are attributes. No link to another file is followed.
 
-    Zip archives, such as ``zarr.storage.ZipStore`` writes, are only read as well. Chunks without
-    codecs are read where they lie, with the bytes that plans say, and their checksums are compared
-    by ``outcrop verify`` only. The others need the package ``zarr`` (``outcrop[zarr]``), which
-    decodes them a few at a time, counted as bytes of elements; the checksum of each chunk that is
-    read whole is compared. What zip itself has compressed is read the same way.
+    Zip archives, such as ``zarr.storage.ZipStore`` writes, are only read as well. Chunks are read
+    where they lie, with the bytes that plans say, through gzip, zlib, bz2, Zstandard, Blosc,
+    shuffle and checksums, and compared with the checksums of zip; those of chunks without codecs,
+    of which parts are read, by ``outcrop verify`` only. Shards, transposed chunks and other codecs
+    need the package ``zarr`` (``outcrop[zarr]``), which decodes them a few at a time, counted as
+    bytes of elements. What zip itself has compressed is read the same way.
 
     Examples
     --------

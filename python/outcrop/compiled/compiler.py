@@ -2,15 +2,24 @@
 
 import functools
 import re
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from outcrop.errors import UnsupportedError
+from outcrop.errors import InvalidTypeError, UnsupportedError
 
-__all__ = ["calling_products", "check_types", "numba_module", "numba_says", "pointer_to"]
+__all__ = [
+    "calling_products",
+    "check_types",
+    "letting_go_of_arrays",
+    "numba_module",
+    "numba_says",
+    "pointer_to",
+]
 
 
 def numba_module(what: str = "sweeps") -> ModuleType:
@@ -47,6 +56,20 @@ def numba_says(error: Exception) -> str:
     # Of a module, its name, and not where it lies.
     told = re.sub(r"Module\(<module '([\w.]+)'[^>]*>\)", r"\1", " ".join(found))
     return told or type(error).__name__
+
+
+@contextmanager
+def letting_go_of_arrays() -> Iterator[None]:
+    """Of what Numba does not compile, keep no array open.
+
+    Numba keeps errors, and these the frames in which it was called: arrays that are open there for
+    writing would stay locked.
+    """
+    try:
+        yield
+    except InvalidTypeError as error:
+        traceback.clear_frames(error.__traceback__)
+        raise
 
 
 @functools.cache

@@ -540,6 +540,10 @@ def _in_place(
         return _in_a_block(path, name, given, shape, dtype, attributes)
     if member.layout != "chunked" or member.chunks is None:
         return None
+    grows = [axis for axis, most in enumerate(given.maxshape) if most is None]
+    if len(grows) == 1 and grows != [0]:
+        # HDF5 puts that axis first in its index of chunks, and says offsets in that order.
+        return None
     grid = tuple(-(-n // c) for n, c in zip(shape, member.chunks, strict=True))
     codecs = _codecs(_filters(described), dtype.itemsize)
     if math.prod(grid) > MOST_CHUNKS or codecs is None:
@@ -558,6 +562,7 @@ def _in_place(
         path,
         "r",
         DESCRIBED,
+        member.name,
         shape,
         dtype.str,
         member.chunks,

@@ -398,7 +398,7 @@ def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _
         return None
     path, attributes = os.fspath(archive.path), json.dumps(meta.attributes)
     described = meta.shape, meta.dtype.str, meta.chunk
-    if meta.behind is not None and (not missing or meta.fills_with_zeros):
+    if meta.behind == 0 and (not missing or meta.fills_with_zeros):
         # Elements as they are, of which parts are read; zeros where there is no chunk.
         padded, offsets = True, np.ascontiguousarray(chunks[:, 0])
         return _native.open_chunks(path, "r", DESCRIBED, *described, offsets, padded, attributes)
@@ -407,7 +407,17 @@ def _in_place(archive: Archive, name: str, front: str, meta: ArrayMetadata) -> _
     zero = np.zeros((), meta.dtype.newbyteorder("="))
     fill = (zero if meta.fill_value is None else meta.fill_value).tobytes()
     codecs = json.dumps(meta.undone)
-    return _native.open_encoded(path, "r", DESCRIBED, *described, chunks, codecs, fill, attributes)
+    return _native.open_encoded(
+        path,
+        "r",
+        DESCRIBED,
+        front.strip("/") or "array",
+        *described,
+        chunks,
+        codecs,
+        fill,
+        attributes,
+    )
 
 
 def _by_zarr(archive: Archive, at: str, version: int, most: int) -> Any:

@@ -21,7 +21,7 @@ from outcrop.arrays.pieces import pieces
 from outcrop.arrays.route import supposing, told, too_little, with_the_least
 from outcrop.arrays.source import MemorySource, Source, storable
 from outcrop.arrays.stored import StoreSource
-from outcrop.compiled.compiler import check_types, numba_module
+from outcrop.compiled.compiler import check_types, letting_go_of_arrays, numba_module
 from outcrop.compiled.function import FunctionText, number_of
 from outcrop.errors import BudgetError, InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.loops.nest import Nest, read_nest
@@ -119,7 +119,10 @@ class Loops:
             With these arguments, something is not affine; names the line. Or Numba or islpy is
             not installed.
         """
-        bound = self._bound(args, kwargs)
+        with letting_go_of_arrays():
+            self._run(self._bound(args, kwargs))
+
+    def _run(self, bound: Mapping[str, Any]) -> None:
         with operation():
             run = _Run(self._text, bound, self.order, self._known)
             if run.chosen is not None:

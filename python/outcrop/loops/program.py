@@ -377,7 +377,8 @@ class Chosen:
         """As a program, with compiled kernels if it runs."""
         functions = None
         if runs:
-            functions = [compiled(code, self.job.nest) for code in self.codes]
+            # The frame of a function inside would have this from outside, whatever becomes of it.
+            functions = list(map(compiled, self.codes, itertools.repeat(self.job.nest)))
         return Program(self.job, self.steps, self.codes, self.points, functions)
 
     @property

@@ -126,8 +126,11 @@ def apart(
 def _apart(
     node: Node, first: int, lines: Sequence[int], own: Sequence[int], tiling: Tiling
 ) -> Apart | None:
-    axes = tiling.axes
-    alike = dict(zip(axes.of(node.operands[0]), axes.of(node), strict=True))
+    before, after = tiling.axes.of(node.operands[0]), tiling.axes.of(node)
+    if len(before) != len(after):
+        # What has other axes is no part of the same tile.
+        return None
+    alike = dict(zip(before, after, strict=True))
     parts = []
     for line in lines:
         if line not in alike or alike[line] not in own:

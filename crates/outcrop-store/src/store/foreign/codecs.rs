@@ -396,7 +396,7 @@ impl Codecs {
         let decode = || {
             let mut bytes = Cow::Borrowed(encoded);
             for (stage, size) in stages.stages.iter().zip(&stages.sizes).rev() {
-                let name = stage.name_v3().unwrap_or_default();
+                let name = for_people(&**stage);
                 bytes =
                     stage.decode(bytes, size, &self.options).map_err(|e| format!("codec {name:?}: {e}"))?;
                 check_size(bytes.len(), *size).map_err(|e| format!("codec {name:?}: {e}"))?;
@@ -434,7 +434,7 @@ impl Codecs {
         };
         bounded::refused();
         let at = |stage: usize, what: String| {
-            let name = stages.stages[stage].name_v3().unwrap_or_default();
+            let name = for_people(&*stages.stages[stage]);
             format!("codec {name:?}: {what}")
         };
         let decode = |memory: &mut [u8]| {
@@ -481,7 +481,7 @@ impl Codecs {
             let mut bytes = encoded.map_err(|e| e.to_string())?;
             for stage in &stages.stages {
                 bytes = stage.encode(bytes, &self.options).map_err(|e| {
-                    let name = stage.name_v3().unwrap_or_default();
+                    let name = for_people(&**stage);
                     format!("codec {name:?}: {e}")
                 })?;
             }
@@ -545,6 +545,12 @@ fn without_checksum(bytes: &[u8]) -> Result<&[u8], CodecError> {
         return Err("crc32c decoder expects a 32 bit input".into());
     };
     if crc32c(bytes).to_le_bytes() == *stored { Ok(bytes) } else { Err(CodecError::InvalidChecksum) }
+}
+
+/// The name of a codec, as whoever writes it knows it.
+fn for_people(codec: &dyn BytesToBytesCodecTraits) -> String {
+    let name = codec.name_v3().unwrap_or_default();
+    name.strip_prefix("numcodecs.").unwrap_or(&name).into()
 }
 
 /// Forgets what is behind so many bytes.

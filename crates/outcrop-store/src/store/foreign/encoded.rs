@@ -55,6 +55,8 @@ pub struct EncodedChunks {
     pub codecs: String,
     /// The bytes of an element in chunks that are not there.
     pub fill: Vec<u8>,
+    /// What the array is called in its file, for messages.
+    pub name: String,
     /// For [`Info`], as are the attributes.
     pub format: &'static str,
     /// A JSON object.
@@ -71,6 +73,7 @@ pub struct EncodedArray {
     codecs: Vec<(u32, Codecs)>,
     strides: Strides,
     file: DiskFile,
+    called: String,
     /// Bytes of the longest chunk.
     longest: u64,
     /// Bytes from the first chunk's start to the last one's end, with what lies between.
@@ -126,8 +129,18 @@ impl EncodedArray {
         let reach = end - present().map(|chunk| chunk.offset).min().unwrap_or(0);
         let strides = codecs[0].1.strides();
         let file = disk.open(path, Access::Read)?;
-        let array =
-            EncodedArray { info, grid, chunks: what.chunks, element, codecs, strides, file, longest, reach };
+        let array = EncodedArray {
+            info,
+            grid,
+            chunks: what.chunks,
+            element,
+            codecs,
+            strides,
+            file,
+            called: what.name,
+            longest,
+            reach,
+        };
         array.check_places()?;
         Ok(array)
     }
@@ -155,7 +168,7 @@ impl EncodedArray {
     }
 
     fn name(&self, position: u64) -> String {
-        format!("chunk {}", Tuple(&self.grid.coords(position)))
+        format!("{}: chunk {}", self.called, Tuple(&self.grid.coords(position)))
     }
 
     /// The chunks of a box that are in the file, in the order in which they lie; `absent` is called for those that are not.
@@ -359,6 +372,7 @@ mod tests {
             chunks: chunks.into(),
             codecs: format!("[{}]", codecs.join(",")),
             fill: FILL.to_ne_bytes().into(),
+            name: "x".into(),
             format: "tiff",
             attributes: "{}".into(),
         }

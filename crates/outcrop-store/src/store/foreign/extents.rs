@@ -110,12 +110,29 @@ pub(super) fn load_extent(
     let range = (extent.from, extent.to);
     // SAFETY: the memory is ours and has room for those blocks.
     let at = unsafe { read_range(disk, &mut mover.queue, &cancel, file, range, memory.start)? };
-    let heap = positions.iter().map(|&position| chunks.codecs(position).decode_heap()).max().unwrap_or(0);
+    let heap = positions.iter().map(|&position| {
+        let (codecs, (_, _, straight)) = (chunks.codecs(position), target(chunks, position, wanted));
+        if straight.is_some() { codecs.straight_heap() } else { codecs.decode_heap() }
+    });
+    let heap = heap.max().unwrap_or(0);
     let _room = memory.make_more_room(mover, heap.saturating_add(beside), charged)?;
     let len = (extent.to - extent.from) as usize;
     // SAFETY: these bytes were read.
     let bytes = unsafe { std::slice::from_raw_parts(memory.start.add(at), len) };
     decode(chunks, (bytes, extent.from), positions, wanted)
+}
+
+/// The box of a chunk, what is wanted of it, and the memory where all of it may be decoded, if there is any.
+fn target(chunks: &impl InFile, position: u64, wanted: &Wanted) -> (ArrayBox, ArrayBox, Option<*mut u8>) {
+    let chunk = chunks.chunk(position);
+    let part = chunk.intersect(wanted.region).expect("a chunk of the box");
+    // The part of a chunk that is in the array ends with it.
+    let straight = if chunk.intersect(wanted.all).as_ref() == Some(&part) {
+        wanted.sink.place(chunks.codecs(position), &part, &chunk.shape, chunks.strides())
+    } else {
+        None
+    };
+    (chunk, part, straight)
 }
 
 /// Decodes chunks that lie in some bytes of a file, the first of which is at an offset.
@@ -131,14 +148,7 @@ pub(super) fn decode(
         let encoded = &bytes[(place.from - offset) as usize..(place.to - offset) as usize];
         let damaged = |what| chunks.damaged(position, what);
         chunks.compare(position, encoded).map_err(damaged)?;
-        let chunk = chunks.chunk(position);
-        let part = chunk.intersect(wanted.region).expect("a chunk of the box");
-        // The part of a chunk that is in the array ends with it.
-        let straight = if chunk.intersect(wanted.all).as_ref() == Some(&part) {
-            wanted.sink.place(codecs, &part, &chunk.shape, strides)
-        } else {
-            None
-        };
+        let (chunk, part, straight) = target(chunks, position, wanted);
         if let Some(start) = straight {
             // SAFETY: there is room for a chunk, which is the canvas's and nobody else's until this returns.
             let memory = unsafe { std::slice::from_raw_parts_mut(start, codecs.bytes) };
