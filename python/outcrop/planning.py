@@ -129,7 +129,7 @@ def plan(
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
         found = found._add_operands(running.again.plus(before, -1))
         arrays = x.values() if isinstance(x, Mapping) else [x]
-        if any(is_read_by_others(array._source) for array in arrays):
+        if found.bytes_read and any(is_read_by_others(array._source) for array in arrays):
             found = found._count_elements_of_others()
         return found
 
