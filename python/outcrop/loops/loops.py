@@ -122,7 +122,7 @@ class Loops:
         with letting_go_of_arrays():
             self._run(self._bound(args, kwargs))
 
-    def _run(self, bound: Mapping[str, Any]) -> None:
+    def _run(self, bound: "_Bound") -> None:
         with operation():
             run = _Run(self._text, bound, self.order, self._known)
             if run.chosen is not None:
