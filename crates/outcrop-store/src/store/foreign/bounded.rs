@@ -14,6 +14,7 @@
 //!
 //! Each decodes to memory that it takes, or to memory that is given: that in which the elements are wanted.
 
+use super::codecs::with_slack;
 use crate::error::Error;
 use crate::frame::refusals::MEMORY;
 use crate::strided::copy;
@@ -246,6 +247,16 @@ impl From<Failure> for String {
             Failure::TooMuch(most) => too_much(most),
         }
     }
+}
+
+/// The most bytes that come out where so many are told.
+pub(super) fn room_of(size: &BytesRepresentation) -> usize {
+    let most = match *size {
+        BytesRepresentation::FixedSize(n) => n,
+        BytesRepresentation::BoundedSize(n) => with_slack(n),
+        BytesRepresentation::UnboundedSize => u64::MAX,
+    };
+    usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 fn too_much(most: usize) -> String {
@@ -510,9 +521,10 @@ impl BytesToBytesCodecTraits for Bounded {
         size: &BytesRepresentation,
         options: &CodecOptions,
     ) -> Result<ArrayBytesRaw<'a>, CodecError> {
-        let most = size.size().unwrap_or(u64::MAX).min(self.most);
-        let most =
-            usize::try_from(most).map_err(|_| CodecError::from("how much can come out is not known"))?;
+        let most = room_of(size).min(usize::try_from(self.most).unwrap_or(usize::MAX));
+        if most == usize::MAX {
+            return Err(CodecError::from("how much can come out is not known"));
+        }
         match self.decoder {
             Decoder::Blosc => match blosc_claim(&encoded) {
                 Some(claim) if claim > most as u64 => Err(CodecError::from(too_much(most))),
