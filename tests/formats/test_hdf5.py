@@ -223,6 +223,15 @@ def test_the_least_budget_that_is_named_moves_large_chunks(tmp_path: Path, way: 
         np.testing.assert_array_equal(oc.open(tmp_path / target).compute(), given)
 
 
+def test_chunks_that_grow_by_their_filters(tmp_path: Path) -> None:
+    """Noise becomes longer by deflate, and checksums come behind that."""
+    given = np.frombuffer(np.random.default_rng(1).bytes(40_000), "u1").reshape(200, 200)
+    for number, level in enumerate((1, 4, 9)):
+        options: dict[str, Any] = {"compression": "gzip", "compression_opts": level}
+        place = made(tmp_path / f"{number}.h5", given, chunks=(7, 9), fletcher32=True, **options)
+        np.testing.assert_array_equal(oc.open(place).compute(), given)
+
+
 @pytest.mark.parametrize("way", ["all", "odd"])
 def test_every_flipped_bit_is_found(tmp_path: Path, way: str) -> None:
     given = elements("<i4", (66, 100))
