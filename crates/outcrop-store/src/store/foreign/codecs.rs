@@ -93,7 +93,7 @@ pub(super) struct Stages {
     /// What makes those.
     pool: Pool,
     /// How elements are decoded straight to where they are wanted, where they can be.
-    straight: Option<Straight>,
+    straight: Option<Box<Straight>>,
 }
 
 /// What stands between a chunk's file and its elements in memory, where all of that is ours.
@@ -325,7 +325,7 @@ impl Codecs {
         let as_they_are = plain && !filters && inner.is_none() && (!big || element.dtype.word_size() == 1);
         let straight = match sizes[0] {
             BytesRepresentation::FixedSize(_) if as_they_are => {
-                Straight::find(&sorted.bytes, &sizes, element)
+                Straight::find(&sorted.bytes, &sizes, element).map(Box::new)
             }
             _ => None,
         };
@@ -416,7 +416,7 @@ impl Codecs {
     /// How chunks are decoded straight to memory of their own layout, where they can be.
     pub(super) fn straight(&self) -> Option<&Straight> {
         match &self.kind {
-            Kind::Whole(stages) => stages.straight.as_ref(),
+            Kind::Whole(stages) => stages.straight.as_deref(),
             Kind::Shards(_) => None,
         }
     }
