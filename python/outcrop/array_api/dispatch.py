@@ -24,7 +24,14 @@ from outcrop.errors import (
     InvalidTypeError,
     UnsupportedError,
 )
-from outcrop.expressions.build.arrays import applied, array_of, check_out, node_of, placed_in
+from outcrop.expressions.build.arrays import (
+    applied,
+    array_of,
+    check_out,
+    node_of,
+    placed_in,
+    with_own_memory,
+)
 from outcrop.expressions.build.reductions import cast, reduced, reduced_by_segments, scanned
 from outcrop.process.config import ensure_configured, piece_limit
 from outcrop.process.room import charge, room, turn
@@ -150,7 +157,8 @@ def copied(array: Array) -> Array:
     if isinstance(source, MemorySource):
         return Array(MemorySource(array.compute(), owned=True))
     if array.size and changes_unseen(source):
-        return _held(array)
+        made = with_own_memory(node_of(array), piece_limit())
+        return _held(array) if made is None else array_of(made)
     return array_of(node_of(array))
 
 

@@ -43,7 +43,7 @@ __all__ = ["Array"]
 
 _T = TypeVar("_T")
 
-_CHUNKS = 48
+_CHUNKS = 20
 """How many chunks of what is not stored memory holds."""
 
 _BYTES_IN_A_LIST = 48
@@ -231,8 +231,9 @@ class Array(Shaping, Reducing, Standard, Operators):
     def chunks(self) -> Chunks:
         """The extents of tiles along each axis, one after the other, as Dask has them.
 
-        Of what is not stored, such as would suit it: of those, memory holds dozens. In which parts
-        it is computed is planned.
+        Of what is not stored, such as would suit it: those of the largest stored array of its shape
+        that it is made of, or default ones, and parts of them where memory does not hold a score. In
+        which parts it is computed is planned.
 
         Examples
         --------
@@ -241,9 +242,10 @@ class Array(Shaping, Reducing, Standard, Operators):
         """
         if self._chunks is not None:
             return self._chunks
-        is_stored = self.path is not None
-        tile = self.tile if is_stored else fitting_tile(self.shape, self.dtype, _CHUNKS)
-        return regular_chunks(self.shape, tile)
+        if self.path is not None:
+            return regular_chunks(self.shape, self.tile)
+        alike = self._source.tile_alike if self._view.is_whole else None
+        return regular_chunks(self.shape, fitting_tile(self.shape, self.dtype, _CHUNKS, alike))
 
     @property
     def layout(self) -> str:

@@ -17,6 +17,7 @@ from outcrop.arrays.source import (
     Source,
     default_tile,
     storable,
+    without_repetition,
 )
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import View
@@ -164,6 +165,11 @@ class ComputedSource(Source):
     def _given(self) -> list[Source]:
         """What is not computed, of which everything is made, each once."""
         return [source for source in _bases(self) if not isinstance(source, ComputedSource)]
+
+    @cached_property
+    def tile_alike(self) -> tuple[int, ...] | None:
+        alike = [a for a in self.operands if a.shape == self.shape and a.layout == "tiled"]
+        return max(alike, key=lambda a: a.dtype.itemsize).tile if alike else None
 
     def same_elements(self, other: Source) -> bool:
         return any(source is other for source in _bases(self)) or any(
@@ -323,8 +329,7 @@ def fingerprint(arrays: Iterable[NDArray[Any]]) -> bytes:
     """What tells the elements of arrays in memory from others."""
     found = hashlib.blake2b()
     for array in arrays:
-        # Along axes without a step, there is one element again and again.
-        array = array[tuple(slice(None) if step else 0 for step in array.strides)]
+        array = without_repetition(array)
         rows = [array] if array.flags.c_contiguous or array.ndim < 2 else array
         for row in rows:
             found.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8).data)

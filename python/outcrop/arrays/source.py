@@ -39,6 +39,7 @@ __all__ = [
     "fitting_tile",
     "keep_apart",
     "storable",
+    "without_repetition",
 ]
 
 _FUNCTION_BYTES = 16 << 20
@@ -197,6 +198,11 @@ class Source(ABC):
         """Whether others may change the elements, and nobody here could tell."""
         return False
 
+    @property
+    def tile_alike(self) -> tuple[int, ...] | None:
+        """The tile of the largest stored array of this shape that it is made of, if any is."""
+        return None
+
     def check_current(self) -> None:
         """Raise `StaleOperandError` where the elements are not what an expression was made of."""
 
@@ -281,9 +287,14 @@ def default_tile(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...
     return tuple(_native.default_tile(shape, storable(dtype)))
 
 
-def fitting_tile(shape: tuple[int, ...], dtype: np.dtype[Any], part: int = 8) -> tuple[int, ...]:
-    """The default tile, or a smaller one of which memory holds about so many as `part` says."""
-    tile = list(default_tile(shape, dtype))
+def fitting_tile(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    part: int = 8,
+    whole: tuple[int, ...] | None = None,
+) -> tuple[int, ...]:
+    """A tile, mostly the default one, or a part of it of which memory holds about `part`."""
+    tile = list(whole or default_tile(shape, dtype))
     limit = max(memory_budget() // part, _LEAST_TILE)
     while math.prod(tile) * dtype.itemsize > limit:
         longest = tile.index(max(tile))
@@ -385,6 +396,16 @@ class MemorySource(Source):
         """The same memory in another shape."""
         return MemorySource(elements, owned=self.owned)
 
+    @property
+    def held_bytes(self) -> int:
+        """What a copy takes: along axes without a step, there is one element again and again."""
+        return without_repetition(self.array).nbytes
+
+    def copied(self) -> "MemorySource":
+        """The same elements in memory that nobody else has."""
+        own = _copied(without_repetition(self.array))
+        return MemorySource(np.broadcast_to(own, self.shape), owned=True)
+
 
 def _unpickled_memory(
     array: NDArray[Any],
@@ -468,6 +489,11 @@ def _of(memory: NDArray[Any]) -> "Iterator[_KeptMemory]":
         kept = reference()
         if kept is not None and np.may_share_memory(kept.array, memory):
             yield kept
+
+
+def without_repetition(array: NDArray[Any]) -> NDArray[Any]:
+    """The same elements, but along axes without a step once."""
+    return array[tuple(slice(None) if step else slice(1) for step in array.strides)]
 
 
 def _copied(array: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from outcrop import _native
 from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
-from outcrop.arrays.computed import ComputedSource, Progress, Target
+from outcrop.arrays.computed import ComputedSource, Progress, Target, changes_unseen
 from outcrop.arrays.conversion import elements_of, lazy_source, unmasked
 from outcrop.arrays.source import ConjugateSource, MemorySource, Source
 from outcrop.arrays.stored import StoreSource
@@ -41,6 +41,7 @@ __all__ = [
     "placed_in",
     "ufunc_dtypes",
     "unturned",
+    "with_own_memory",
 ]
 
 
@@ -140,6 +141,30 @@ def resolved(nodes: Sequence[Node]) -> list[Node]:
         else:
             made[id(node)] = node.with_operands([made[id(o)] for o in node.operands])
     return [made[id(node)] for node in nodes]
+
+
+def with_own_memory(node: Node, most: int) -> Node | None:
+    """The same of copies of the memory that others may change unseen.
+
+    None where that has more than `most` bytes, or something else may change unseen.
+    """
+    made: dict[int, Node] = {}
+    copies: dict[int, MemorySource] = {}
+    for one in ancestors([node]):
+        if not isinstance(one, Leaf):
+            made[id(one)] = one.with_operands([made[id(o)] for o in one.operands])
+        elif not changes_unseen(one.source):
+            made[id(one)] = one
+        elif isinstance(one.source, MemorySource):
+            if id(one.source) not in copies:
+                most -= one.source.held_bytes
+                if most < 0:
+                    return None
+                copies[id(one.source)] = one.source.copied()
+            made[id(one)] = Leaf.of(copies[id(one.source)], one.view)
+        else:
+            return None
+    return made[id(node)]
 
 
 def node_of(array: Array) -> Node:
