@@ -599,6 +599,9 @@ def end() -> None:
 def configure(memory: int, threads: int, scratch: str | None, engine: str | None) -> None:
     """Replaces the process's runtime. engine: None (chosen), "uring" or "threads"."""
 
+def forget_unchanged() -> None:
+    """Lets go of the tiles that stay in memory from one run to the next; changed ones stay."""
+
 def status() -> dict[str, Any]:
     """memory, used, peak, threads, scratch, scratch_directory, scratch_held, engine, engine_reasons (list[str])."""
 

@@ -17,7 +17,7 @@ from outcrop.expressions.build.arrays import ExpressionSource, node_of
 from outcrop.expressions.build.saving import is_computed_otherwise, planned, planned_together
 from outcrop.formats import format_for
 from outcrop.formats.codecs import Codecs, laid_out
-from outcrop.process.operation import scope
+from outcrop.process.operation import with_operands
 from outcrop.program.plan import ExpressionPlan, MovementPlan, Plan, SweepPlan, plan_of_nothing
 from outcrop.reorganize.bridge import bridge_sketch
 from outcrop.sweeps.source import SweptSource
@@ -101,9 +101,8 @@ def plan(
     labels = (attributes, dimension_names, fill_value)
     # One that is asked for by either name.
     new_order = max(check_order(order), check_order(target_order))
-    with scope() as running:
-        before = running.again
-        found: Plan
+
+    def made() -> Plan:
         if isinstance(x, Mapping):
             given = (target, tile, format, codecs, zarr_format, layout, thickness, via, *labels)
             if any(option is not None for option in given) or new_order != "C":
@@ -111,27 +110,28 @@ def plan(
                     "of several arrays, the paths say where they are saved; there are no other "
                     "options"
                 )
-            found = _of_several(x)
-        elif isinstance(x, Array):
-            path = _PLANNED if target is None else check_path(target)
-            options: dict[str, Any] = {
-                "tile": tile,
-                "format": format,
-                "order": new_order,
-                "codecs": laid_out(path, format_for(path, format), layout, thickness, codecs),
-                "zarr_format": zarr_format,
-                "attributes": attributes,
-                "dimension_names": dimension_names,
-                "fill_value": fill_value,
-            }
-            found = _planned(x, target, options, via)
-        else:
+            return _of_several(x)
+        if not isinstance(x, Array):
             raise InvalidTypeError(f"plan takes an outcrop.Array, not {type(x).__name__}")
-        found = found._add_operands(running.again.plus(before, -1))
-        arrays = x.values() if isinstance(x, Mapping) else [x]
-        if found.bytes_read and any(is_read_by_others(array._source) for array in arrays):
-            found = found._count_elements_of_others()
-        return found
+        path = _PLANNED if target is None else check_path(target)
+        options: dict[str, Any] = {
+            "tile": tile,
+            "format": format,
+            "order": new_order,
+            "codecs": laid_out(path, format_for(path, format), layout, thickness, codecs),
+            "zarr_format": zarr_format,
+            "attributes": attributes,
+            "dimension_names": dimension_names,
+            "fill_value": fill_value,
+        }
+        return _planned(x, target, options, via)
+
+    found, first = with_operands(made)
+    found = found._add_operands(first)
+    arrays = x.values() if isinstance(x, Mapping) else [x]
+    if found.bytes_read and any(is_read_by_others(array._source) for array in arrays):
+        found = found._count_elements_of_others()
+    return found
 
 
 def _of_several(x: Mapping[StrPath, Array]) -> Plan:

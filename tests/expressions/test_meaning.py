@@ -101,6 +101,32 @@ def test_copies_have_elements_of_their_own() -> None:
             oc.asarray(needs, copy=False)  # type: ignore[arg-type]
 
 
+def test_copies_of_expressions_copy_the_memory_of_others_alone(tmp_path: Path) -> None:
+    """All was computed to scratch, of an array on disk times a few numbers of NumPy's."""
+    chance = np.random.default_rng(2)
+    large, row, one = chance.random((700, 500)), chance.random(500), chance.random((700, 1))
+    oc.asarray(large).save(tmp_path / "a.zarr")
+    repeated = np.broadcast_to(one, large.shape)
+    with oc.config(memory="1MiB"):
+        a = oc.open(tmp_path / "a.zarr")
+        for given, expected in (
+            (a * row, large * row),
+            (a[::-1] + repeated * row, large[::-1] + repeated * row),
+            # More than goes along in memory: all of it is computed.
+            (a * large, large * large),
+        ):
+            copies = [given.astype(given.dtype), given.copy(), +given]
+            kept, row[:], one[:] = (row.copy(), one.copy()), -1, -1
+            changed, large[:] = large.copy(), 0
+            with oc.config(memory="64MiB"):
+                for made in copies:
+                    assert np.array_equal(made.compute(), expected)
+            row[:], one[:], large[:] = *kept, changed
+        before = oc.last_run()
+        (a * row).astype(a.dtype)
+        assert oc.last_run() is before or oc.last_run() == before
+
+
 def test_what_is_handed_out_is_not_what_expressions_mean() -> None:
     a = oc.asarray([3.0, 4.0])
     length = oc.linalg.norm(a)

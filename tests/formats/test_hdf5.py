@@ -607,7 +607,7 @@ def test_what_is_cut_off_is_an_error(tmp_path: Path, way: str) -> None:
     ("way", "read_by", "message", "said_of_it"),
     [
         ("all", oc.CorruptArrayError, r"chunk \(0, 5\) is damaged: .*checksum", "chunk (0, 5)"),
-        ("lzf and all", oc.StorageError, r"'/x': .* cannot be read", "cannot be read"),
+        ("lzf and all", oc.StorageError, r"'/x' of '.*a.h5': .* cannot be read", "cannot be read"),
     ],
 )
 def test_chunks_that_are_damaged(

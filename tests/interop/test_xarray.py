@@ -184,6 +184,35 @@ def test_what_is_computed(stored: Path, job: str) -> None:
     xr.testing.assert_allclose(loaded(ours), expected, rtol=1e-4, atol=2e-3)
 
 
+def test_what_is_weighted_by_numbers_in_memory_is_read_once(stored: Path) -> None:
+    """xarray's sums copy what has the type already, and a copy was computed to scratch."""
+    data = xr.open_dataset(stored / "v3.zarr", engine="outcrop").t2m
+    weights = xr.DataArray(np.arange(TIMES, dtype="f4"), dims="time")
+    trend = (data * weights).sum("time")
+    plan = oc.plan(trend.data)
+    assert plan.bytes_read < 1.05 * oc.plan(data.data.sum()).bytes_read
+    xr.testing.assert_allclose(trend.compute(), (plain().t2m * weights).sum("time"), rtol=1e-4)
+
+
+def test_anomalies_are_stored_in_the_chunks_of_their_source(stored: Path, tmp_path: Path) -> None:
+    """Default chunks of what is computed lay across those of its source."""
+    data = xr.open_dataset(stored / "v3.zarr", engine="outcrop").t2m
+    months = data.groupby("time.month")
+    anomaly = months - months.mean()
+    assert anomaly.chunks == (data * 2).chunks
+    assert all(
+        set(own) <= set(whole) or max(own) < max(whole)
+        for own, whole in zip(anomaly.chunks, data.chunks, strict=True)
+    )
+    with oc.config(memory="4MiB"):
+        xr.Dataset({"t2m": anomaly.drop_vars("month")}).to_zarr(tmp_path / "a", consolidated=False)
+    run, once = oc.last_run(), oc.plan(data.data.sum()).bytes_read
+    assert run is not None and run.bytes_read <= 2.1 * once
+    found = zarr.open_array(tmp_path / "a" / "t2m")[...]
+    months = plain().t2m.groupby("time.month")
+    np.testing.assert_allclose(found, months - months.mean(), rtol=1e-3, atol=2e-3)
+
+
 def test_several_results_are_one_plan(stored: Path) -> None:
     data = xr.open_dataset(stored / "v3.zarr", engine="outcrop").t2m
     once = oc.plan(data.data.sum()).bytes_read

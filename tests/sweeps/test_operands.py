@@ -124,3 +124,26 @@ def test_expressions_of_sweeps_are_planned_with_them(cube: np.ndarray, tmp_path:
         assert "computed first" in plan.explain()
         doubled.save(tmp_path / "b.zarr")
         agree(plan)
+
+
+@pytest.mark.parametrize("what", ["one", "both", "sum"])
+@pytest.mark.parametrize("memory", ["1MiB", "1536KiB", "2MiB", "4MiB"])
+def test_plans_do_not_count_on_what_planning_leaves_in_memory(
+    memory: str, what: str, tmp_path: Path
+) -> None:
+    """Operands are computed for a plan, and their tiles stayed: the run then read less."""
+    u, f = np.random.default_rng(1).random((2, 500, 500))
+    oc.asarray(u).save(tmp_path / "u.zarr", tile=(64, 64))
+    oc.asarray(f).save(tmp_path / "f.zarr")
+    with oc.config(memory=memory):
+        one, other = oc.open(tmp_path / "u.zarr"), oc.open(tmp_path / "f.zarr")
+        one[:100].compute(), other.sum().compute()
+        given = {"one": (one * 2, other), "both": (one * 2, other + 1), "sum": (one + other, other)}
+        swept = relaxed(*given[what], sweeps=2)
+        plan = oc.plan(swept, tmp_path / "v.zarr")
+        swept.save(tmp_path / "v.zarr")
+        agree(plan)
+    expected = {"one": (u * 2, f), "both": (u * 2, f + 1), "sum": (u + f, f)}[what]
+    found = oc.open(tmp_path / "v.zarr").compute()
+    wanted = plain(plain(*expected), expected[1])
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)

@@ -35,8 +35,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::process::{
-        Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, inject_faults,
-        last_run, memory_asked_for, operations_seen, status, total_memory,
+        Operation, ScratchDirectory, configure, default_memory, default_tile, doctor, forget_unchanged,
+        inject_faults, last_run, memory_asked_for, operations_seen, status, total_memory,
     };
     #[pymodule_export]
     use super::products::{mirror, multiply, multiply_memory, product_cost, product_function};

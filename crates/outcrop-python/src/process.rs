@@ -46,6 +46,13 @@ pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     Ok(fresh)
 }
 
+/// Lets go of the tiles that stay in memory from one run to the next; changed ones stay.
+#[pyfunction]
+pub fn forget_unchanged(py: Python<'_>) -> PyResult<()> {
+    runtime(py)?.resident().forget_unchanged();
+    Ok(())
+}
+
 #[pyfunction]
 #[pyo3(signature = (memory, threads, scratch, engine))]
 pub fn configure(

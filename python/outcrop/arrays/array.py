@@ -43,7 +43,7 @@ __all__ = ["Array"]
 
 _T = TypeVar("_T")
 
-_CHUNKS = 20
+_CHUNKS = 48
 """How many chunks of what is not stored memory holds."""
 
 _BYTES_IN_A_LIST = 48
@@ -232,7 +232,7 @@ class Array(Shaping, Reducing, Standard, Operators):
         """The extents of tiles along each axis, one after the other, as Dask has them.
 
         Of what is not stored, such as would suit it: those of the largest stored array of its shape
-        that it is made of, or default ones, and parts of them where memory does not hold a score. In
+        that it is made of, or default ones, and parts of them where memory does not hold dozens. In
         which parts it is computed is planned.
 
         Examples

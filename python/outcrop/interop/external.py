@@ -95,8 +95,10 @@ class _Reader:
         except (OutcropError, MemoryError):
             raise
         except Exception as error:
+            file = getattr(getattr(self.given, "file", None), "filename", None)
+            place = f" of {file!r}" if isinstance(file, str) else ""
             raise StorageError(
-                f"{self.name}: [{where}] cannot be read: {type(error).__name__}: {error}"
+                f"{self.name}{place}: [{where}] cannot be read: {type(error).__name__}: {error}"
             ) from error
         if found.shape != tuple(shape) or not np.can_cast(found.dtype, self.dtype, "same_kind"):
             raise InvalidArgumentError(

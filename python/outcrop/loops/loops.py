@@ -37,7 +37,7 @@ from outcrop.process.config import (
     scratch_directory,
     timeline_path,
 )
-from outcrop.process.operation import operation
+from outcrop.process.operation import operation, with_operands
 from outcrop.program.progress import watching
 
 __all__ = ["Loops", "loops"]
@@ -142,10 +142,13 @@ class Loops:
             There is nothing to compute, or as for a call.
         """
         bound = self._bound(args, kwargs)
-        with operation() as running:
-            before = running.again
-            found = _Run(self._text, bound, self.order, self._known).told()
-            return found._add_operands(running.again.plus(before, -1))
+
+        def made() -> LoopsPlan:
+            with operation():
+                return _Run(self._text, bound, self.order, self._known).told()
+
+        found, first = with_operands(made)
+        return found._add_operands(first)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Plan and compile what a call with such arguments runs, which it then need not.

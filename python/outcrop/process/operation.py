@@ -1,14 +1,24 @@
 """What belongs to one operation, and goes with it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from outcrop import _native
 from outcrop.process.config import naming_scratch
 
-__all__ = ["Moved", "Operation", "copied_beside", "note_copied", "operation", "scope"]
+__all__ = [
+    "Moved",
+    "Operation",
+    "copied_beside",
+    "note_copied",
+    "operation",
+    "scope",
+    "with_operands",
+]
+
+_T = TypeVar("_T")
 
 
 class Moved(NamedTuple):
@@ -50,6 +60,10 @@ class Operation:
         computed, by its id, and the view of it.
     again : Moved
         What its operands have moved that go with it: the same once more, if it is repeated.
+    kept : Moved
+        What its operands have moved that stay.
+    plans : bool
+        Whether it only says what another one will do.
     copied : int
         Bytes that files had besides, and that were copied by the system, not by the core.
     """
@@ -57,20 +71,25 @@ class Operation:
     def __init__(self) -> None:
         self.results: dict[tuple[int, Any], tuple[Any, Any]] = {}
         self.again = Moved()
+        self.kept = Moved()
         self.copied = 0
-        self._kept = Moved()
+        self.plans = False
+        self._is_afresh = False
 
     @contextmanager
     def making(self) -> Iterator[Making]:
         """Count what computing an operand moves, those included that it needs itself."""
-        before, again, kept = Moved(*_native.Operation.so_far()), self.again, self._kept
+        if self.plans and not self._is_afresh:
+            self._is_afresh = True
+            _native.forget_unchanged()
+        before, again, kept = Moved(*_native.Operation.so_far()), self.again, self.kept
         made = Making()
         yield made
         moved = Moved(*_native.Operation.so_far()).plus(before, -1)
         if made.is_kept:
-            self.again, self._kept = again, kept.plus(moved)
+            self.again, self.kept = again, kept.plus(moved)
         else:
-            self.again = again.plus(moved).plus(self._kept.plus(kept, -1), -1)
+            self.again = again.plus(moved).plus(self.kept.plus(kept, -1), -1)
 
 
 _running = threading.local()
@@ -105,6 +124,31 @@ def scope() -> Iterator[Operation]:
         yield own
     finally:
         _running.operation = None
+
+
+def with_operands(make: Callable[[], _T]) -> tuple[_T, Moved]:
+    """Make a plan, and say what operands move that are computed each time it is run.
+
+    They are computed for the plan as well, and would leave tiles in memory that the run then does
+    not read: so both start from nothing.
+    """
+    for again in (True, False):
+        with scope() as running:
+            before, kept = running.again, running.kept
+            outer, running.plans = running.plans, True
+            try:
+                found = make()
+            finally:
+                running.plans = outer
+            first = running.again.plus(before, -1)
+            again = again and running.kept != kept
+        if first == Moved():
+            break
+        _native.forget_unchanged()
+        if not again:
+            break
+        # What stays is not computed by the run; what came after it may have found its tiles.
+    return found, first
 
 
 @contextmanager

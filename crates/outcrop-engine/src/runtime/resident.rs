@@ -180,6 +180,12 @@ impl Resident {
         true
     }
 
+    /// Lets go of all unchanged tiles.
+    pub fn forget_unchanged(&mut self) {
+        self.tiles.retain(|_, entry| entry.dirty);
+        self.tidy();
+    }
+
     /// Without tiles, no staging memory.
     fn tidy(&mut self) {
         if self.tiles.is_empty() {
