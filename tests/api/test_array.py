@@ -190,3 +190,30 @@ def test_tiles_give_tiles(tmp_path: Path) -> None:
         np.testing.assert_array_equal(block, plain[::-1][where])
     assert list(array[:0].tiles()) == []
     assert [block.shape for _, block in array[0, 0].tiles()] == [()]
+
+
+@pytest.mark.parametrize("codecs", [None, "zstd"])
+@pytest.mark.parametrize("tile", [(700, 700), (300, 900), (64, 1000), (1, 1000)])
+@pytest.mark.parametrize("key", [..., slice(None, None, 3), (slice(5, 990), 17)])
+def test_tiles_are_had_with_the_budget_that_is_named(
+    key: Any, tile: tuple[int, int], codecs: str | None, tmp_path: Path
+) -> None:
+    """With more memory, pieces were larger: it was refused again, and in the middle of the loop."""
+    elements = np.random.default_rng(1).random((1000, 1000))
+    oc.asarray(elements).save(tmp_path / "a.zarr", tile=tile, codecs=codecs)
+    budget = 256 << 10
+    for attempt in range(2):
+        with oc.config(memory=budget):
+            A = oc.open(tmp_path / "a.zarr")[key]
+            found = np.zeros(A.shape)
+            is_begun = False
+            try:
+                for where, block in A.tiles():
+                    is_begun = True
+                    found[where] = block
+                break
+            except oc.BudgetError as error:
+                assert attempt == 0 and not is_begun and error.needed is not None
+                assert f"the least that works is {error.needed} bytes" in str(error)
+                budget = error.needed
+    np.testing.assert_array_equal(found, elements[key])

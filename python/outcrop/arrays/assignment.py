@@ -1,7 +1,9 @@
 """``A[key] = value``: NumPy's assignment, a piece at a time."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,16 +11,22 @@ from numpy.typing import NDArray
 
 from outcrop.arrays import hooks
 from outcrop.arrays.conversion import elements_of
-from outcrop.arrays.pieces import Piece, pieces
+from outcrop.arrays.pieces import Piece, longest, pieces
 from outcrop.arrays.source import Source
 from outcrop.arrays.views import View
-from outcrop.errors import InvalidArgumentError
+from outcrop.errors import BudgetError, InvalidArgumentError
 from outcrop.process.config import piece_limit
 
 if TYPE_CHECKING:
     from outcrop.arrays.array import Array
 
 __all__ = ["assign_array", "assign_value", "read_pieces"]
+
+_BLOCK, _HUGE, _LITTLE = 4096, 2 << 20, 16
+"""Bytes of a block of memory, and of a huge page; and of how much a part is little (`frame`)."""
+
+_MANY = 4096
+"""Pieces that are looked at for the largest one."""
 
 
 def assign_value(target: Source, view: View, value: Any) -> None:
@@ -112,10 +120,42 @@ def read_pieces(
     source: Source, view: View, *, merge: bool = True
 ) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
     """The elements of a view in pieces, with where they are in it, read ahead."""
+    grid, limit = source.grid, piece_limit()
 
     def cut() -> Iterator[Piece]:
-        return pieces(view, source.grid, piece_limit(), merge=merge)
+        return pieces(view, grid, limit, merge=merge)
 
     blocks = source.read_many(piece for _, piece in cut())
-    for (where, _), block in zip(cut(), blocks, strict=True):
-        yield where, block
+    is_first = True
+    try:
+        for (where, _), block in zip(cut(), blocks, strict=True):
+            is_first = False
+            yield where, block
+    except BudgetError as error:
+        if is_first and error.needed is not None:
+            boxes = (piece.box[1] for _, piece in islice(cut(), _MANY))
+            own = max(math.prod(shape) for shape in boxes) * grid.itemsize
+            _name_the_least(error, own, lambda n: longest(view, grid, piece_limit(n), merge))
+        raise
+
+
+def _framed(nbytes: int) -> int:
+    """Bytes of the memory for a piece, at most: of whole huge pages, where that adds little."""
+    blocks = (nbytes // _BLOCK + 2) * _BLOCK
+    huge = -(-blocks // _HUGE) * _HUGE
+    return huge if huge - blocks <= blocks // _LITTLE else blocks
+
+
+def _name_the_least(error: BudgetError, own: int, piece: Callable[[int], int]) -> None:
+    """With more memory pieces are larger, two of which are in memory: have an error say so.
+
+    `own` are the bytes of the largest one now, and `piece` says them for other budgets.
+    """
+    assert error.needed is not None
+    named = error.needed
+    beside = named - 2 * own
+    least = named
+    while (needed := beside + 2 * _framed(piece(least))) > least:
+        least = needed
+    error.needed = least
+    error.args = (str(error).replace(str(named), str(least)), *error.args[1:])

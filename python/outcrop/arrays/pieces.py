@@ -13,7 +13,7 @@ import numpy as np
 
 from outcrop.arrays.views import NewAxis, Span, View
 
-__all__ = ["Grid", "Piece", "boxes", "converted_itemsize", "pieces", "with_length"]
+__all__ = ["Grid", "Piece", "boxes", "converted_itemsize", "longest", "pieces", "with_length"]
 
 Piece: TypeAlias = tuple[tuple[slice, ...], View]
 """Where in the view, and which elements of the source."""
@@ -94,6 +94,13 @@ def pieces(view: View, grid: Grid, limit: int, *, merge: bool = True) -> Iterato
         return
     block = _block(view, grid, limit, merge)
     yield from _product(view, grid.tile, block, 0, (), view.selectors)
+
+
+def longest(view: View, grid: Grid, limit: int, merge: bool) -> int:
+    """Bytes that a piece has, at most."""
+    block = _block(view, grid, limit, merge)
+    extents = [s.extent if isinstance(s, Span) else 1 for s in view.selectors]
+    return grid.itemsize * math.prod(map(min, block, extents))
 
 
 def _block(view: View, grid: Grid, limit: int, merge: bool) -> list[int]:

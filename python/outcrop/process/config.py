@@ -293,9 +293,9 @@ def _scratch_place() -> Path:
     return Path(_native.status()["scratch_directory"])
 
 
-def piece_limit() -> int:
-    """The most bytes that a piece of a piecewise operation may have."""
-    return max(memory_budget() // 8, 1)
+def piece_limit(budget: int | None = None) -> int:
+    """The most bytes that a piece of a piecewise operation may have, with this or another one."""
+    return max((memory_budget() if budget is None else budget) // 8, 1)
 
 
 def _replace(settings: _Settings, *, leaving: bool = False) -> None:

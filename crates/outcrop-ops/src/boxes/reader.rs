@@ -4,7 +4,7 @@ use crate::boxes::access::{canvas_on, frame_bytes};
 use crate::boxes::movement::threads;
 use outcrop_engine::Runtime;
 use outcrop_engine::stream::Loaders;
-use outcrop_store::frame::Frame;
+use outcrop_store::frame::{Frame, charged};
 use outcrop_store::io::Cancel;
 use outcrop_store::store::{Mover, Store};
 use outcrop_store::{ArrayBox, Error, Result};
@@ -27,6 +27,8 @@ struct Shared {
     runtime: Arc<Runtime>,
     store: Arc<dyn Store>,
     boxes: Vec<ArrayBox>,
+    /// Bytes of the boxes that have to be in memory at a time.
+    held: usize,
     room: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -91,6 +93,13 @@ impl Shared {
             let room = self.runtime.has_room(staging);
             // Under the lock, so that nobody finds the memory taken and none that loads with it.
             let mut state = self.lock();
+            let budget = self.runtime.budget();
+            let needed = budget.used() + charged(staging) + self.held;
+            if !patient && needed > budget.limit() {
+                // What one more loads with would be the boxes'.
+                let (purpose, budget) = ("reading ahead".into(), budget.limit() as u64);
+                return Err(Error::Budget { purpose, needed: needed as u64, budget });
+            }
             match Mover::new(self.runtime.disk(), self.runtime.budget(), staging, &self.cancel) {
                 Err(Error::Budget { .. })
                     if patient
@@ -156,7 +165,8 @@ impl Reader {
     /// Starts reading boxes of an array.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where a box lies outside; those of writing changed tiles out first.
+    /// [`Error::Invalid`] where a box lies outside; [`Error::Budget`] without room for two boxes, of which the consumer
+    /// has one; those of writing changed tiles out first.
     pub fn new(runtime: &Arc<Runtime>, store: &Arc<dyn Store>, boxes: Vec<ArrayBox>) -> Result<Reader> {
         boxes.iter().try_for_each(|b| b.check_inside(&store.info().shape))?;
         crate::boxes::access::flush(runtime, store)?;
@@ -164,12 +174,16 @@ impl Reader {
         runtime.tune(&store.info().path, bytes);
         let exact = boxes.iter().all(|b| store.info().is_whole_tile(b));
         let choice = threads(runtime, store.staging(exact), None);
-        runtime.make_room(choice.load_staging, "reading ahead")?;
+        // The consumer has a box while the next one is read.
+        let largest = boxes.iter().map(|b| frame_bytes(store.as_ref(), b)).max().unwrap_or(0);
+        let held = charged(largest).saturating_mul(boxes.len().min(2));
+        runtime.make_room(choice.load_staging.saturating_add(held), "reading ahead")?;
         let Loaders::Threads(count) = choice.loaders else { unreachable!("threads were asked for") };
         let shared = Arc::new(Shared {
             runtime: Arc::clone(runtime),
             store: Arc::clone(store),
             boxes,
+            held,
             // Half of the budget, staging memory included: the other half is the consumer's.
             room: (runtime.budget().limit() / 2).saturating_sub(choice.staging()),
             state: Mutex::new(State {
