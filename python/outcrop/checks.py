@@ -16,6 +16,7 @@ __all__ = [
     "Order",
     "ShapeLike",
     "StrPath",
+    "as_dtype",
     "check_device",
     "check_dtype",
     "check_order",
@@ -46,6 +47,14 @@ def check_device(device: object) -> None:
         raise InvalidArgumentError(f"the only device is 'cpu', and not {device!r}")
 
 
+def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """What NumPy makes a dtype of."""
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise InvalidTypeError(str(error)) from None
+
+
 def check_dtype(dtype: DTypeLike, *, swapped: bool = False) -> np.dtype[Any]:
     """Return the NumPy dtype, if Outcrop has it.
 
@@ -56,10 +65,7 @@ def check_dtype(dtype: DTypeLike, *, swapped: bool = False) -> np.dtype[Any]:
     swapped : bool
         Whether big-endian types are allowed.
     """
-    try:
-        result = np.dtype(dtype)
-    except TypeError as error:
-        raise InvalidTypeError(str(error)) from None
+    result = as_dtype(dtype)
     if result.name not in _NAMES or result.fields is not None or result.subdtype is not None:
         raise UnsupportedError(
             f"dtype {str(result)!r} is not supported; the element types are {', '.join(_NAMES)}"

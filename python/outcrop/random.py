@@ -18,7 +18,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.public_names import only_public
 from outcrop.arrays.source import Source, default_tile
 from outcrop.arrays.views import View
-from outcrop.checks import check_shape
+from outcrop.checks import as_dtype, check_shape
 from outcrop.errors import InvalidArgumentError, UnsupportedError
 
 __all__ = ["Generator", "default_rng"]
@@ -148,7 +148,7 @@ class Generator:
     ) -> Array:
         """Integers from `low` on and below `high`, or below `low`, all alike."""
         first, end = (0, operator.index(low)) if high is None else map(operator.index, (low, high))
-        kind = np.dtype(dtype)
+        kind = as_dtype(dtype)
         if kind.kind not in "iub":
             raise UnsupportedError(f"integers of type {kind}")
         # NumPy's own complaints.
@@ -161,7 +161,7 @@ class Generator:
 
 
 def _floating(dtype: DTypeLike) -> np.dtype[Any]:
-    kind = np.dtype(dtype)
+    kind = as_dtype(dtype)
     if kind not in (np.float32, np.float64):
         raise UnsupportedError(f"random numbers of type {kind}")
     return kind

@@ -2,6 +2,7 @@
 
 import errno
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,3 +64,31 @@ def test_what_is_needed_is_kept() -> None:
     error = oc.BudgetError("the program needs 4096 bytes", 4096)
     assert pickle.loads(pickle.dumps(error)).needed == 4096
     assert oc.BudgetError("too little").needed is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda A, d: oc.zeros(3, dtype=d),
+        lambda A, d: oc.arange(3, dtype=d),
+        lambda A, d: oc.linspace(0, 1, 3, dtype=d),
+        lambda A, d: oc.eye(3, dtype=d),
+        lambda A, d: oc.asarray([1], dtype=d),
+        lambda A, d: A.astype(d),
+        lambda A, d: (A * 2).astype(d),
+        lambda A, d: A.sum(dtype=d),
+        lambda A, d: A.mean(dtype=d),
+        lambda A, d: A.std(dtype=d),
+        lambda A, d: oc.nanmean(A, dtype=d),
+        lambda A, d: np.add(A, 1, dtype=d),
+        lambda A, d: oc.map(np.sin, A, dtype=d),
+        lambda A, d: oc.fromfunction(lambda i: i, (3,), d),
+        lambda A, d: oc.create("a.zarr", (3,), d),
+        lambda A, d: oc.random.default_rng(1).random(3, dtype=d),
+        lambda A, d: oc.random.default_rng(1).integers(0, 3, 3, dtype=d),
+    ],
+)
+def test_what_is_no_type_is_an_error_of_ours(call: Any) -> None:
+    for wrong in ("nonsense", object()):
+        with pytest.raises(oc.InvalidTypeError, match="data type"):
+            call(oc.asarray(np.arange(6.0)), wrong)

@@ -13,7 +13,7 @@ from outcrop.arrays.array import Array
 from outcrop.arrays.creation import asarray, of_indices
 from outcrop.arrays.source import MemorySource
 from outcrop.arrays.views import View
-from outcrop.checks import ShapeLike, check_device, check_dtype, check_shape
+from outcrop.checks import ShapeLike, as_dtype, check_device, check_dtype, check_shape
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 
 __all__ = [
@@ -149,7 +149,7 @@ def arange(
     if step == 0:
         raise InvalidArgumentError("step must not be zero")
     count = max(math.ceil((end - first) / step), 0)
-    kind = np.result_type(type(first), type(end), type(step)) if dtype is None else np.dtype(dtype)
+    kind = np.result_type(type(first), type(end), type(step)) if dtype is None else as_dtype(dtype)
     if kind.kind == "b":
         if dtype is not None and count > 2:
             raise InvalidTypeError("there are no more than two truth values")
@@ -184,7 +184,7 @@ def linspace(
         raise InvalidArgumentError(f"Number of samples, {count}, must be non-negative.")
     parts = max(count - 1 if endpoint else count, 1)
     found = np.complex128 if isinstance(start + stop, complex | np.complexfloating) else np.float64
-    kind = np.dtype(found if dtype is None else dtype)
+    kind = as_dtype(found if dtype is None else dtype)
     last = count - 1 if endpoint and count > 1 else None
     between = partial(_between, start, stop, parts, last, kind)
     return of_indices(between, count, kind)
@@ -306,7 +306,7 @@ def eye(
            [0., 1.]])
     """
     check_device(device)
-    kind = np.dtype(np.float64 if dtype is None else dtype)
+    kind = as_dtype(np.float64 if dtype is None else dtype)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     return of_indices(partial(_on_diagonal, k, kind), shape, kind)
 

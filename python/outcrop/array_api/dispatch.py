@@ -140,6 +140,8 @@ def astype(array: Array, dtype: DTypeLike, casting: Any = "unsafe", *, copy: boo
         allowed = np.can_cast(array.dtype, dtype, casting)
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
+    except TypeError as error:
+        raise InvalidTypeError(str(error)) from None
     if not allowed:
         raise InvalidTypeError(
             f"elements of type {array.dtype} cannot be cast to those of type {np.dtype(dtype)}, "

@@ -12,7 +12,7 @@ from outcrop.arrays import hooks
 from outcrop.arrays.array import Array
 from outcrop.arrays.conversion import elements_of
 from outcrop.arrays.creation import asarray
-from outcrop.checks import check_device
+from outcrop.checks import as_dtype, check_device
 from outcrop.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
 from outcrop.expressions.build.arrays import ExpressionSource, argument, array_of, node_of, now
 from outcrop.expressions.build.reductions import axes_of, cast, expanded, filled, one_axis
@@ -235,7 +235,7 @@ def map(function: Callable[..., Any], /, *arrays: Any, dtype: DTypeLike | None =
     nodes = [_node(x) for x in arrays]
     if dtype is None:
         dtype = np.asarray(function(*(np.ones((1,) * n.ndim, n.dtype) for n in nodes))).dtype
-    return array_of(Map.of(Call(function), nodes, np.dtype(dtype)))
+    return array_of(Map.of(Call(function), nodes, as_dtype(dtype)))
 
 
 def _array(x: Any) -> Array:

@@ -14,7 +14,7 @@ from outcrop.arrays.conversion import elements_of, lazy_source, unmasked
 from outcrop.arrays.source import ConjugateSource, MemorySource, Source
 from outcrop.arrays.stored import StoreSource
 from outcrop.arrays.views import NewAxis, View
-from outcrop.checks import check_dtype
+from outcrop.checks import as_dtype, check_dtype
 from outcrop.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -355,8 +355,8 @@ def applied(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> A
     casting = options.get("casting", "same_kind")
     resolving: dict[str, Any] = {"casting": casting}
     if "dtype" in options:
-        resolving["signature"] = (None,) * ufunc.nin + (np.dtype(options["dtype"]),) * ufunc.nout
-        options["dtype"] = np.dtype(options["dtype"])
+        options["dtype"] = as_dtype(options["dtype"])
+        resolving["signature"] = (None,) * ufunc.nin + (options["dtype"],) * ufunc.nout
     if "signature" in options:
         resolving["signature"] = options["signature"]
     dtypes = ufunc_dtypes(ufunc, arguments, **resolving)

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from outcrop.arrays.array import Array
 from outcrop.arrays.views import View
+from outcrop.checks import as_dtype
 from outcrop.errors import DivisionByZeroError, InvalidArgumentError, InvalidTypeError
 from outcrop.expressions.build.arrays import array_of, node_of
 from outcrop.expressions.build.reductions import (
@@ -61,7 +62,7 @@ def _inexact(node: Node, dtype: DTypeLike | None, needed: bool) -> np.dtype[Any]
     """The type of means."""
     if dtype is None:
         return _FLOAT if node.dtype.kind in "biu" else node.dtype
-    kind = np.dtype(dtype)
+    kind = as_dtype(dtype)
     if needed and kind.kind not in "fc":
         raise InvalidTypeError(f"dtype= must be of floating-point numbers here, not {kind}")
     return kind
