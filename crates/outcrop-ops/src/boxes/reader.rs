@@ -47,6 +47,9 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long reading ahead waits for memory that others have.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it waits for the consumer to let go of a box.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,6 +137,7 @@ impl Shared {
         let index = state.next;
         drop(state);
         let bytes = frame_bytes(self.store.as_ref(), &self.boxes[index]);
+        let start = Instant::now();
         let frame = loop {
             if self.cancel.is_cancelled() {
                 break Err(Error::Interrupted);
@@ -145,7 +149,11 @@ impl Shared {
                     Ok(Some(frame)) => break Ok(frame),
                     Err(error) => break Err(error),
                     // Nothing of ours is in the way: what is resident goes, or it is an error.
-                    Ok(None) if ahead == 0 => break self.runtime.frame(bytes, "the next box"),
+                    Ok(None) if ahead == 0 => match self.runtime.frame(bytes, "the next box") {
+                        // Who has taken a box may not have let go of the one before yet.
+                        Err(Error::Budget { .. }) if start.elapsed() < LETTING_GO => {}
+                        found => break found,
+                    },
                     Ok(None) => {}
                 }
             }
