@@ -6,18 +6,14 @@ the others the fastest. Their time ends when the last write returns; Outcrop's w
 durable.
 """
 
-import os
 import statistics
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from common import GIB, MIB, Claim, arguments, cold, remove
+from common import MIB, Claim, arguments, remove
 from sides import data, environment
 from sides.linear import (
-    HERE,
     THREADS,
     accounts,
-    attempt,
     check_cholesky,
     check_product,
     computed,
@@ -25,67 +21,8 @@ from sides.linear import (
     make_matrix,
     scratch,
 )
+from sides.rival import Rival, forget
 
-PATIENCE = 3600
-"""Seconds after which a rival is given up."""
-
-
-class Rival(NamedTuple):
-    """A way to do a job with a library: its side of tiles, threads, threads of OpenBLAS for each."""
-
-    library: str
-    job: str
-    chunk: int
-    threads: int
-    blas: int
-    how: str = "threads"
-    limited: bool = True
-
-    @property
-    def memory(self) -> str:
-        return "" if self.limited else ", without the limit"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.library}, tiles of {self.chunk} x {self.chunk}, {self.threads} x {self.blas} "
-            f"threads, {self.how}{self.memory}"
-        )
-
-    def run(
-        self, python: Path, directory: Path, n: int, core: str = ""
-    ) -> tuple[float | None, str]:
-        """Seconds; or None, and why."""
-        script = [str(python), str(HERE / f"{self.library}_job.py")]
-        where = [str(directory), str(n), str(self.chunk)]
-        extra = {"OPENBLAS_CORETYPE": core} if core else {}
-        settings = {**os.environ, "OPENBLAS_NUM_THREADS": str(self.blas), **extra}
-        names = {"matmul": "AB", "cholesky": "S"}[self.job]
-        needed = self.how if self.library == "blosc2" else names
-        made = self.library, needed, self.chunk
-        try:
-            if prepared.get(directory) != made:
-                remove(*(path for path in directory.iterdir()))
-                done, why = attempt(4 * GIB, [*script, "prepare", *where, needed], env=settings)
-                if why:
-                    return None, why
-                prepared[directory] = made
-            cold(directory)
-            spilling = f"{LIMIT * 7 // 10}"
-            command = [*script, self.job, *where, str(self.threads), self.how, spilling]
-            limit = LIMIT if self.limited else 64 * GIB
-            done, why = attempt(limit, command, env=settings, timeout=PATIENCE)
-            if done is None:
-                return None, why
-            # With memory enough: it is not what is measured.
-            _, wrong = attempt(8 * GIB, [*script, "check", *where, self.job], env=settings)
-            if wrong:
-                return None, f"wrong result, or one that cannot be checked ({wrong})"
-            return done["seconds"], ""
-        finally:
-            remove(directory / "C.zarr", directory / "C.b2nd", directory / "spilled")
-
-
-prepared: dict[Path, tuple[str, str, int]] = {}
 options = arguments(__doc__)
 if options.quick:
     LIMIT, budget, product, factor = 500 * MIB, 128 * MIB, 2048, 2048
@@ -173,7 +110,7 @@ with scratch(options, "rivals") as directory:
                     for rival in (*candidates, free):
                         if rival is free and measured:
                             continue
-                        taken, why = rival.run(python, theirs, n)
+                        taken, why = rival.run(python, theirs, n, LIMIT)
                         print(f"    {job}: {rival}: " + (f"{taken:.2f} s" if taken else why))
                         if taken is None:
                             rows.append((job, str(rival), why, ""))
@@ -187,7 +124,7 @@ with scratch(options, "rivals") as directory:
                             for rival, taken in measured.items()
                         ]
                 elif library in best:
-                    taken, why = best[library].run(python, theirs, n)
+                    taken, why = best[library].run(python, theirs, n, LIMIT)
                     print(f"    {job}: {best[library]}: " + (f"{taken:.2f} s" if taken else why))
                     if taken is not None:
                         seconds[library].append(taken)
@@ -198,7 +135,7 @@ with scratch(options, "rivals") as directory:
             what = f"{job}: time of {library}{rival.memory} / time of Outcrop"
             claim.row(what, ratios, floor, aim, low=False)
             if python is not None and has_avx512():
-                taken, why = rival.run(python, theirs, n, core="SkylakeX")
+                taken, why = rival.run(python, theirs, n, LIMIT, core="SkylakeX")
                 result = (
                     why if taken is None else f"{taken:.1f} s, {taken / median:.2f} of Outcrop's"
                 )
@@ -208,8 +145,8 @@ with scratch(options, "rivals") as directory:
         for library in libraries:
             if library not in best:
                 claim.note(f"{job}: {library} is not measured")
-        remove(*inputs, *theirs.iterdir())
-        prepared.clear()
+        remove(*inputs)
+        forget(theirs)
 accounts(claim, runs)
 claim.table("Seconds and Gflop/s", ("job", "who", "seconds", "Gflop/s"), rows)
 claim.save()

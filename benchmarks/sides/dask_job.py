@@ -1,10 +1,10 @@
-"""Dask's side of `rivals.py`, run in an environment of its own.
+"""Dask's side of `rivals.py` and `solvers.py`, run in an environment of its own.
 
-``dask_job.py prepare DIRECTORY N CHUNK NAMES`` writes A.zarr, B.zarr, S.zarr (positive definite) as
-Dask reads them best, not compressed. ``dask_job.py matmul|cholesky DIRECTORY N CHUNK THREADS
-SCHEDULER MEMORY`` computes and prints one line of JSON. SCHEDULER is threads, or distributed: one
-worker that spills to disk beyond MEMORY. ``dask_job.py check DIRECTORY N CHUNK matmul|cholesky``
-looks at corners of the result.
+``dask_job.py prepare DIRECTORY N CHUNK NAMES`` writes A.zarr, B.zarr, S.zarr (positive definite), D.zarr (with
+a heavy diagonal, as Dask's LU wants it) as Dask reads them best, not compressed. ``dask_job.py JOB DIRECTORY N
+CHUNK THREADS SCHEDULER MEMORY`` computes and prints one line of JSON; JOB is matmul, cholesky, lu or solve,
+SCHEDULER is threads, or distributed: one worker that spills to disk beyond MEMORY. ``dask_job.py check
+DIRECTORY N CHUNK JOB`` looks at corners of the result.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 import zarr
 
 
-def blank(path: Path, n: int, chunk: int) -> Any:
+def blank(path: Path, n: int, chunk: int, ndim: int = 2) -> Any:
     """A new array on disk, not compressed."""
     return zarr.create_array(
         store=str(path),
-        shape=(n, n),
-        chunks=(chunk, chunk),
+        shape=(n,) * ndim,
+        chunks=(chunk,) * ndim,
         dtype="float64",
         compressors=None,
         overwrite=True,
@@ -34,7 +34,8 @@ def blank(path: Path, n: int, chunk: int) -> Any:
 
 def prepare(directory: Path, n: int, chunk: int, names: str) -> None:
     """Writes the matrices."""
-    for name, function in (("A", data.left), ("B", data.right), ("S", data.positive)):
+    functions = {"A": data.left, "B": data.right, "S": data.positive, "D": data.lower}
+    for name, function in functions.items():
         if name not in names:
             continue
         array = blank(directory / f"{name}.zarr", n, chunk)
@@ -48,34 +49,49 @@ def compute(job: str, directory: Path, n: int, chunk: int) -> float:
     """Seconds from opening the arrays to the result on disk, not synced."""
     import dask.array as da
 
+    def matrix(name: str) -> Any:
+        return da.from_zarr(str(directory / f"{name}.zarr"))
+
     start = time.perf_counter()
-    target = blank(directory / "C.zarr", n, chunk)
+    target = blank(directory / "C.zarr", n, chunk, ndim=1 if job == "solve" else 2)
     if job == "matmul":
-        a, b = (da.from_zarr(str(directory / f"{name}.zarr")) for name in "AB")
-        result = a @ b
+        result = matrix("A") @ matrix("B")
+    elif job == "cholesky":
+        result = da.linalg.cholesky(matrix("S"), lower=True)
+    elif job == "lu":
+        # Both triangles in one matrix, as others store them.
+        _, lower, upper = da.linalg.lu(matrix("D"))
+        result = lower + upper
     else:
-        s = da.from_zarr(str(directory / "S.zarr"))
-        result = da.linalg.cholesky(s, lower=True)
+        result = da.linalg.solve(matrix("D"), da.ones(n, chunks=chunk))
     da.store(result, target, lock=False)
     return time.perf_counter() - start
 
 
 def check(job: str, directory: Path, n: int) -> None:
     """Corners of the result."""
-    a, b, s, c = (
-        zarr.open_array(str(directory / f"{name}.zarr"), mode="r")
-        if (directory / f"{name}.zarr").exists()
-        else None
-        for name in "ABSC"
-    )
+
+    def matrix(name: str) -> Any:
+        return zarr.open_array(str(directory / f"{name}.zarr"), mode="r")
+
+    c = matrix("C")
     some = slice(n - 32, n)
     if job == "matmul":
-        expected = a[some, :] @ b[:, :32]
+        expected = matrix("A")[some, :] @ matrix("B")[:, :32]
         found = c[some, :32]
-    else:
-        expected = s[some, some]
+    elif job == "cholesky":
+        expected = matrix("S")[some, some]
         rows = c[some, :]
         found = rows @ rows.T
+    elif job == "lu":
+        # Nothing is exchanged; the ones of both diagonals are in one place.
+        expected = matrix("D")[some, some]
+        lower = np.tril(c[some, :], n - 33) + np.eye(32, n, n - 32)
+        upper = np.triu(c[:, some] - np.eye(n, 32, 32 - n), 32 - n)
+        found = lower @ upper
+    else:
+        expected = np.ones(32)
+        found = matrix("D")[some, :] @ c[:]
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
