@@ -7,6 +7,7 @@ under a real memory limit. Ratios are medians over the rounds.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -67,6 +68,9 @@ if (GROUPS / "memory").is_dir():
     GROUPS /= "memory"
 
 
+_numbers = itertools.count()
+
+
 @contextmanager
 def memory_group(limit: int) -> Iterator[Callable[[], None] | None]:
     """A control group with a memory limit; yields what a child calls to enter it.
@@ -74,7 +78,7 @@ def memory_group(limit: int) -> Iterator[Callable[[], None] | None]:
     Yields None, with a remark, where control groups cannot be made.
     """
     file = "memory.limit_in_bytes" if GROUPS.name == "memory" else "memory.max"
-    group = GROUPS / f"outcrop_bench_{os.getpid()}"
+    group = GROUPS / f"outcrop_bench_{os.getpid()}_{next(_numbers)}"
     try:
         group.mkdir()
         (group / file).write_text(str(limit))

@@ -7,7 +7,10 @@ bytes, and which of them it writes.
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -166,3 +169,14 @@ PROGRAMS: dict[str, Program] = {
     "product": Program(product, lambda m: _squares("a b c", m), ("c",), "relaxed"),
     "stepped": Program(stepped, lambda m: _squares("a", m), ("a",)),
 }
+
+
+def meet(*directory: str) -> None:
+    """Waits until two have come to a directory, so that they begin at once; goes on if there is none."""
+    for place in map(Path, directory):
+        (place / str(os.getpid())).touch()
+        until = time.monotonic() + 60
+        while len(os.listdir(place)) < 2:
+            if time.monotonic() > until:
+                raise SystemExit("the other one does not come")
+            time.sleep(0.001)

@@ -1,9 +1,9 @@
 """A loop nest compiled by Numba over memory maps of .npy files, in a process of its own.
 
-    python nests_job.py NAME ARGUMENTS
+    python nests_job.py NAME ARGUMENTS [MEETING]
 
-ARGUMENTS are JSON: of each parameter, the path of a file or a number. Prints seconds, without compiling, and
-the bytes that the process has moved, as JSON.
+ARGUMENTS are JSON: of each parameter, the path of a file or a number; with MEETING, it begins when another one
+does. Prints seconds, without compiling, and the bytes that the process has moved, as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 
 import numba
 import numpy as np
-from nest_programs import PROGRAMS
+from nest_programs import PROGRAMS, meet
 
 
 def io() -> tuple[int, int]:
@@ -32,6 +32,7 @@ arguments = {
 }
 compiled = numba.njit(program.function, error_model="numpy")
 compiled.compile(tuple(map(numba.typeof, arguments.values())))
+meet(*sys.argv[3:])
 before, start = io(), time.perf_counter()
 compiled(*arguments.values())
 for p in program.written:

@@ -148,6 +148,40 @@ def test_what_is_written_as_a_whole_is_not_read(tmp_path: Path) -> None:
     assert plan.bytes_read == tiles * 8192
 
 
+def test_what_is_written_as_a_whole_in_larger_tiles_is_not_read(tmp_path: Path) -> None:
+    """Along a side of two tiles of one array, and one of the other: reading it first is not the least."""
+    function, _, _ = arguments()["transposition"]
+    a = np.random.default_rng(2).standard_normal((64, 4096))
+    oc.asarray(a).save(tmp_path / "a", tile=(32, 64))
+    oc.zeros((4096, 64)).save(tmp_path / "b", tile=(32, 64))
+    with oc.config(memory="1MiB"), oc.open(tmp_path / "b", "r+") as b:
+        plan = oc.loops(function).plan(oc.open(tmp_path / "a"), b)
+        oc.loops(function)(oc.open(tmp_path / "a"), b)
+    # Whole blocks of the disk.
+    assert plan.bytes_read == 2 * 64 * (32 * 64 * 8 + 4096)
+    np.testing.assert_array_equal(oc.open(tmp_path / "b").compute(), a.T)
+
+
+def test_another_program_may_be_the_best_when_more_is_stored(tmp_path: Path) -> None:
+    function, given, _ = arguments()["product"]
+    n = 256
+    shapes = {"a": (n, n), "b": (n, n), "c": (n, n)}
+    assert given.keys() == shapes.keys()
+    nest = oc.loops(function, order="relaxed")
+    with oc.config(memory="512KiB"):
+        own = {p: oc.create(tmp_path / p, shape, tile=32) for p, shape in shapes.items()}
+        empty = nest.plan(*own.values())
+        for array in own.values():
+            array[...] = 1.0
+        again = nest.plan(*own.values())
+        new = oc.loops(function, order="relaxed").plan(*own.values())
+        for array in own.values():
+            array.close()
+    assert empty.bytes_read < n * n * 8
+    assert again.bytes_read == new.bytes_read
+    assert again.tiles == new.tiles != empty.tiles
+
+
 def test_sums_may_be_in_another_order_where_that_is_allowed() -> None:
     a = np.arange(60.0).reshape(6, 10)
     strict, relaxed = np.zeros(10), np.zeros(10)

@@ -327,31 +327,28 @@ class _Run:
         relaxed: bool,
     ) -> Chosen | None:
         """The best program: what was the best one before, for such arguments and such a budget."""
-        bound, settings = self._bound, config()
-        nest = bound.nest
-        key = (
-            tuple((p, nest.arrays[p], tiles[p], p in self._straight) for p in nest.used),
-            tuple((p, s if isinstance(s, int) else "float") for p, s in bound.scalars.items()),
-            (settings.memory, settings.threads, relaxed),
-        )
+        bound, nest = self._bound, self._bound.nest
+        made_anew = frozenset(nest.written) - self._straight
+        job = Job(nest, self._arrays, targets, made_anew, tiles, bound.scalars, relaxed)
+        key = self._told(job)
         found = known.get(key)
         if found is None:
             with LOCK, supposing(elsewhere=self._held):
-                found = self._chosen(targets, tiles, relaxed)
+                found = self._chosen(job, tiles, name_of(self._text, key))
             if found is None:
                 return None
             while len(known) >= _KEPT:
                 del known[next(iter(known))]
             known[key] = _without_arrays(found)
             return found
-        job = replace(
+        again = replace(
             found.job,
             nest=replace(found.job.nest, names=nest.names),
             arrays=self._arrays,
             targets=targets,
             scalars=bound.scalars,
         )
-        return replace(found, job=job)
+        return replace(found, job=again)
 
     def _resolved(self, p: str) -> Array:
         """An array as it is now, computed if it was not."""
@@ -399,14 +396,8 @@ class _Run:
                     needed,
                 )
 
-    def _chosen(
-        self, targets: Mapping[str, Any], tiles: dict[str, tuple[int, ...]], relaxed: bool
-    ) -> Chosen | None:
-        bound = self._bound
-        nest = bound.nest
-        made_anew = frozenset(nest.written) - self._straight
-        job = Job(nest, self._arrays, targets, made_anew, tiles, bound.scalars, relaxed)
-        name = self._name_of(job)
+    def _chosen(self, job: Job, tiles: dict[str, tuple[int, ...]], name: str) -> Chosen | None:
+        bound, nest = self._bound, job.nest
         found = recall(name, nest, job)
         if found is not None:
             return found
@@ -427,21 +418,23 @@ class _Run:
         remember(name, found)
         return found
 
-    def _name_of(self, job: Job) -> str:
-        """Under which name the program is kept on disk."""
+    def _told(self, job: Job) -> tuple[object, ...]:
+        """All that the choice of a program depends on, but for the nest itself."""
         settings, nest = config(), job.nest
         told: list[object] = [settings.memory, settings.threads, job.relaxed, self._held]
         for p in nest.used:
-            given = self._bound.given[p]
+            given, own = self._bound.given[p], shown(self._arrays[p])
             view = given._view
             kind = given._source.layout, given._source.format, view.is_box, view.turn
+            # What is not stored is not read, so that another program may be the best one when it is.
+            stored = 0 if own is None else own.store.stored_bytes
             shape, dtype = nest.arrays[p]
             how = p in self._straight, p in job.made_anew, isinstance(job.targets.get(p), tuple)
-            told.append((p, shape, dtype.str, job.tiles[p], *kind, *how))
+            told.append((p, shape, dtype.str, job.tiles[p], stored, *kind, *how))
         for p, s in job.scalars.items():
             told.append((p, s if isinstance(s, int) else "float"))
         told += [(p, nest.arrays[p][1].str) for p in nest.kept]
-        return name_of(self._text, told)
+        return tuple(told)
 
     # -- plans -------------------------------------------------------------------------------------
 

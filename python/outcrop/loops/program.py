@@ -434,6 +434,7 @@ class _Search:
         self._codes: dict[int, Code] = {}
         self._arrangements: dict[int, Arrangement | None] = {}
         self._mixed: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}
+        self._made_by: dict[tuple[int, ...], dict[str, float]] = {}
         self._points = {s.name: _points(polyhedra, s.name) for s in polyhedra.nest.statements}
 
     @property
@@ -664,12 +665,39 @@ class _Search:
         """Whether every array is moved once, about: others may not be much better."""
         assert self.best is not None
         facts = self.best.plan.facts
-        least = sum(
-            math.prod(a["shape"]) * np.dtype(a["dtype"]).itemsize
-            for a in facts["arrays"]
-            if a["role"] != "temporary"
-        )
+        least = 0.0
+        for array in facts["arrays"]:
+            if array["role"] == "temporary":
+                continue
+            size = math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize
+            if array["role"] == "input":
+                size *= 1 - self._made(self.best.units).get(array["name"], 0.0)
+            least += size
         return bool(facts["bytes_read"] + facts["bytes_written"] <= _ABOUT * least)
+
+    def _made(self, units: list[Unit]) -> dict[str, float]:
+        """Of arrays, the part of their tiles that is made as a whole, so that it need not be read."""
+        key = tuple(id(unit) for unit in units)
+        if key not in self._made_by:
+            full: dict[str, set[tuple[int, ...]]] = {}
+            for number, unit in enumerate(units):
+                # What many tiles make together is not looked at.
+                sizes = [_WHOLE] * unit.n_band
+                try:
+                    with limited(self.polyhedra.context):
+                        steps = self.footprints.steps(number, unit, Cut.plain(sizes), 1)
+                except TooHardError:
+                    steps = None
+                for step in steps or ():
+                    for p, touched in step.touched.items():
+                        own = full.setdefault(p, set())
+                        own.update(tile for tile, what in touched.items() if what & FULL)
+            counts = {
+                p: math.prod(-(-n // t) for n, t in zip(shape, self.job.tiles[p], strict=True))
+                for p, (shape, _) in self.job.nest.arrays.items()
+            }
+            self._made_by[key] = {p: len(own) / counts[p] for p, own in full.items()}
+        return self._made_by[key]
 
     @staticmethod
     def _smaller(cuts: list[Cut], natural: list[list[tuple[int, int]]]) -> list[Cut] | None:
