@@ -99,17 +99,46 @@ def test_several_long_lines(desk: Any) -> None:
             both(desk, "irfftn", array, plain, s=(2, 30000), axes=(2, 1))
 
 
-def test_three_passes_for_a_long_line(desk: Any) -> None:
+@pytest.mark.parametrize(
+    ("layout", "tile", "passes"),
+    [
+        ("npy", None, 3.1),
+        # As many tiles as there are rows of a matrix stay in memory; or a part of them.
+        ("zarr", 4096, 3.1),
+        ("zarr", 16384, 3.1),
+        ("zarr", 32768, 3.1),
+        # Memory holds too few of them, and they are put in order first.
+        ("zarr", 1 << 17, 4.1),
+    ],
+)
+def test_three_passes_for_a_long_line(desk: Any, layout: str, tile: int, passes: float) -> None:
     plain = values("complex128", (1 << 19,))
-    # What is in tiles is put in order first.
-    for layout, passes in (("npy", 3.1), ("zarr", 4.1)):
-        array = desk.put(plain, layout, 16384)
-        with oc.config(memory="4MiB"):
-            oc.fft.fft(array).save(desk.path / "made.zarr", overwrite=True)
+    array = desk.put(plain, layout, tile)
+    with oc.config(memory="4MiB"):
+        transformed = oc.fft.fft(array)
+        plan = oc.plan(transformed)
+        made = transformed.save(desk.path / "made.zarr", overwrite=True)
+    run = oc.last_run()
+    assert run is not None
+    assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+    assert run.bytes_read <= passes * plain.nbytes
+    assert run.bytes_written <= passes * plain.nbytes
+    desk.check(made, np.fft.fft(plain), digits=100)
+
+
+def test_passes_are_done_part_by_part(desk: Any) -> None:
+    """What is handed on along the second axis and the third stays in memory, one row at a time."""
+    plain = values("complex128", (16, 64, 256))
+    for layout, tile in (("zarr", (4, 16, 64)), ("npy", None)):
+        array = desk.put(plain, layout, tile)
+        with oc.config(memory="1MiB"):
+            one = oc.fft.fft(oc.fft.fft(array, axis=1), axis=2)
+            plan = oc.plan(one)
+            made = one.save(desk.path / "made.zarr", overwrite=True)
         run = oc.last_run()
         assert run is not None
-        assert run.bytes_read <= passes * plain.nbytes
-        assert run.bytes_written <= passes * plain.nbytes
+        assert (run.bytes_read, run.bytes_written) == (plan.bytes_read, plan.bytes_written)
+        desk.check(made, np.fft.fft2(plain), digits=100)
 
 
 def test_planes_are_transformed_in_one_pass(desk: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from outcrop import _native
@@ -145,6 +146,12 @@ class Planned:
         """Bytes that are read where each array is read once."""
         return sum(reading.least / reading.passes for reading in self.readings)
 
+    @cached_property
+    def handed_on(self) -> float:
+        """Bytes that are read of what passes hand on to others in blocks, each block once."""
+        arrays = (self.facts["arrays"][i] for i in self._lowered.handed_on)
+        return float(sum(min(a["bytes_read"], _size(a)) for a in arrays))
+
     @property
     def needed(self) -> float:
         """Bytes that are read where each pass reads once what it takes.
@@ -153,8 +160,8 @@ class Planned:
         one of them.
         """
         if not self._lowered.is_side_by_side:
-            return self.once
-        return sum(reading.least for reading in self.readings)
+            return self.once + self.handed_on
+        return sum(reading.least for reading in self.readings) + self.handed_on
 
     @property
     def size(self) -> int:
@@ -291,6 +298,11 @@ class Planned:
             self._plan.run(step, errors.tell, errors.ignored, numbered, commits, progress, timeline)
         except SingularMatrixError as error:
             raise naming_the_first(error, lowered.nodes, _computed) from None
+
+
+def _size(array: Mapping[str, Any]) -> int:
+    """Bytes of an array of a program."""
+    return int(math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize)
 
 
 def _computed(node: Node) -> NDArray[Any]:
@@ -585,7 +597,7 @@ def _or_by_other_cuts(
     Of larger ones there are fewer that share a stored tile, and rows or sums are whole; of smaller
     ones memory holds more at a time.
     """
-    enough = _LESS * found.once
+    enough = _LESS * (found.once + found.handed_on)
     if found.moved_anyway[0] <= enough:
         return found
     least, reserve = found, effort.left / 2
@@ -625,7 +637,7 @@ def _or_as_it_comes(found: Planned, way: Taking, aims: Sequence[Aim]) -> Planned
 
     Tiles that are taken from again may still be in memory.
     """
-    if found.moved_anyway[0] <= _LESS * found.once:
+    if found.moved_anyway[0] <= _LESS * (found.once + found.handed_on):
         return found
     most = max(_MANY_STEPS, _FAR_MORE * found.facts["steps"])
     for given, grouping, _ in candidates([way], aims):

@@ -5,6 +5,11 @@ element is multiplied by a root of unity, and the rows are transformed; the resu
 columns (Gentleman and Sande's four steps). `n1` is the least with which a row fits in memory, so
 that pieces of the line are long. Everything is read and written three times.
 
+Of a line in tiles, a column would take a little of one tile of each row, more than memory holds. It
+is seen as n1 * n2 * n3 elements then: of n1 tiles at a time those that are n2 * n3 elements apart
+are transformed, and the n2 * n3 that belong together afterwards, which are read once, stay in
+memory for the other two. So that is three times as well.
+
 Lines of a length that has no such factors are convolved, as longer ones that have them (Bluestein's
 algorithm); which is done at once.
 """
@@ -21,9 +26,12 @@ from outcrop.array_api.families import is_long
 from outcrop.array_api.manipulation_functions import concat, pad, reshape, swapaxes
 from outcrop.arrays.array import Array
 from outcrop.arrays.creation import of_indices
+from outcrop.arrays.operands import shown
 from outcrop.expressions.build.lines import of_lines
 from outcrop.expressions.build.materializing import materialize
+from outcrop.process.config import memory_budget
 from outcrop.process.operation import operation
+from outcrop.reorganize.turning import permute_dims
 
 __all__ = ["TIMES", "Norm", "by_numpy", "complex_type", "half_of_real", "transformed"]
 
@@ -32,6 +40,9 @@ Norm = Literal["backward", "ortho", "forward"]
 TIMES = 2
 """How many times the bytes of what it is given NumPy takes: for the result, and for what it is made
 of where there are several axes."""
+
+_STAYS = 2
+"""What part of the budget may be tiles that stay in memory from one pass to the next one."""
 
 _TOGETHER = 64
 """Columns that memory has room for, at least."""
@@ -72,12 +83,22 @@ def transformed(array: Array, axis: int, kind: str, norm: Norm) -> Array:
     if not is_long(n * dtype.itemsize):
         options = (("kind", kind), ("sizes", (n,)), ("norm", norm))
         return of_lines(kind[:-1], by_numpy, options, array, (axis,), (n,), dtype, times=TIMES)
-    rows = _rows(n, dtype.itemsize)
-    if rows is None:
-        return _by_convolution(array, axis, kind, norm)
-    columns = transformed(_as_matrix(array, axis, rows), axis, kind, norm)
-    made = transformed(_turned(columns, axis, n, kind), axis + 1, kind, norm)
-    return reshape(swapaxes(made, axis, axis + 1), array.shape)
+    factors: tuple[int, ...] | None = _factors_by_tiles(array, axis, dtype.itemsize)
+    if factors is None:
+        rows = _rows(n, dtype.itemsize)
+        if rows is None:
+            return _by_convolution(array, axis, kind, norm)
+        factors = rows, n // rows
+    shape = array.shape
+    made, length = reshape(array, (*shape[:axis], *factors, *shape[axis + 1 :])), n
+    for place, factor in enumerate(factors):
+        made = transformed(made, axis + place, kind, norm)
+        if place + 1 < len(factors):
+            made = _turned(made, axis + place, len(factors) - place, length, kind)
+        length //= factor
+    behind = axis + len(factors)
+    order = (*range(axis), *reversed(range(axis, behind)), *range(behind, made.ndim))
+    return reshape(permute_dims(made, order), shape)
 
 
 def half_of_real(array: Array, axis: int, norm: Norm) -> Array | None:
@@ -97,7 +118,7 @@ def half_of_real(array: Array, axis: int, norm: Norm) -> Array | None:
     options = (("kind", "rfftn"), ("sizes", (rows,)), ("norm", norm))
     matrix = _as_matrix(array, axis, rows)
     columns = of_lines("rfft", by_numpy, options, matrix, (axis,), (half + 1,), dtype, times=TIMES)
-    made = transformed(_turned(columns, axis, n, "fftn"), axis + 1, "fftn", norm)
+    made = transformed(_turned(columns, axis, 2, n, "fftn"), axis + 1, "fftn", norm)
     before = (slice(None),) * axis
     # In row k1 and column k2 is the frequency k1 + rows * k2, and what is in the rows that are not
     # there has the conjugate at its negative.
@@ -114,19 +135,63 @@ def _as_matrix(array: Array, axis: int, rows: int) -> Array:
     return reshape(array, (*shape[:axis], rows, shape[axis] // rows, *shape[axis + 1 :]))
 
 
-def _factors(n: int, sign: int, char: str, row: NDArray[Any], column: NDArray[Any]) -> NDArray[Any]:
+def _of_unity(
+    n: int, sign: int, char: str, extents: tuple[int, ...], row: NDArray[Any], *rest: NDArray[Any]
+) -> NDArray[Any]:
+    column = rest[0]
+    for extent, index in zip(extents[2:], rest[1:], strict=True):
+        column = column * extent + index
     # Their product is less than n.
     return _roots(n, sign, char)(row * column)
 
 
-def _turned(columns: Array, axis: int, n: int, kind: str) -> Array:
-    """Each element times the root of unity that belongs to its row and column."""
-    shape = columns.shape[axis : axis + 2]
+def _turned(columns: Array, axis: int, count: int, n: int, kind: str) -> Array:
+    """Each element times the root of unity that belongs to its row and column.
+
+    The columns are counted along one axis, or along several.
+    """
+    shape = columns.shape[axis : axis + count]
     sign = -1 if kind == "fftn" else 1
-    factors = partial(_factors, n, sign, columns.dtype.char)
-    turn = of_indices(factors, shape, columns.dtype)
-    made: Array = columns * turn[(..., *(None,) * (columns.ndim - axis - 2))]
+    roots = partial(_of_unity, n, sign, columns.dtype.char, shape)
+    turn = of_indices(roots, shape, columns.dtype)
+    made: Array = columns * turn[(..., *(None,) * (columns.ndim - axis - count))]
     return made
+
+
+def _factors_by_tiles(array: Array, axis: int, itemsize: int) -> tuple[int, int, int] | None:
+    """Into what a line is cut of which memory holds a tile of a few pieces only.
+
+    None where it holds one of each row of a matrix, or where what is handed on has no room.
+    """
+    own = shown(array)
+    if own is None or own.store.layout != "tiled":
+        return None
+    n, tile = array.shape[axis], own.store.tile
+    beside = math.prod(
+        min(t, m) for a, (t, m) in enumerate(zip(tile, array.shape, strict=True)) if a != axis
+    )
+    stored = min(tile[axis], n) * beside * array.dtype.itemsize
+    room = memory_budget() // _STAYS
+    rows = _rows(n, itemsize)
+    if rows is None or rows * stored * 2 <= room:
+        return None
+
+    def kept(first: int) -> int:
+        return max(first * stored, n // first * beside * itemsize)
+
+    first = min(_divisors(n)[1:], key=kept, default=0)
+    if not first or kept(first) > room:
+        return None
+    rest = n // first
+    for second in _divisors(rest):
+        third = rest // second
+        if (
+            second > 1
+            and not is_long(2 * third * itemsize)
+            and not is_long(second * _TOGETHER * itemsize)
+        ):
+            return first, second, third
+    return None
 
 
 def _rows(n: int, itemsize: int) -> int | None:

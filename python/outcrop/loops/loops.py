@@ -426,7 +426,7 @@ class _Run:
             given, own = self._bound.given[p], shown(self._arrays[p])
             view = given._view
             kind = given._source.layout, given._source.format, view.is_box, view.turn
-            # What is not stored is not read, so that another program may be the best one when it is.
+            # What is not stored is not read: another program may be the best one when it is.
             stored = 0 if own is None else own.store.stored_bytes
             shape, dtype = nest.arrays[p]
             how = p in self._straight, p in job.made_anew, isinstance(job.targets.get(p), tuple)

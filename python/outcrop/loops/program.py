@@ -676,7 +676,7 @@ class _Search:
         return bool(facts["bytes_read"] + facts["bytes_written"] <= _ABOUT * least)
 
     def _made(self, units: list[Unit]) -> dict[str, float]:
-        """Of arrays, the part of their tiles that is made as a whole, so that it need not be read."""
+        """Of arrays, the part of their tiles that is made as a whole, and need not be read."""
         key = tuple(id(unit) for unit in units)
         if key not in self._made_by:
             full: dict[str, set[tuple[int, ...]]] = {}

@@ -22,7 +22,14 @@ from outcrop.expressions.kernels.tape import Tape, pattern
 from outcrop.expressions.lower.matrix_passes import MatrixPass
 from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.readings import readings
-from outcrop.expressions.lower.side_by_side import apart, courses, side_by_side, together
+from outcrop.expressions.lower.side_by_side import (
+    Nested,
+    apart,
+    courses,
+    nested,
+    side_by_side,
+    together,
+)
 from outcrop.expressions.lower.steps import READ, WRITE, Kind, Size, Steps, arguments, operand
 from outcrop.expressions.lower.storage import Storage, Stored, Wanted, look_at_result
 from outcrop.expressions.lower.when_taken import waits, when_taken
@@ -83,9 +90,9 @@ def orders(grouping: Grouping) -> Iterator[Order]:
     lines = [grouping.order(group) for group in grouping.groups]
     groups = grouping.groups
     pairs = apart(groups, lines, grouping)
-    is_beside = len(together(groups, courses(groups, lines, grouping.tiling), pairs)) < len(
-        groups
-    ) - len(pairs)
+    beside = together(groups, courses(groups, lines, grouping.tiling), pairs)
+    inside = nested(groups, lines, pairs, beside, grouping, memory_budget())
+    is_beside = len(beside) - len(inside) < len(groups) - len(pairs)
     turned = any(
         own != grouping.order(group, turned=True) for own, group in zip(lines, groups, strict=True)
     )
@@ -148,6 +155,12 @@ class Lowered:
         for i in self._waiting:
             self._courses[i] = None
         self._together = together(self._groups, self._courses, self._apart, alone=not order.beside)
+        self._nested: dict[int, Nested] = {}
+        if order.beside:
+            self._nested = nested(
+                self._groups, self._lines, self._apart, self._together, grouping, memory_budget()
+            )
+            self._together = _one_after_other(self._together, self._nested)
         workspace = max((tape.workspace for tape in tapes if tape is not None), default=0)
         beside = max((tape.beside for tape in tapes if tape is not None), default=0)
         calls_back = any(_calls_back(node) for node in nodes)
@@ -165,6 +178,13 @@ class Lowered:
     def ways(self) -> int:
         """How many ways there are for linear algebra to go through its tiles."""
         return max((one.ways for one in self._operations), default=1)
+
+    @property
+    def handed_on(self) -> list[int]:
+        """The numbers of the arrays that passes hand on to others in blocks."""
+        roots = (self._groups[i].roots[0] for i in self._apart)
+        found = (self._storage.of(root) for root in roots if not self.grouping.is_output(root))
+        return [stored.number for stored in found if stored is not None]
 
     @property
     def is_frugal(self) -> bool:
@@ -236,10 +256,15 @@ class Lowered:
         for numbers in self._together:
             first, *others = [passes[i] for i in numbers]
             self._steps.another_pass()
+            if numbers[0] in self._nested:
+                cells = {i: one for i, one in enumerate(passes) if isinstance(one, Pass)}
+                self._nested[numbers[0]].emit(cells, self._apart)
+                continue
             if others:
                 members = [one for one in (first, *others) if isinstance(one, Pass)]
                 if numbers[-1] in self._apart:
-                    self._apart[numbers[-1]].emit(*members)
+                    one, then = members
+                    self._apart[numbers[-1]].emit(one, then)
                     continue
                 side_by_side([self._courses[i] for i in numbers], members)
                 continue
@@ -460,6 +485,20 @@ class Lowered:
         )
         count = {0: "one step", 1: "one pass"}.get(passes, f"{passes} passes")
         return ", ".join(filter(None, (count, str(self._order), *remarks))), None
+
+
+def _one_after_other(
+    passes: Sequence[Sequence[int]], nested: Mapping[int, Nested]
+) -> list[list[int]]:
+    """The numbers of each pass, those that are done part by part being one."""
+    found: list[list[int]] = []
+    for numbers in passes:
+        before = nested.get(found[-1][0]) if found else None
+        if before is not None and before.numbers[1][0] == numbers[0]:
+            found[-1] += numbers
+        else:
+            found.append(list(numbers))
+    return found
 
 
 def too_much_account(count: int, what: str) -> BudgetError:

@@ -14,6 +14,7 @@ from outcrop.expressions.graph.gathers import Alias, Gather, Select
 from outcrop.expressions.graph.matrices import MatrixOperation
 from outcrop.expressions.graph.nodes import Contract, Expanded, Leaf, Lines, Map, Node, Reduce, Scan
 from outcrop.expressions.graph.phases import Phase
+from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.kernels import native
 from outcrop.expressions.kernels.gathered import Gathered, Ranges
 from outcrop.expressions.kernels.tape import Tape
@@ -209,6 +210,9 @@ class Pass:
             cells = (n // extent for own, n in loaded if own == line and n < axes.extents[line])
             found = max(found, *cells, 1)
         for node in self._gathering:
+            if isinstance(node, Reshape) and line in axes.of(node):
+                along = self._folded(node, axes.of(node).index(line))
+                found = max(found, along // extent)
             if not isinstance(node, Select | Alias):
                 continue
             whole = self._storage.loaded(node.operands[0])
@@ -217,6 +221,25 @@ class Pass:
                 if own == line and not isinstance(source, NewAxis):
                     found = max(found, whole[source] // extent)
         return found
+
+    def _folded(self, node: Reshape, axis: int) -> int:
+        """How far a tile of what is reshaped reaches along an axis of the result."""
+        target = node.view.axes[axis]
+        if isinstance(target, NewAxis):
+            return 1
+        loaded = self._storage.loaded(node.operands[0])
+        for fold, source, first in node.axes():
+            if first <= target < first + len(fold.target):
+                faster = math.prod(fold.target[target - first + 1 :])
+                own = range(source, source + len(fold.source))
+                elements = 1
+                # Behind an axis of which it has a part, it is in pieces.
+                for one in reversed(own):
+                    elements *= loaded[one]
+                    if loaded[one] < node.operands[0].shape[one]:
+                        break
+                return min(elements // faster, fold.target[target - first])
+        return 1
 
     def _is_mirrored(self, line: int) -> bool:
         """Whether the cells run along an array in both directions, so that they meet."""

@@ -5,11 +5,12 @@ through the same array in the same direction, the steps are taken in the order o
 all that any of them takes of a tile, then what they take of the next one.
 
 Where a pass leaves tiles that the next one only takes apart, each of them is taken apart as soon as
-it is there (`apart`).
+it is there (`apart`). Where two passes have lines in common, along which the second one takes only
+what the first one has left there, they are done part by part (`nested`).
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,16 @@ from outcrop.expressions.graph.gathers import Alias, Select, Take
 from outcrop.expressions.graph.indices import Listed
 from outcrop.expressions.graph.nodes import Leaf, Node, Scan
 from outcrop.expressions.lower.passes import Pass
+from outcrop.expressions.lower.when_taken import waits
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.fusion import Group, Grouping
 
-__all__ = ["Apart", "apart", "courses", "side_by_side", "together"]
+__all__ = ["Apart", "Nested", "apart", "courses", "nested", "side_by_side", "together"]
 
 Place = tuple[int, ...]
+
+_STAYS = 2
+"""What part of the budget may be handed on from one pass to the next one in memory."""
 
 
 @dataclass(frozen=True)
@@ -81,15 +86,15 @@ class Apart:
     places: tuple[int, ...]
     counts: tuple[int, ...]
 
-    def emit(self, first: Pass, then: Pass) -> None:
-        """Append the steps of both."""
+    def emit(self, first: Pass, then: Pass, cells: Iterable[tuple[int, ...]] | None = None) -> None:
+        """Append the steps of both, of all cells of the first one or of some."""
 
         def order() -> Iterator[tuple[int, ...]]:
-            cells = first.cells()
-            cell = next(cells, None)
+            made = first.cells(cells)
+            cell = next(made, None)
             while cell is not None:
                 # Taking the next one appends the steps of this one.
-                following = next(cells, None)
+                following = next(made, None)
                 yield from self._inside(cell)
                 cell = following
 
@@ -146,6 +151,110 @@ def _apart(
         tuple(places.get(line, -1) for line in own),
         tuple(map(tiling.count, own)),
     )
+
+
+@dataclass(frozen=True)
+class Nested:
+    """Two passes of which the second one takes what the first one leaves, part by part.
+
+    Both are done for a part of their common lines before either goes on to the next part, so that
+    what is handed on stays in memory.
+
+    Attributes
+    ----------
+    numbers : tuple of tuple of int
+        The numbers of each pass: of what computes it, and of what takes that apart, where anything
+        does.
+    places : tuple of tuple of int
+        Where the common lines stand among those of each.
+    """
+
+    numbers: tuple[tuple[int, ...], tuple[int, ...]]
+    places: tuple[Place, Place]
+
+    def emit(self, passes: Mapping[int, Pass], apart: Mapping[int, Apart]) -> None:
+        """Append the steps of both; passes are all that there are."""
+        parts: list[dict[Place, list[tuple[int, ...]]]] = []
+        for (number, *_), places in zip(self.numbers, self.places, strict=True):
+            own: dict[Place, list[tuple[int, ...]]] = {}
+            for cell in passes[number].in_order():
+                own.setdefault(tuple([cell[place] for place in places]), []).append(cell)
+            parts.append(own)
+        for part in sorted(parts[0]):
+            for (number, *others), own in zip(self.numbers, parts, strict=True):
+                if others:
+                    apart[others[0]].emit(passes[number], passes[others[0]], own[part])
+                else:
+                    passes[number].emit(own[part])
+
+
+def nested(
+    groups: Sequence[Group],
+    lines: Sequence[tuple[int, ...]],
+    apart: Mapping[int, Apart],
+    together: Sequence[Sequence[int]],
+    grouping: Grouping,
+    budget: int,
+) -> dict[int, Nested]:
+    """Which passes are done part by part, by the number of the first one.
+
+    Where all that is handed on from one to the next does not stay in memory, and a part of it does.
+    The last ones come first: the first one may read stored tiles that all parts have a share of.
+    """
+    found: dict[int, Nested] = {}
+    taken: set[int] = set()
+    for before, after in reversed(list(itertools.pairwise(together))):
+        if {*before, *after} & taken or len(before) != 2 or before[1] not in apart:
+            continue
+        if after[1:] and after[1] not in apart:
+            continue
+        if not after[1:] and waits(groups[after[0]], grouping):
+            # Its cells come when they are taken.
+            continue
+        places = _common(groups, lines, before, after[0], grouping, budget)
+        if places is not None:
+            found[before[0]] = Nested((tuple(before), tuple(after)), places)
+            taken |= {*before, *after}
+    return found
+
+
+def _common(
+    groups: Sequence[Group],
+    lines: Sequence[tuple[int, ...]],
+    before: Sequence[int],
+    after: int,
+    grouping: Grouping,
+    budget: int,
+) -> tuple[Place, Place] | None:
+    """The lines that two passes have in common, if a part of what is handed on stays in memory."""
+    (left,), group = groups[before[1]].roots, groups[after]
+    takers = grouping.consumers(left)
+    if len(takers) != 1 or grouping.is_output(left) or left.nbytes * _STAYS <= budget:
+        return None
+    taker = takers[0]
+    is_whole = isinstance(taker, Select) and taker.view == View.whole(left.shape)
+    if not is_whole or group.operation is not None or group.is_made_later:
+        return None
+    if not any(node is taker for node in group.computed):
+        return None
+    if any(isinstance(node, Scan) for i in (*before, after) for node in groups[i].computed):
+        return None
+    tiling = grouping.tiling
+    nodes = (groups[before[0]].roots[0], left, taker)
+    numbers = (before[0], before[1], after)
+    common: list[tuple[int, ...]] = []
+    parts = 1
+    for own in zip(*map(tiling.axes.of, nodes), strict=True):
+        is_cut = all(line in lines[i] for line, i in zip(own, numbers, strict=True))
+        if is_cut and len({tiling.extent(line) for line in own}) == 1:
+            common.append(own)
+            parts *= tiling.count(own[0])
+    if left.nbytes * _STAYS > budget * parts:
+        return None
+    places = [
+        tuple(lines[i].index(own[k]) for own in common) for k, i in ((0, before[0]), (2, after))
+    ]
+    return places[0], places[1]
 
 
 def courses(

@@ -7,16 +7,18 @@ as make its lines whole, and what it leaves is taken apart into blocks while it 
 are written once, and read once.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from outcrop.arrays.views import NewAxis, View
 from outcrop.expressions.graph.gathers import Alias, Select
 from outcrop.expressions.graph.nodes import Leaf, Lines, Map, Node, Shape, ancestors
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Cuts, Moved, Refolded
-from outcrop.expressions.tiling.disk_order import unit
+from outcrop.expressions.tiling.disk_order import unit, whole
 from outcrop.expressions.tiling.parts import RUN, equal_part
 
 __all__ = ["lines_in_passes"]
@@ -26,6 +28,13 @@ _IN_MEMORY = 4
 
 _LINES = 8
 """What part of the budget the lines have that are computed together."""
+
+_BESIDE = 4
+"""What part of that they have beside which something stays in memory from pass to pass."""
+
+_STAYS = 2
+"""What part of the budget may be handed on from one pass to the next one in memory, or be stored
+tiles that stay there until all is taken."""
 
 
 @dataclass
@@ -40,6 +49,8 @@ class _Row:
         Of the tiles that the first one reads.
     itemsize : int
         The largest one.
+    stored : Reshape or None
+        What the first one takes from tiles on disk, each of which has parts of several cells.
     whole : list of set of int
         The axes along which each of them has whole lines.
     """
@@ -47,6 +58,7 @@ class _Row:
     shape: list[int]
     units: Shape
     itemsize: int
+    stored: Reshape | None = None
     whole: list[set[int]] = field(default_factory=list)
 
     def add(self, node: Node, axes: Sequence[int]) -> None:
@@ -75,20 +87,46 @@ class _Row:
                 if longest is None or block[longest] == 1:
                     break
                 block[longest] = equal_part(block[longest], block[longest] // 2)
+        parts = self._parts(block, room)
+        holds = self._holds(block, budget)
         # Longer along the axes of lines, by turns, as long as memory has room for all of them.
         growing = set().union(*self.whole)
         while growing:
             axis = min(growing, key=lambda a: block[a] / max(self.shape[a], 1))
             longer = [min(2 * n, self.shape[a]) if a == axis else n for a, n in enumerate(block)]
-            fits = all(self._cell(longer, axes) * _LINES <= room for axes in self.whole)
-            if longer == block or not fits:
+            fits = all(
+                (cell := self._cell(longer, axes)) * part <= room or cell == self._cell(block, axes)
+                for axes, part in parts
+            )
+            if longer == block or not fits or (holds and not self._holds(longer, budget)):
                 growing.discard(axis)
             else:
                 block = longer
         return tuple(block)
 
+    def _parts(self, block: Sequence[int], room: int) -> list[tuple[set[int], int]]:
+        """Along which axes cells are whole, and which part of memory each of them may have.
+
+        Passes beside which what is handed on stays in memory have less than others.
+        """
+        found = []
+        nested: list[set[int]] = []
+        for one, other in itertools.pairwise(self.whole):
+            both = one | other
+            is_part = one != other and len(both) < len(block)
+            if is_part and self._cell(block, both) * _STAYS <= room:
+                found.append((both, _STAYS))
+                nested += [one, other]
+        found += [(axes, _LINES * (_BESIDE if axes in nested else 1)) for axes in self.whole]
+        return found
+
     def _cell(self, block: Sequence[int], axes: set[int]) -> int:
         return math.prod(_cell(block, axes, self.shape))
+
+    def _holds(self, block: Sequence[int], budget: int) -> bool:
+        """Whether the tiles on disk stay in memory that the first pass takes a cell from."""
+        cell = _cell(block, self.whole[0], self.shape)
+        return self.stored is None or _taken_from(self.stored, cell) * _STAYS <= budget
 
 
 def _cell(block: Sequence[int], axes: set[int] | Sequence[int], shape: Sequence[int]) -> Shape:
@@ -127,7 +165,7 @@ def lines_in_passes(roots: Sequence[Node], budget: int, part: int) -> list[Node]
                 operands[i] = Moved.made(operands[i], View.whole(operand.shape), cuts)
         if isinstance(node, Lines) and not handed:
             own = _cell(rows[id(node)].block(budget // part), node.axes, operands[0].shape)
-            operands = [_read_in_runs(operands[0], own)]
+            operands = [_read_directly(operands[0], own, budget)]
         made[id(node)] = node.with_operands(operands)
     return [made[id(root)] for root in roots]
 
@@ -145,7 +183,8 @@ def _rows(nodes: Sequence[Node], lines: Mapping[int, Lines], budget: int) -> dic
                 row = found[id(handed[0][2])]
             else:
                 units = tuple([min(unit(operand, a), n) for a, n in enumerate(operand.shape)])
-                row = _Row(list(operand.shape), units, operand.dtype.itemsize)
+                stored = operand if _is_on_tiles(operand) else None
+                row = _Row(list(operand.shape), units, operand.dtype.itemsize, stored)
             row.add(operand, node.axes)
             row.add(node, node.axes)
             found[id(node)] = row
@@ -211,29 +250,74 @@ def _lines(nodes: Sequence[Node]) -> dict[int, Lines]:
     return found
 
 
-def _read_in_runs(operand: Node, cell: Shape) -> Node:
-    """What a file holds in another shape, in pieces of it that one cell takes.
+def _read_directly(operand: Node, cell: Shape, budget: int) -> Node:
+    """What is stored in another shape, taken from there by each cell.
 
-    Where they are long. What is in tiles is put in order first, by others.
+    In pieces of a file where these are long, and from tiles that stay in memory until all cells
+    have taken their parts. Other tiles are put in order first, by others.
     """
-    if not isinstance(operand, Reshape) or isinstance(operand, Refolded):
+    if not _is_reshaped_leaf(operand):
         return operand
     (leaf,) = operand.operands
-    if not isinstance(leaf, Leaf) or leaf.source.layout != "row-major" or not leaf.view.is_box:
-        return operand
-    view = operand.view
-    if view.selectors != View.whole(view.source_shape).selectors:
-        return operand
-    pieces, ends = [], 0
-    for fold in operand.folds:
-        ends += len(fold.target)
-        if len(fold.source) > 1 or fold.target_first or fold.source_first:
+    assert isinstance(leaf, Leaf)
+    if _is_on_tiles(operand):
+        if _taken_from(operand, cell) * _STAYS > budget:
             return operand
-        pieces.append(cell[view.axes.index(ends - 1)])
-    if math.prod(pieces) * leaf.dtype.itemsize < RUN:
-        return operand
-    cuts = Cuts(tuple(pieces), cell, math.prod(cell) * leaf.dtype.itemsize)
-    return Refolded.made(leaf, operand.folds, view, cuts)
+        pieces = _units(leaf)
+    else:
+        ends = itertools.accumulate(_lengths(operand))
+        pieces = tuple([cell[operand.view.axes.index(end - 1)] for end in ends])
+        if leaf.source.layout != "row-major" or math.prod(pieces) * leaf.dtype.itemsize < RUN:
+            return operand
+    cuts = Cuts(pieces, cell, math.prod(cell) * leaf.dtype.itemsize)
+    return Refolded.made(leaf, operand.folds, operand.view, cuts)
+
+
+def _is_reshaped_leaf(operand: Node) -> TypeGuard[Reshape]:
+    """Whether it is an array, each axis of which is folded by itself."""
+    if not isinstance(operand, Reshape) or isinstance(operand, Refolded):
+        return False
+    (leaf,) = operand.operands
+    view = operand.view
+    return (
+        isinstance(leaf, Leaf)
+        and leaf.view.is_box
+        and view.selectors == View.whole(view.source_shape).selectors
+        and all(
+            len(fold.source) == 1 and not fold.target_first and not fold.source_first
+            for fold in operand.folds
+        )
+    )
+
+
+def _is_on_tiles(operand: Node) -> TypeGuard[Reshape]:
+    """Whether it is such an array in tiles on disk."""
+    if not _is_reshaped_leaf(operand):
+        return False
+    (leaf,) = operand.operands
+    return isinstance(leaf, Leaf) and leaf.source.layout == "tiled"
+
+
+def _lengths(operand: Reshape) -> list[int]:
+    """How many axes each one is folded to."""
+    return [len(fold.target) for fold in operand.folds]
+
+
+def _units(leaf: Leaf) -> Shape:
+    """What is read at once of it."""
+    return tuple([min(whole(leaf, axis), n) for axis, n in enumerate(leaf.shape)])
+
+
+def _taken_from(operand: Reshape, cell: Shape) -> int:
+    """Bytes of the tiles on disk that have elements of a cell, about."""
+    (leaf,), first = operand.operands, 0
+    assert isinstance(leaf, Leaf)
+    tiles, units = 1, _units(leaf)
+    for count, unit_length in zip(_lengths(operand), units, strict=True):
+        *runs, run = (cell[operand.view.axes.index(a)] for a in range(first, first + count))
+        tiles *= math.prod(runs) * -(-run // unit_length)
+        first += count
+    return tiles * math.prod(units) * leaf.dtype.itemsize
 
 
 def _in_blocks(operand: Node, lines: Lines, block: Shape) -> Node:
