@@ -149,7 +149,7 @@ def test_what_is_written_as_a_whole_is_not_read(tmp_path: Path) -> None:
 
 
 def test_what_is_written_as_a_whole_in_larger_tiles_is_not_read(tmp_path: Path) -> None:
-    """Along a side of two tiles of one array, and one of the other: reading it first is not the least."""
+    """Of two tiles of one array along a side that has one of the other: to read it is no least."""
     function, _, _ = arguments()["transposition"]
     a = np.random.default_rng(2).standard_normal((64, 4096))
     oc.asarray(a).save(tmp_path / "a", tile=(32, 64))
@@ -160,6 +160,22 @@ def test_what_is_written_as_a_whole_in_larger_tiles_is_not_read(tmp_path: Path) 
     # Whole blocks of the disk.
     assert plan.bytes_read == 2 * 64 * (32 * 64 * 8 + 4096)
     np.testing.assert_array_equal(oc.open(tmp_path / "b").compute(), a.T)
+
+
+def test_what_is_independent_stays_in_memory(tmp_path: Path) -> None:
+    """Five statements, each of which needs all of the one before, but of its own column only."""
+    function, given, written = arguments()["stepped"]
+    a = np.random.default_rng(3).standard_normal((512, 512))
+    assert given.keys() == {"a"}
+    own = stored({"a": a}, written, 32, tmp_path)
+    with oc.config(memory="512KiB"):
+        plan = oc.loops(function).plan(own["a"])
+        oc.loops(function)(own["a"])
+    # Whole blocks of the disk; and what the array says of its tiles.
+    assert plan.bytes_read == 256 * (32 * 32 * 8 + 4096)
+    assert plan.bytes_written <= plan.bytes_read + (64 << 10)
+    function(a)
+    np.testing.assert_array_equal(own["a"].compute(), a)
 
 
 def test_another_program_may_be_the_best_when_more_is_stored(tmp_path: Path) -> None:

@@ -513,25 +513,56 @@ class Polyhedra:
         n_outer = sum(one is None for one in stamp)
         found.append(Unit(domain, outer, n_outer, band, n, inner, stamp, coincident))
 
+    def independent_units(self, relation: Any) -> list[Unit]:
+        """All statements along a loop of which no iteration needs anything of another one.
+
+        Of nests of several statements, each of which has such a loop: with the order as written
+        inside, a tile of it is all that is done with its part of the arrays.
+        """
+        statements = self.nest.statements
+        depth = min((len(s.loops) for s in statements), default=0)
+        if len(statements) < 2:
+            return []
+        found: list[Unit] = []
+        seen: list[Any] = []
+        for d in (*range(depth), *range(-1, -depth - 1, -1)):
+            band = self.union_map(
+                [
+                    self.map(f"{{ {s.name}[{', '.join(s.indices)}] -> [{s.indices[d]}] }}")
+                    .intersect_domain(self.domains[s.name])
+                    .to_union_map()
+                    for s in statements
+                ]
+            )
+            if any(band.is_equal(other) for other in seen):
+                continue
+            seen.append(band)
+            apart = relation.apply_domain(band).apply_range(band).deltas()
+            if apart.is_subset(self.set("{ [0] }").to_union_set()):
+                nothing = self._times(0, 0)
+                inner = self._times(0, 2 * self.depth + 1)
+                found.append(Unit(self.all, nothing, 0, band, 1, inner, (), (True,)))
+        return found
+
+    def _times(self, first: int, end: int) -> Any:
+        """Some of the dimensions of the order as written."""
+        names = [f"t{k}" for k in range(2 * self.depth + 1)]
+        text = f"{{ [{', '.join(names)}] -> [{', '.join(names[first:end])}] }}"
+        return self.original.apply_range(self.map(text).to_union_map())
+
     def original_unit(self, depth: int) -> Unit:
         """The nest as it is written, cut along one loop, below so many others."""
         total = 2 * self.depth + 1
-        names = [f"t{k}" for k in range(total)]
         head = min(2 * depth + 1, total)
-
-        def part(first: int, end: int) -> Any:
-            text = f"{{ [{', '.join(names)}] -> [{', '.join(names[first:end])}] }}"
-            return self.original.apply_range(self.map(text).to_union_map())
-
         end = min(head + 1, total)
         stamp = (None,) * head
         return Unit(
             self.all,
-            part(0, head),
+            self._times(0, head),
             head,
-            part(head, end),
+            self._times(head, end),
             end - head,
-            part(end, total),
+            self._times(end, total),
             stamp,
             (False,) * (end - head),
         )

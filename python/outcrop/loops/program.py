@@ -533,6 +533,14 @@ class _Search:
                     break
                 seen.add(key)
                 self._tilings(units, text)
+        try:
+            with limited(polyhedra.context):
+                independent = polyhedra.independent_units(relation)
+        except TooHardError:
+            independent = []
+        for unit in independent:
+            count += 1
+            self._tilings([unit], "along a loop of independent iterations")
         if not count:
             self.reasons.append("isl finds no other order, or not soon: the order is as written")
         if self.best is None:
