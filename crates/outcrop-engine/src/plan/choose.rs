@@ -30,6 +30,9 @@ const ALIKE: f64 = 1.05;
 /// Per cent of what has to be loaded that are loaded without looking for another way.
 const MORE: u64 = 110;
 
+/// What part of memory is much.
+const MUCH: usize = 16;
+
 /// A crew and a schedule that together fit into `limit` bytes, if there are.
 ///
 /// Where threads take more than half of the memory, fewer and all of them are tried; where tiles are loaded again for want
@@ -48,6 +51,10 @@ pub(super) fn fit(
     let waiting = wanted.map(|(crew, _)| all_of(crew));
     // One mover keeps the fewest tiles in flight.
     let one_mover = wanted.map(|(crew, _)| all_of(crew_of(program, crew.threads, 1, limit)));
+    // Of long programs, that is tried where it leaves much more memory for tiles, and nothing else.
+    let staging = |crew: &Crew| crew.loaders * crew.load_staging + crew.storers * crew.store_staging;
+    let is_long = program.len() > SHORT;
+    let frees = one_mover.filter(|one| staging(&wanted.unwrap_or(*one).0) - staging(&one.0) >= limit / MUCH);
     // What leaves little memory for tiles, and may be worth it where there is much to compute.
     let most_threads = Some(all_of(crew_of(program, speeds.threads, 1, limit)))
         .filter(|&(crew, room)| room >= least + books && wanted.is_some_and(|w| w.0.threads < crew.threads));
@@ -62,11 +69,13 @@ pub(super) fn fit(
     // These in any case.
     let first = 1 + usize::from(most_threads.is_some());
     for (number, division) in divisions.into_iter().enumerate() {
+        if is_long && best.is_some() && number >= first && Some(division) != frees {
+            continue;
+        }
         let Some((crew, schedule)) = fit_divided(program, limit, division, least, resident, watch)? else {
             continue;
         };
-        let is_enough =
-            program.len() > SHORT || schedule.bytes_read() <= MORE * once(program, &schedule) / 100;
+        let is_enough = schedule.bytes_read() <= MORE * once(program, &schedule) / 100;
         let found = Fitting { crew, schedule, seconds: None };
         best = match best {
             None => Some(found),

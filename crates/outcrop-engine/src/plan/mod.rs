@@ -171,12 +171,14 @@ fn available(runtime: &Runtime) -> (usize, usize) {
 /// longer than to see that it does not fit; those of the stores; [`Error::Interrupted`] where the watch says so.
 pub fn plan(
     runtime: &Runtime,
-    program: Program,
+    mut program: Program,
     stores: &[Option<Arc<dyn Store>>],
     speeds: Speeds,
     names_least: bool,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
+    // It stands in memory beside the tiles.
+    program.shrink();
     let resident = runtime.resident_tiles(&program, stores)?;
     let (limit, elsewhere) = available(runtime);
     let least = program.largest_step();

@@ -318,6 +318,13 @@ impl Program {
         self.arguments.reserve_exact(arguments);
     }
 
+    /// Gives back the room that no steps have come to.
+    pub fn shrink(&mut self) {
+        self.steps.shrink_to_fit();
+        self.operands.shrink_to_fit();
+        self.arguments.shrink_to_fit();
+    }
+
     /// Adds a step of `work` arithmetic operations. A tile occurs once among its operands. What the `arguments` say is
     /// its kernel's business.
     pub fn step(&mut self, kernel: u16, operands: &[Operand], arguments: &[u64], work: f64) {

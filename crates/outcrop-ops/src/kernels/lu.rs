@@ -15,6 +15,9 @@ use std::ops::Range;
 /// Columns that are factored one after the other, at most.
 const COLUMNS: usize = 16;
 
+/// Rows of products, at most: more are hardly faster.
+const ROWS: usize = 512;
+
 /// What is remarkable about the pivots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pivots {
@@ -200,12 +203,16 @@ impl Factoring<'_> {
             }
             solve_triangular(dtype, Half::Lower, Diagonal::Unit, triangle, top, self.workspace);
             for (i, block) in self.stack.blocks.iter().enumerate() {
-                let rows = if i == 0 { pivots.end..block.rows } else { 0..block.rows };
-                let (c, a) = (
-                    block.part(rows.clone(), right.clone(), size),
-                    block.part(rows, pivots.clone(), size).plain(),
-                );
-                gemm(dtype, c, true, -1.0, a, top.plain(), self.workspace);
+                let first = if i == 0 { pivots.end } else { 0 };
+                // Of high blocks, packing would take memory that others have not.
+                for row in (first..block.rows).step_by(ROWS) {
+                    let rows = row..block.rows.min(row + ROWS);
+                    let (c, a) = (
+                        block.part(rows.clone(), right.clone(), size),
+                        block.part(rows, pivots.clone(), size).plain(),
+                    );
+                    gemm(dtype, c, true, -1.0, a, top.plain(), self.workspace);
+                }
             }
         }
     }

@@ -353,7 +353,9 @@ fn orders(program: &Program, l: Columns, capacity: usize) -> Vec<Order> {
     if cols.div_ceil(columns) > 2 {
         let (left, recursive) =
             (left_reads((rows, cols), columns), recursive_reads((rows, cols), columns, tiles));
-        found.insert(usize::from(left < recursive), Order::Recursive(columns));
+        // Blocks of tiles that are higher than wide are no squares: they move more than that.
+        let is_high = l.strips(program, 0..rows).len() as u64 != rows;
+        found.insert(usize::from(left < recursive || is_high), Order::Recursive(columns));
     }
     // What runs ahead takes room, too: a panel that just fits may leave memory in part, and come back.
     if 2 < columns && columns < cols {

@@ -74,6 +74,12 @@ pub(crate) struct MatrixTile {
     pub part: Option<Part>,
 }
 
+/// Bits of a row or a column of a tile.
+const NUMBER_BITS: u32 = 30;
+
+/// How many of the lowest bits of an argument a part takes, beside the highest one.
+pub(super) const PART_BITS: u32 = 2 * NUMBER_BITS;
+
 /// Rows or columns of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -90,18 +96,22 @@ impl Part {
         Part { across: false, start: rows.start as u32, count: (rows.end - rows.start) as u32 }
     }
 
-    /// As an argument of a step.
+    /// As an argument of a step, of which [`PART_BITS`] and the highest one are used.
     pub(crate) fn encoded(part: Option<Part>) -> u64 {
         part.map_or(0, |part| {
-            u64::from(part.across) << 63 | u64::from(part.start) << 31 | u64::from(part.count)
+            debug_assert!(part.start.max(part.count) < 1 << NUMBER_BITS);
+            u64::from(part.across) << 63 | u64::from(part.start) << NUMBER_BITS | u64::from(part.count)
         })
     }
 
     /// The reverse.
     pub(crate) fn decoded(argument: u64) -> Option<Part> {
-        let number = |bits: u64| (bits & 0x7fff_ffff) as u32;
-        let part =
-            Part { across: argument >> 63 == 1, start: number(argument >> 31), count: number(argument) };
+        let number = |bits: u64| (bits & ((1 << NUMBER_BITS) - 1)) as u32;
+        let part = Part {
+            across: argument >> 63 == 1,
+            start: number(argument >> NUMBER_BITS),
+            count: number(argument),
+        };
         (part.count > 0).then_some(part)
     }
 

@@ -1,7 +1,7 @@
 //! The steps of linear algebra: which kernel runs on which tiles.
 
 use super::Makers;
-use super::matrix::{Axes, Columns, MatrixTile, Part, Tiles};
+use super::matrix::{Axes, Columns, MatrixTile, PART_BITS, Part, Tiles};
 use super::rates::{self, Product};
 use crate::kernels::lu::Stack;
 use crate::kernels::{self, Block, Diagonal, Half, Operand, Scalar};
@@ -89,7 +89,11 @@ pub(super) const PART: usize = 512;
 /// Rows and columns of parts are a multiple of this: of the registers that products are computed in.
 const ALIGNED: usize = 32;
 
-/// In the argument of an operand of a step, beside its part: it lies in the tile that the step changes.
+/// In the argument of an operand of a step, above its part: which of them it is. Those that are whole tiles have none, as
+/// there are many steps.
+const OPERAND: u32 = PART_BITS;
+
+/// It lies in the tile that the step changes.
 const IS_CHANGED: u64 = 1 << 62;
 
 /// Rates of the kernels by which a step is slower than a product, roughly.
@@ -110,7 +114,9 @@ impl<'a> Builder<'a> {
         let Extents { rows, cols, depth, solves, pivoted, transposed } = extents;
         let (m, n, k) = (rows as usize, cols as usize, depth as usize);
         // Triangles are as deep as products, and what is solved with them is as long as a tile.
-        let (order, sides) = (k, m.max(n));
+        let order = k;
+        // What has pivots is solved by its columns, as high as triangles.
+        let sides = if pivoted > 0 { n } else { m.max(n) };
         // Products are computed in parts.
         let (rows, cols) = (m.min(PART), n.min(PART));
         let mut workspace = kernels::gemm_workspace(dtype, rows, cols, k);
@@ -169,11 +175,13 @@ impl<'a> Builder<'a> {
             }
         }
         let is_changed = |i: usize| i > 0 && tiles[i].tile == tiles[0].tile;
-        let mut arguments: SmallVec<[u64; 3]> = SmallVec::new();
-        if (0..tiles.len()).any(|i| tiles[i].part.is_some() || is_changed(i)) {
-            let place = |i| if is_changed(i) { IS_CHANGED } else { 0 };
-            arguments.extend((0..tiles.len()).map(|i| place(i) | Part::encoded(tiles[i].part)));
-        }
+        let arguments: SmallVec<[u64; 3]> = (0..tiles.len())
+            .filter(|&i| tiles[i].part.is_some() || is_changed(i))
+            .map(|i| {
+                let place = if is_changed(i) { IS_CHANGED } else { 0 };
+                place | (i as u64) << OPERAND | Part::encoded(tiles[i].part)
+            })
+            .collect();
         let kernel = self.kernel(kind, tiles.iter().map(|tile| tile.axes).collect());
         self.program.step(kernel, &operands, &arguments, work);
     }
@@ -337,8 +345,9 @@ impl Kernel for MatrixKernel {
         let Running { tiles, workspace, cancel, arguments, .. } = step;
         let (dtype, size) = (self.dtype, self.dtype.size());
         // A part of a tile where the arguments say so.
+        let told = |i: usize| arguments.iter().copied().find(|argument| argument >> OPERAND & 3 == i as u64);
         let operand = |i: usize| {
-            let argument = arguments.get(i).copied().unwrap_or(0);
+            let argument = told(i).unwrap_or(0);
             let own = if argument & IS_CHANGED == 0 { tiles.get(i).unwrap_or(&tiles[1]) } else { &tiles[0] };
             let block = self.block(i, own);
             Part::decoded(argument).map_or(block, |part| part.of(block, size))
@@ -472,7 +481,7 @@ impl Kernel for MatrixKernel {
                 // SAFETY: as above.
                 let zero = unsafe { kernels::first_zero_diagonal(dtype, factor) };
                 if let Some(i) = zero.filter(|_| diagonal == Diagonal::Stored) {
-                    let part = arguments.get(1).and_then(|&argument| Part::decoded(argument));
+                    let part = told(1).and_then(Part::decoded);
                     let start = self.diagonal_start(1, &tiles[1]) + part.map_or(0, Part::start);
                     return Err(singular(start + i as u64 + 1));
                 }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outcrop import _native
+from outcrop.arrays.views import View
 from outcrop.expressions.graph.functions import Copy
 from outcrop.expressions.graph.gathers import Alias
 from outcrop.expressions.graph.matrices import (
@@ -20,6 +21,7 @@ from outcrop.expressions.graph.matrices import (
     straight,
 )
 from outcrop.expressions.graph.nodes import Leaf, Map, Node, ancestors
+from outcrop.expressions.graph.retile import Cuts, Moved
 from outcrop.expressions.tiling.matrix_tiles import is_pivoted, side_for_pivots
 from outcrop.expressions.tiling.parts import RUN
 from outcrop.process.config import memory_budget
@@ -41,15 +43,17 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
 
     Those as they are are left out where there would be more steps than anybody wants to plan. Where
     steps take parts of stored tiles, they come after those that copy the parts from tiles that are
-    there as a whole.
+    there as a whole: from one that covers what a step takes, or from several, once and for all.
     """
     made: dict[int, Node] = {}
     squared: dict[int, Node] = {}
     held: dict[int, Node] = {}
+    moved: dict[int, Node] = {}
     most: float = 0
     for node in ancestors(roots):
         operands = [made[id(o)] for o in node.operands]
         from_held = [held[id(o)] for o in node.operands]
+        from_moved = [moved[id(o)] for o in node.operands]
         if isinstance(node, MatrixOperation):
             for i, operand in enumerate(operands):
                 found = straight(operand)
@@ -68,14 +72,24 @@ def alternatives(roots: Sequence[Node]) -> list[list[Node]]:
                 operands[i] = squared[id(operand)]
                 if is_wide and from_held[i] is leaf:
                     from_held[i] = Map.of(Copy(), [leaf], leaf.dtype)
+                    from_moved[i] = _by_whole_tiles(leaf)
         made[id(node)] = node.with_operands(operands)
         held[id(node)] = node.with_operands(from_held)
+        moved[id(node)] = node.with_operands(from_moved)
     if not squared:
         return [list(roots)]
-    others, as_held = ([own[id(root)] for root in roots] for own in (made, held))
+    others, as_held, as_moved = ([own[id(root)] for root in roots] for own in (made, held, moved))
     if most > _MANY:
         return [others]
-    return [list(roots), others] if as_held == list(roots) else [as_held, list(roots), others]
+    is_held = as_held != list(roots)
+    return [*([as_held, as_moved] if is_held else []), list(roots), others]
+
+
+def _by_whole_tiles(leaf: Leaf) -> Node:
+    """A matrix in other tiles, each made of whole ones that are loaded by themselves."""
+    tile = tuple(_tile(leaf))
+    cuts = Cuts(tile, None, math.prod(tile) * leaf.dtype.itemsize)
+    return Moved.made(leaf, View.whole(leaf.shape), cuts)
 
 
 def _is_cut_alike(node: MatrixOperation) -> bool:

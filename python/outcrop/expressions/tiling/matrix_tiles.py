@@ -54,7 +54,7 @@ _PROGRAM = 1 / 8
 _STEP = 192
 """Bytes of a program and its schedule for each step, roughly."""
 
-_HIGH = 8
+_HIGH = 16
 """How many times as high as wide tiles may be of which memory holds a column."""
 
 _ROWS = 6
