@@ -166,6 +166,7 @@ KNOWN: dict[tuple[str, str], tuple[float, float, float]] = {
     ("anomaly by month", "chunks"): (2.0, 1.2, 1.1),
     ("products of maps", "chunks"): (2.0, 2.0, 1.1),
     ("wide: Gram matrix", "chunks"): (2.0, 1.6, 1.1),
+    ("wide: ridge regression", "chunks"): (2.0, 1.2, 1.1),
     ("wide: Gram matrix", "large chunks"): (2.0, 1.1, 1.2),
     ("wide: ridge regression", "large chunks"): (2.0, 1.1, 1.2),
     ("turned by half", "chunks"): (2.0, 1.4, 1.1),

@@ -434,6 +434,7 @@ class _Search:
         self._codes: dict[int, Code] = {}
         self._arrangements: dict[int, Arrangement | None] = {}
         self._mixed: dict[tuple[int, tuple[int, ...]], set[tuple[int, ...]]] = {}
+        self._has_to_move_less = False
         self._made_by: dict[tuple[int, ...], dict[str, float]] = {}
         self._points = {s.name: _points(polyhedra, s.name) for s in polyhedra.nest.statements}
 
@@ -506,7 +507,9 @@ class _Search:
         if self.best is None:
             self.best = found
             return True
-        if plan.is_better_than(self.best.plan):
+        if plan.is_better_than(self.best.plan) and (
+            not self._has_to_move_less or _less(found, self.best)
+        ):
             self.others.append(self.best.told())
             self.best = found
             return True
@@ -538,6 +541,8 @@ class _Search:
                 independent = polyhedra.independent_units(relation)
         except TooHardError:
             independent = []
+        # What that is for; where others move no more, they leave more to run ahead.
+        self._has_to_move_less = True
         for unit in independent:
             count += 1
             self._tilings([unit], "along a loop of independent iterations")
@@ -700,12 +705,12 @@ class _Search:
                     for p, touched in step.touched.items():
                         own = full.setdefault(p, set())
                         own.update(tile for tile, what in touched.items() if what & FULL)
-            counts = {
-                p: math.prod(-(-n // t) for n, t in zip(shape, self.job.tiles[p], strict=True))
-                for p, (shape, _) in self.job.nest.arrays.items()
-            }
-            self._made_by[key] = {p: len(own) / counts[p] for p, own in full.items()}
+            self._made_by[key] = {p: len(own) / self._tiles_of(p) for p, own in full.items()}
         return self._made_by[key]
+
+    def _tiles_of(self, p: str) -> int:
+        shape, _ = self.job.nest.arrays[p]
+        return math.prod(-(-n // t) for n, t in zip(shape, self.job.tiles[p], strict=True))
 
     @staticmethod
     def _smaller(cuts: list[Cut], natural: list[list[tuple[int, int]]]) -> list[Cut] | None:
@@ -759,6 +764,11 @@ class _Search:
                 if size == 1 or self.failed >= 2 * _MOST_FAILED:
                     break
                 size = -(-size // 2)
+
+
+def _less(one: _Tried, other: _Tried) -> bool:
+    """Whether one program moves less than another one."""
+    return one.told()[1] < other.told()[1]
 
 
 def _dims(polyhedra: Polyhedra, relation: Any) -> int:
