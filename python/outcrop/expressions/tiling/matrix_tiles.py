@@ -57,6 +57,10 @@ _STEP = 192
 _HIGH = 16
 """How many times as high as wide tiles may be of which memory holds a column."""
 
+_USUAL_HEIGHT = 8
+"""How many times as high they are where their columns are chosen by the steps: narrower ones, with
+products that are slow, are no gain."""
+
 _ROWS = 6
 """Tiles of such a column, at least, if they are higher than wide."""
 
@@ -149,7 +153,7 @@ def side_for_pivots(matrix: Node, parts: int = _COLUMN) -> int:
     )
     row = max(rows, 1) * matrix.dtype.itemsize
     most = budget // (parts * row)
-    steps = _HIGH * _PROGRAM * budget / _STEP
+    steps = _USUAL_HEIGHT * _PROGRAM * budget / _STEP
     fewest: float = (max(rows, 1) * min(rows, max(columns, 1)) * max(columns, 1) / (3 * steps)) ** (
         1 / 3
     )
