@@ -29,6 +29,7 @@ from outcrop.arrays.creation import of_indices
 from outcrop.arrays.operands import shown
 from outcrop.expressions.build.lines import of_lines
 from outcrop.expressions.build.materializing import materialize
+from outcrop.expressions.tiling.parts import STAYS
 from outcrop.process.config import memory_budget
 from outcrop.process.operation import operation
 from outcrop.reorganize.turning import permute_dims
@@ -40,9 +41,6 @@ Norm = Literal["backward", "ortho", "forward"]
 TIMES = 2
 """How many times the bytes of what it is given NumPy takes: for the result, and for what it is made
 of where there are several axes."""
-
-_STAYS = 2
-"""What part of the budget may be tiles that stay in memory from one pass to the next one."""
 
 _TOGETHER = 64
 """Columns that memory has room for, at least."""
@@ -171,8 +169,9 @@ def _factors_by_tiles(array: Array, axis: int, itemsize: int) -> tuple[int, int,
         min(t, m) for a, (t, m) in enumerate(zip(tile, array.shape, strict=True)) if a != axis
     )
     stored = min(tile[axis], n) * beside * array.dtype.itemsize
-    room = memory_budget() // _STAYS
+    room = memory_budget() // STAYS
     rows = _rows(n, itemsize)
+    # With as much again free, tiles of one row after the other are loaded ahead.
     if rows is None or rows * stored * 2 <= room:
         return None
 

@@ -24,13 +24,11 @@ from outcrop.expressions.lower.passes import Pass
 from outcrop.expressions.lower.when_taken import waits
 from outcrop.expressions.tiling.axes import Tiling
 from outcrop.expressions.tiling.fusion import Group, Grouping
+from outcrop.expressions.tiling.parts import STAYS
 
 __all__ = ["Apart", "Nested", "apart", "courses", "nested", "side_by_side", "together"]
 
 Place = tuple[int, ...]
-
-_STAYS = 2
-"""What part of the budget may be handed on from one pass to the next one in memory."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +227,7 @@ def _common(
     """The lines that two passes have in common, if a part of what is handed on stays in memory."""
     (left,), group = groups[before[1]].roots, groups[after]
     takers = grouping.consumers(left)
-    if len(takers) != 1 or grouping.is_output(left) or left.nbytes * _STAYS <= budget:
+    if len(takers) != 1 or grouping.is_output(left) or left.nbytes * STAYS <= budget:
         return None
     taker = takers[0]
     is_whole = isinstance(taker, Select) and taker.view == View.whole(left.shape)
@@ -249,7 +247,7 @@ def _common(
         if is_cut and len({tiling.extent(line) for line in own}) == 1:
             common.append(own)
             parts *= tiling.count(own[0])
-    if left.nbytes * _STAYS > budget * parts:
+    if left.nbytes * STAYS > budget * parts:
         return None
     places = [
         tuple(lines[i].index(own[k]) for own in common) for k, i in ((0, before[0]), (2, after))

@@ -19,7 +19,7 @@ from outcrop.expressions.graph.nodes import Leaf, Lines, Map, Node, Shape, ances
 from outcrop.expressions.graph.reshape import Reshape
 from outcrop.expressions.graph.retile import Cuts, Moved, Refolded
 from outcrop.expressions.tiling.disk_order import unit, whole
-from outcrop.expressions.tiling.parts import RUN, equal_part
+from outcrop.expressions.tiling.parts import RUN, STAYS, equal_part
 
 __all__ = ["lines_in_passes"]
 
@@ -31,10 +31,6 @@ _LINES = 8
 
 _BESIDE = 4
 """What part of that they have beside which something stays in memory from pass to pass."""
-
-_STAYS = 2
-"""What part of the budget may be handed on from one pass to the next one in memory, or be stored
-tiles that stay there until all is taken."""
 
 
 @dataclass
@@ -114,8 +110,8 @@ class _Row:
         for one, other in itertools.pairwise(self.whole):
             both = one | other
             is_part = one != other and len(both) < len(block)
-            if is_part and self._cell(block, both) * _STAYS <= room:
-                found.append((both, _STAYS))
+            if is_part and self._cell(block, both) * STAYS <= room:
+                found.append((both, STAYS))
                 nested += [one, other]
         found += [(axes, _LINES * (_BESIDE if axes in nested else 1)) for axes in self.whole]
         return found
@@ -126,7 +122,7 @@ class _Row:
     def _holds(self, block: Sequence[int], budget: int) -> bool:
         """Whether the tiles on disk stay in memory that the first pass takes a cell from."""
         cell = _cell(block, self.whole[0], self.shape)
-        return self.stored is None or _taken_from(self.stored, cell) * _STAYS <= budget
+        return self.stored is None or _taken_from(self.stored, cell) * STAYS <= budget
 
 
 def _cell(block: Sequence[int], axes: set[int] | Sequence[int], shape: Sequence[int]) -> Shape:
@@ -261,7 +257,7 @@ def _read_directly(operand: Node, cell: Shape, budget: int) -> Node:
     (leaf,) = operand.operands
     assert isinstance(leaf, Leaf)
     if _is_on_tiles(operand):
-        if _taken_from(operand, cell) * _STAYS > budget:
+        if _taken_from(operand, cell) * STAYS > budget:
             return operand
         pieces = _units(leaf)
     else:

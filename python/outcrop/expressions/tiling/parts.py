@@ -2,7 +2,11 @@
 
 from outcrop.process.sizes import RUN
 
-__all__ = ["RUN", "equal_part"]
+__all__ = ["RUN", "STAYS", "equal_part"]
+
+STAYS = 2
+"""What part of the budget may be handed on from one pass to the next one in memory, or be stored
+tiles that stay there until all is taken."""
 
 _EQUAL = 4
 """By how much parts are shorter, at most, so that they are equal."""
